@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 
-from retentive.errors import InvalidInput, InvalidPath, Refused, error_of
+from retentive.errors import InvalidInput, Refused, error_of
 from retentive.values.commands import (
     Append,
     Command,
@@ -20,13 +20,20 @@ from retentive.values.commands import (
     check_text,
 )
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.provenance import Origin
+from retentive.values.records import Actor
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
-    from retentive.storage.contract import Actor, Memory
-    from retentive.values.provenance import Origin
-    from retentive.values.records import Written
+    from retentive.values.records import Memory, Written
     from retentive.values.replies import Replies, Reply
+
+
+class WriteOptions(Origin, total=False):
+    """Keyword arguments of the methods that write."""
+
+    actor: Actor | str | None
+    if_version: str | None
 
 
 @runtime_checkable
@@ -84,86 +91,42 @@ class Memories(MemoryTree):
 
     def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
-        return self._write("create", lambda: Create(_file(path), _text("text", text)), None, actor, origin)
+        return self._write("create", lambda: Create(self._file(path), _text("text", text)), actor=actor, **origin)
 
-    def write(
-        self,
-        path: str,
-        text: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def write(self, path: str, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Create a memory, or replace its whole text. If the memory already has this text, no version is added."""
-        return self._write("write", lambda: Write(_file(path), _text("text", text)), if_version, actor, origin)
+        return self._write("write", lambda: Write(self._file(path), _text("text", text)), **options)
 
-    def append(
-        self,
-        path: str,
-        text: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def append(self, path: str, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Append a text as new lines to a memory, or create the memory with this text."""
-        return self._write("append", lambda: Append(_file(path), _text("text", text)), if_version, actor, origin)
+        return self._write("append", lambda: Append(self._file(path), _text("text", text)), **options)
 
-    def edit(
-        self,
-        path: str,
-        old: str,
-        new: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def edit(self, path: str, old: str, new: str, **options: Unpack[WriteOptions]) -> Written:
         """Replace the only occurrence of `old` in a memory. Raises `NotFound`, `NoMatch` and `ManyMatches`."""
 
         def command() -> Command:
-            return StrReplace(_path(path), _text("old", old), _text("new", new))
+            return StrReplace(self._core.parsed(path), _text("old", old), _text("new", new))
 
-        return self._write("str_replace", command, if_version, actor, origin)
+        return self._write("str_replace", command, **options)
 
-    def insert(
-        self,
-        path: str,
-        line: int,
-        text: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def insert(self, path: str, line: int, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Insert a text as new lines after line `line`; 0 inserts at the top. Raises `NotFound` and `OutOfRange`."""
-        return self._write(
-            "insert", lambda: Insert(_path(path), _line(line), _text("text", text)), if_version, actor, origin
-        )
 
-    def delete(
-        self,
-        path: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+        def command() -> Command:
+            if type(line) is not int:
+                raise InvalidInput(f"`line` must be an integer, not {type(line).__name__}")
+            return Insert(self._core.parsed(path), line, _text("text", text))
+
+        return self._write("insert", command, **options)
+
+    def delete(self, path: str, **options: Unpack[WriteOptions]) -> Written:
         """Delete a memory, or a directory with all memories below it. Raises `NotFound`."""
-        return self._write("delete", lambda: Delete(_path(path)), if_version, actor, origin)
+        return self._write("delete", lambda: Delete(self._core.parsed(path)), **options)
 
-    def rename(
-        self,
-        path: str,
-        new_path: str,
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def rename(self, path: str, new_path: str, **options: Unpack[WriteOptions]) -> Written:
         """Move a memory or a directory with its history. Raises `NotFound` and `AlreadyExists`."""
-        return self._write("rename", lambda: Rename(_path(path), _path(new_path)), if_version, actor, origin)
+        parsed = self._core.parsed
+        return self._write("rename", lambda: Rename(parsed(path), parsed(new_path)), **options)
 
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> str:
         """Return what a model sees when it views a directory, a memory or a range of lines. Raises `NotFound`."""
@@ -178,9 +141,10 @@ class Memories(MemoryTree):
         self,
         name: str,
         command: Callable[[], Command],
-        if_version: str | None,
-        actor: Actor | str | None,
-        origin: Origin,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> Written:
         with self._core.checking(name, actor):
             if not isinstance(if_version, str | None):
@@ -192,23 +156,10 @@ class Memories(MemoryTree):
                 raise error_of(said.text, said.code) from None
         return self._written(built, if_version, actor, origin)
 
-
-def _path(path: str) -> MemoryPath:
-    if not isinstance(path, str):
-        raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
-    return MemoryPath.parse(path)
-
-
-def _file(path: str) -> MemoryPath:
-    parsed = _path(path)
-    check_file_path(parsed)
-    return parsed
-
-
-def _line(line: int) -> int:
-    if type(line) is not int:
-        raise InvalidInput(f"`line` must be an integer, not {type(line).__name__}")
-    return line
+    def _file(self, path: str) -> MemoryPath:
+        parsed = self._core.parsed(path)
+        check_file_path(parsed)
+        return parsed
 
 
 def _text(name: str, text: str) -> str:

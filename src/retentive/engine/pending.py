@@ -29,8 +29,7 @@ from retentive.storage.contract import (
     Updated,
     Usage,
 )
-from retentive.storage.overlay import Overlay, shown
-from retentive.values.one_level import one_level as one_level_of
+from retentive.storage.overlay import Overlay, one_level_list, shown
 from retentive.values.paths import ancestors
 from retentive.values.records import EPOCH
 
@@ -136,13 +135,7 @@ class Pending(Overlay):
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
         if one_level:
-            level = one_level_of(
-                lambda at, size: (memory for memory, _ in self.list(under, start=at, limit=size)),
-                under,
-                start=start,
-                limit=limit,
-            )
-            return ((memory, self.get(memory.path).data if texts else None) for memory in level)
+            return one_level_list(self, under, start=start, limit=limit, texts=texts)
 
         def read(at: str, size: int) -> Iterator[tuple[Memory, bytes | None]]:
             return self._inner.list(under, start=at, limit=size, texts=texts)

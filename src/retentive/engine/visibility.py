@@ -18,7 +18,7 @@ from retentive.engine.trust import QUARANTINED, TRUSTED, UNCONFIRMED, Level, Lev
 from retentive.errors import NotFound
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Entry, Memory, Selection, Snapshot, Version
-from retentive.storage.overlay import Overlay, shown
+from retentive.storage.overlay import Overlay, one_level_list, shown
 from retentive.values.one_level import one_level as one_level_of
 from retentive.values.paths import ROOT
 from retentive.values.patterns import covers, matches_actor
@@ -119,18 +119,13 @@ class Filtered(Overlay):
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
+        if one_level:
+            return one_level_list(self, under, start=start, limit=limit, texts=texts)
+
         def read(at: str, size: int) -> Iterator[tuple[Memory, bytes | None]]:
             return self._inner.list(under, start=at, limit=size, texts=texts)
 
-        if not one_level:
-            return shown(read, lambda pair: pair[0], self._shows, start, limit)
-        level = one_level_of(
-            lambda at, size: (memory for memory, _ in self.list(under, start=at, limit=size)),
-            under,
-            start=start,
-            limit=limit,
-        )
-        return ((memory, self._inner.get(memory.path).data if texts else None) for memory in level)
+        return shown(read, lambda pair: pair[0], self._shows, start, limit)
 
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TypeVar, Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Version
-from retentive.values.one_level import P, path_after
+from retentive.values.one_level import P, one_level, path_after
 
 _MOST = 1_000  # memories in one batch of a walk
 _path = attrgetter("path")
@@ -71,3 +71,16 @@ def shown(
         if len(page) < size:
             return
         start, size = path_after(item(page[-1]).path), min(2 * size, _MOST)
+
+
+def one_level_list(
+    view: Snapshot, under: str, *, start: str, limit: int | None, texts: bool
+) -> Iterator[tuple[Memory, bytes | None]]:
+    """Yield one level of `view.list`, read through the list of all levels and `view.get`."""
+    walk = one_level(
+        lambda at, size: (memory for memory, _ in view.list(under, start=at, limit=size)),
+        under,
+        start=start,
+        limit=limit,
+    )
+    return ((memory, view.get(memory.path).data if texts else None) for memory in walk)

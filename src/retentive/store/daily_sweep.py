@@ -12,7 +12,8 @@ from retentive.errors import RetentiveError, StorageReadOnly
 from retentive.history.expiry import sweep_of_today
 
 _LOOK_EVERY_S = 3_600.0
-_PIECES_AT_CLOSE = 20
+PIECES_AT_CLOSE = 20
+"""More pieces than a write does. Later openings do the rest."""
 
 
 class DailySweep:
@@ -24,32 +25,19 @@ class DailySweep:
     def __init__(self, context: StoreCore) -> None:
         self._context = context
         self._lock = threading.Lock()
-        self._looked_at = 0.0
+        self._looked_at: float | None = None
         self._pieces: Iterator[None] | None = None
 
-    def at_opening(self) -> None:
-        """Begin the sweep of today, unless a process has begun it."""
-        self._go_on(1)
-
-    def after_write(self) -> None:
-        """Go on with a sweep. Once an hour, look whether the sweep of today is still to be done."""
-        if self._is_due():
-            self._go_on(1)
-
-    def at_close(self) -> None:
-        """Do more pieces than a write would. Later openings do the rest."""
-        if self._is_due():
-            self._go_on(_PIECES_AT_CLOSE)
-
-    def _is_due(self) -> bool:
-        return self._pieces is not None or abs(self._context.clock() - self._looked_at) >= _LOOK_EVERY_S
-
-    def _go_on(self, most: int) -> None:
+    def go_on(self, most: int = 1) -> None:
+        """Do some pieces of a sweep. Once an hour, look whether the sweep of today is still to be done."""
+        now, last = self._context.clock(), self._looked_at
+        if self._pieces is None and last is not None and abs(now - last) < _LOOK_EVERY_S:
+            return
         if not self._lock.acquire(blocking=False):  # another thread sweeps, or this is a write of the sweep itself
             return
         try:
             if self._pieces is None:
-                self._looked_at = self._context.clock()
+                self._looked_at = now
                 self._pieces = self._begun()
             if sum(1 for _ in islice(self._pieces, most)) < most:
                 self._pieces = None

@@ -22,7 +22,7 @@ from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities, forking
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
-from retentive.store.daily_sweep import DailySweep
+from retentive.store.daily_sweep import PIECES_AT_CLOSE, DailySweep
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
 from retentive.values.pages import ListPage
@@ -47,7 +47,7 @@ def _close_all() -> None:
 
 def _close(accesses: Accesses, backend: Backend, sweeping: Iterable[DailySweep]) -> None:
     for daily in list(sweeping):
-        daily.at_close()
+        daily.go_on(PIECES_AT_CLOSE)
     accesses.close()
     backend.close()
 
@@ -128,9 +128,9 @@ class Retentive:
         if self._sweeps:
             core = core_of(store)
             daily = DailySweep(core)
-            core.after_write = daily.after_write
+            core.after_write = daily.go_on
             self._sweeping.add(daily)
-            daily.at_opening()
+            daily.go_on()
         return store
 
     def _store_of(self, info: StoreInfo) -> MemoryStore:

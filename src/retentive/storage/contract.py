@@ -62,7 +62,7 @@ from retentive.values.text import verified
 
 __all__ = [
     "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Again", "Backend", "Change", "Clock", "Created",
-    "Deleted", "Entry", "Imported", "Kept", "Memory", "Moved", "NewId", "NewMetadata", "NewStore", "Operation",
+    "Deleted", "Entry", "Imported", "Kept", "Memory", "Moved", "NewId", "NewStore", "Operation",
     "Recorded", "Sealing", "Selection", "Snapshot", "State", "StoreInfo", "StoreSelection", "Transaction", "Updated",
     "Usage", "Version", "as_actor", "create_or_update", "kept", "now_us", "plain_name", "sortable_id", "to_datetime",
     "verified", "verify_version",
@@ -93,14 +93,6 @@ class Selection(TypedDict, total=False):
     before: str | None
     limit: int | None
     oldest_first: bool
-
-
-class NewMetadata(TypedDict, total=False):
-    """Types of the keyword arguments of `Transaction.set_metadata`, for methods that forward all of them."""
-
-    settings: Metadata
-    seal: Metadata
-    properties: Metadata
 
 
 class NewStore(TypedDict, total=False):

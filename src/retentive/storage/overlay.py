@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
 from typing import TypeVar, Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Version
 from retentive.values.one_level import P, one_level, path_after
 
 _MOST = 1_000  # memories in one batch of a walk
-_path = attrgetter("path")
 T = TypeVar("T")
 
 

@@ -63,7 +63,7 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
         expected.get(f"rkind\0{number:02}") for number in range(61)
     ]
     assert [item for chunk in found.chunks("r", "s") for item in chunk] == everything
-    backwards = [item for chunk in found.chunks("r", "s", reverse=True, ahead=1) for item in reversed(chunk)]
+    backwards = [item for chunk in found.chunks("r", "s", reverse=True) for item in reversed(chunk)]
     assert backwards == everything[::-1]
     between = [value for key, value in everything if low <= key < high]
     assert list(found.values(low, high)) == (between if low < high else [])

@@ -233,7 +233,7 @@ def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
     assert len(reader.versions()) == 30
     store.backend.erase_store(store.id, None)
     mine = [key for key in Bottom(url).listed() if other.id not in key]
-    assert sorted(key.split("/")[0] for key in mine) == ["format", "keys", "keys", "manifests"]
+    assert sorted(key.split("/")[0] for key in mine) == ["keys", "keys", "manifests"]
     assert "secret" not in everything(url)
     assert manifest_bytes(url, store) < 300
     for backend in (store.backend, reader.backend, small(url)):
@@ -286,7 +286,7 @@ def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopp
     else:
         assert fresh.purge()
     assert "secret" not in everything(far)
-    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["format", "keys", "manifests"]
+    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["keys", "manifests"]
 
 
 def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:

@@ -365,14 +365,11 @@ def what_is_seen(url: str, store_id: str) -> object:
 
 
 @pytest.mark.parametrize("number", [b"2", b"0", b"17"])
-@pytest.mark.parametrize("kind", ["manifests", "keys", "format"])
+@pytest.mark.parametrize("kind", ["manifests", "keys"])
 def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, number: bytes) -> None:
-    """Manifests, store keys and the marker of the location raise `UnknownSchema`.
-
-    They are read before anything else.
-    """
+    """Manifests and store keys raise `UnknownSchema`."""
     store, bottom = filled(url), Bottom(url)
-    key = "format" if kind == "format" else bottom.listed(kind)[0]
+    key = bottom.listed(kind)[0]
     unknown = bottom.get(key).replace(b" 1\n", b" %b\n" % number, 1)
     bottom.put(key, unknown)
     before = bottom.listed()
@@ -392,15 +389,6 @@ def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, n
         with pytest.raises(UnknownSchema, match=f"format {number.decode()}, but this version of retentive"):
             call(small(url))
     assert (bottom.get(key), [one for one in bottom.listed() if "/side/" not in one]) == (unknown, before)
-
-
-def test_a_location_is_marked_with_its_format_once(url: str) -> None:
-    """The first creation of a store writes the marker. A read of an empty location writes nothing."""
-    assert small(url).list_stores() == []
-    assert Bottom(url).listed() == []
-    for name in ("one", "two"):
-        small(url).create_store(key=name, name=name)
-        assert Bottom(url).get("format") == b"retentive format 1\n"
 
 
 def test_a_manifest_under_another_name_is_refused(url: str) -> None:

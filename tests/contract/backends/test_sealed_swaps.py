@@ -188,7 +188,8 @@ CHANGES = {
     f" IS NOT NULL) WHERE store = 1 AND {ONE}",
     "a memory renamed": f"UPDATE memories SET path = '/memories/planted' WHERE store = 1 AND {NOW}",
     "a memory without its version": f"UPDATE memories SET newest = 'none' WHERE store = 1 AND {NOW}",
-    "the version of another memory": "UPDATE memories SET newest = (SELECT max(newest) FROM memories WHERE store = 1)"
+    "the version of another memory": "UPDATE memories SET newest = (SELECT max(newest) FROM memories"
+    f" WHERE store = 1 AND NOT {NOW})"
     f" WHERE store = 1 AND {NOW}",
     "versions of another store": f"UPDATE versions {_OTHERS}",
     "memories of another store": f"UPDATE memories {_OTHERS}",

@@ -22,17 +22,15 @@ from weakref import WeakValueDictionary
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
-from retentive.storage.findings import Finding, found
-from retentive.storage.objects import reachability
-from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Leftovers, commit_jobs
-from retentive.storage.objects.manifest import Manifest
+from retentive.storage.findings import Finding
+from retentive.storage.objects import reachability, side_records
+from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, commit_jobs
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests
-from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import MARKER, StoresBackend
+from retentive.storage.objects.stores import StoresBackend
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
@@ -70,10 +68,8 @@ class ObjectsBackend(StoresBackend, Maintained):
         self._requests = Requests(location)
         self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, storage=self._storage)
-        self._manifests = ManifestSwap(self._storage, Cache())
-        self._side_records = SideRecords(self._storage, self._manifests.live)
+        self._manifests = ManifestSwap(self._storage)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
-        self._removed: dict[str, list[Leftovers]] = {}  # what is left to erase, by store id
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
 
@@ -104,29 +100,8 @@ class ObjectsBackend(StoresBackend, Maintained):
     ) -> T:
         self._begin(store_id)
         self._written.add(store_id)
-        queue = self._queue(store_id)
-        try:
-            return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
-        finally:
-            with self._lock:
-                removed = self._removed.pop(store_id, ())
-            with suppress(RetentiveError):  # the change is committed; if this fails, `purge` does it
-                for each in removed:
-                    self._erase(store_id, each)
-
-    def _erase(self, store_id: str, removed: Leftovers) -> None:
-        reader = self._reader(store_id)
-        reachability.erase_texts(removed.texts, reader)
-        if removed.has_pages:
-            self._on_current(store_id, lambda manifest: reachability.delete_obsolete(manifest, reader))
-        self._requests.delete(removed.marks)
-
-    def _on_current(self, store_id: str, work: Callable[[Manifest], T]) -> T:
-        """Call `work` with the current manifest, and again if another process has deleted pages of it meanwhile."""
-        for _ in self._requests.attempts(BUSY):
-            with suppress(Gone):
-                return work(self._manifests.live(store_id).manifest)
-        raise AssertionError("unreachable")
+        job = StoreJob(store_id, work, may_use_reserve=may_use_reserve)
+        return cast("T", self._queue(store_id).submit(job))
 
     def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
         """Delete orphans that are older than `older_than_s` seconds, and return their number.
@@ -151,14 +126,10 @@ class ObjectsBackend(StoresBackend, Maintained):
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         self._begin()
-        if not self.reads_marker() and self.list_stores(limit=1):
-            yield found("object_missing", None, MARKER)
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
         yield from reachability.examine(self._storage, self._manifests, before)
 
     def rebuild(self) -> None:
-        if self.list_stores(limit=1):
-            self.reads_marker(create=True)
         for store in self.list_stores():
             with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
@@ -188,29 +159,34 @@ class ObjectsBackend(StoresBackend, Maintained):
             self._manifests.fence(store_id)
         reader = self._reader(store_id)
         if texts := reachability.marked_texts(self._requests, marks):
-            in_use = self._on_current(store_id, lambda manifest: reachability.reachable(manifest, reader).texts)
-            reachability.erase_texts(sorted(texts - in_use), reader)
+            for _ in self._requests.attempts(BUSY):
+                with suppress(Gone):  # another process has deleted pages of this manifest meanwhile
+                    in_use = reachability.reachable(self._manifests.live(store_id).manifest, reader).texts
+                    reachability.erase_texts(sorted(texts - in_use), reader)
+                    break
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
     ) -> None:
         self._begin(store_id)
-        self._side_records.write(store_id, kind, values)
+        key = side_records.key_of(store_id, kind)
+        if values:
+            side_records.write(self._requests, key, values)
+        try:
+            self._manifests.live(store_id)
+        except NotFound:  # the store was erased during the write, and must leave no object
+            self._requests.delete([key])
+            raise
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, str]]:
         self._begin(store_id)
-        found = self._side_records.all(store_id, kind)
-        return islice(((key, value) for key, value in found.items() if key > after), limit)
+        self._manifests.live(store_id)
+        _, records = side_records.read(self._requests, side_records.key_of(store_id, kind))
+        return islice(((key, value) for key, value in records.items() if key > after), limit)
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:
-            return self._queues.setdefault(store_id, WriteQueue(partial(self._run_batch, store_id)))
-
-    def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        removed = Leftovers()
-        commit_jobs(self._manifests, self._reader(store_id), jobs, removed)
-        if removed.marks:
-            with self._lock:
-                self._removed.setdefault(store_id, []).append(removed)
+            run_batch = partial(commit_jobs, self._manifests, self._reader(store_id))
+            return self._queues.setdefault(store_id, WriteQueue(run_batch))

@@ -12,7 +12,7 @@ from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
-from retentive.storage.objects.reachability import delete_obsolete, put_mark
+from retentive.storage.objects.reachability import delete_obsolete, erase_texts, put_mark
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
@@ -26,24 +26,11 @@ class _Overtaken(Exception):
     """The attempt to commit failed, because another writer has replaced the manifest, so it must be made again."""
 
 
-@dataclass(slots=True)
-class Leftovers:
-    """What commits have removed from the map, and must now be erased.
-
-    `marks` are the keys of the marks that tell `purge` to erase it if this process crashes. `texts` are references to
-    texts. If `has_pages` is true, replaced pages may contain something of what was removed.
-    """
-
-    marks: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    has_pages: bool = False
-
-
-def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob], removed: Leftovers) -> None:
-    """Run and commit jobs of one store, and set the outcome of each. What they remove is added to `removed`."""
+def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob]) -> None:
+    """Run and commit jobs of one store, and set the outcome of each. What they remove is erased."""
 
     def attempt(some: Sequence[StoreJob]) -> None:
-        batch = _Batch(manifests, reader, removed)
+        batch = _Batch(manifests, reader)
         try:
             batch.run(some)
         except RetentiveError as error:
@@ -68,7 +55,6 @@ class _Batch:
 
     manifests: ManifestSwap
     reader: Reader
-    removed: Leftovers
     held: Held = field(init=False)
     is_fresh: bool = False
     deadline: float = field(init=False)
@@ -135,14 +121,21 @@ class _Batch:
             self.marks.append(put_mark(requests, manifest.id, going))
         self.held, landed = self.manifests.compare_and_swap(known, manifest, deadline=self.deadline)
         if landed:
-            self.removed.marks += self.marks
-            self.removed.texts += going
-            self.removed.has_pages |= must_compact
+            if self.marks:
+                with suppress(RetentiveError):  # the change is committed; if this fails, `purge` erases the rest
+                    self._erase(going, has_pages=must_compact)
             return
         self.is_in_doubt |= landed is None
         if time.monotonic() > self.deadline:
             raise Unavailable(BUSY)
         raise _Overtaken
+
+    def _erase(self, texts: Sequence[str], *, has_pages: bool) -> None:
+        """Erase removed texts. If `has_pages` is true, replaced pages may contain something of what was removed."""
+        erase_texts(texts, self.reader)
+        if has_pages:
+            delete_obsolete(self.held.manifest, self.reader)
+        self.reader.storage.requests.delete(self.marks)
 
     def _upload_texts(self) -> None:
         """Upload the texts of this attempt, unless an earlier attempt has uploaded equal ones.
@@ -198,13 +191,13 @@ class _Batch:
         (`all_changed` is false), because the job may have read an outdated state, and in any case if an object was
         missing (`is_stale`). The caller uploads the texts before this call, so that the commit soon follows the read.
         """
-        manifests, contention = self.manifests, self.manifests.contention(self.reader.store_id)
-        must_wait = not self.is_fresh and (contention.alert > 0 or not all_changed)
+        manifests, store_id = self.manifests, self.reader.store_id
+        must_wait = not self.is_fresh and (manifests.has_rivals(store_id) or not all_changed)
         if must_wait:
             manifests.wait_for_others(self.held.manifest)
         if not must_wait and not is_stale:
             return self.held
-        now = manifests.now(self.reader.store_id)
+        now = manifests.now(store_id)
         if now.tag != self.held.tag:
-            contention.met()
+            manifests.met_rival(store_id)
         return now

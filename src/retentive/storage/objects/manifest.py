@@ -25,7 +25,6 @@ from retentive.storage.objects.records import (
     Edits,
     Ref,
     VersionRow,
-    all_of,
     pack,
     unpack,
 )
@@ -114,8 +113,8 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     value = unpack("manifest", data)
     try:
         (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]
-        rows = all_of(VersionRow, rows)
-        value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
+        rows = list(map(VersionRow._make, rows))
+        value["tree"] = Tree(depth, tuple(map(Ref._make, refs)))
         value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
         value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
         value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.objects.manifest import COMMITS_KEPT, MANIFESTS, Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
-from retentive.storage.objects.reader import Cache, ObjectStorage, Reader
+from retentive.storage.objects.reader import ObjectStorage, Reader
 from retentive.storage.objects.records import VERSION
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
@@ -33,39 +33,19 @@ class Held(NamedTuple):
     manifest: Manifest
 
 
-@dataclass(slots=True)
-class Contention:
-    """What a writer knows of the other writers of one store.
-
-    `alert` is the number of commits after which it assumes that there are none any more. `losses` is the number of its
-    attempts in a row in which another writer was first.
-    """
-
-    alert: int = 0
-    losses: int = 0
-
-    def met(self) -> None:
-        self.alert = _ALERT
-
-    def lost(self) -> None:
-        self.alert, self.losses = _ALERT, self.losses + 1
-
-    def won(self) -> None:
-        self.alert, self.losses = max(self.alert - 1, 0), 0
-
-
 class ManifestSwap:
     """Reads, caches and replaces the manifests of all stores. A manifest that has not changed is not fetched again.
 
     Threads may share the object, but only one thread at a time may replace the manifest of one memory store.
     """
 
-    def __init__(self, storage: ObjectStorage, cache: Cache) -> None:
+    def __init__(self, storage: ObjectStorage) -> None:
         self._storage = storage
         self._requests = storage.requests
-        self._cache = cache
+        self._cache = storage.cache
         self._writer = os.urandom(_WRITER_CHARS // 2).hex()
-        self._contention: defaultdict[str, Contention] = defaultdict(Contention)  # by store id
+        # By store id: after how many commits there are no other writers any more, and attempts lost in a row.
+        self._alert, self._losses = Counter[str](), Counter[str]()
         self._attempt_s = 0.005  # usual duration of the request that replaces a manifest
 
     @staticmethod
@@ -98,8 +78,17 @@ class ManifestSwap:
         self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
         return held
 
-    def contention(self, store_id: str) -> Contention:
-        return self._contention[store_id]
+    def has_rivals(self, store_id: str) -> bool:
+        """Return True if other writers changed the store recently."""
+        return self._alert[store_id] > 0
+
+    def met_rival(self, store_id: str) -> None:
+        self._alert[store_id] = _ALERT
+
+    def _ended(self, store_id: str, *, won: bool) -> None:
+        """Note that an attempt has won, or that another writer was first."""
+        self._alert[store_id] = max(self._alert[store_id] - 1, 0) if won else _ALERT
+        self._losses[store_id] = 0 if won else self._losses[store_id] + 1
 
     def wait_for_others(self, manifest: Manifest) -> None:
         """Wait for a random time if other writers were active recently, so that few attempts collide.
@@ -107,10 +96,9 @@ class ManifestSwap:
         The wait is proportional to the number of other writers and to the duration of an attempt. It gets shorter with
         each attempt in which another writer was first, so no writer starves.
         """
-        contention = self.contention(manifest.id)
-        if contention.alert:
+        if self.has_rivals(manifest.id):
             others = {commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}
-            longest_s = _SPREAD * self._attempt_s * max(len(others), 1) / (1 + contention.losses)
+            longest_s = _SPREAD * self._attempt_s * max(len(others), 1) / (1 + self._losses[manifest.id])
             time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
@@ -124,41 +112,33 @@ class ManifestSwap:
         """
         commits = (*manifest.commits, self._writer + os.urandom(4).hex())[-COMMITS_KEPT:]
         manifest, began = replace(manifest, commits=commits), time.monotonic()
-        data, doubtful, contention = manifest.encoded(), False, self.contention(manifest.id)
+        data, doubtful = manifest.encoded(), False
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
         while True:
             try:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
-                contention.won()
+                self._ended(manifest.id, won=True)
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
                 return self.keep(Held(tag, manifest), len(data)), True
             except Taken:
-                contention.lost()
+                self._ended(manifest.id, won=False)
                 self.wait_for_others(manifest)
             except Unsure:
                 doubtful = True
-            now = self._after_attempt(manifest.id, doubtful=doubtful)
+            now = None
+            try:
+                now = self.now(manifest.id)
+            except RetentiveError as error:
+                if not doubtful or isinstance(error, NotFound):
+                    raise
             if now is not None and self._landed(now, held.manifest, manifest, doubtful=doubtful):
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
                 if doubtful:
-                    contention.lost()  # Ceph RGW replies 500 to one of two concurrent writers
+                    self._ended(manifest.id, won=False)  # Ceph RGW replies 500 to one of two concurrent writers
                 return now, None if doubtful else False
             if not backoff.wait():
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
-
-    def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Read the manifest of a store after an attempt to replace it.
-
-        `doubtful` is true if the storage did not reply to the attempt. In this case, the result is None if the
-        manifest cannot be read.
-        """
-        try:
-            return self.now(store_id)
-        except RetentiveError as error:
-            if not doubtful or isinstance(error, NotFound):
-                raise
-            return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
         """Return True if the current manifest `now` includes the commit that tried to replace `before` with `manifest`.

@@ -7,7 +7,7 @@ tree refers to a page by the lowest key that is in the page now, so no trace of 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -73,14 +73,13 @@ class OrderedMap:
             found |= {key: page.get(key) for key in sought}
         return [found[key] for key in keys]
 
-    def chunks(
-        self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
-    ) -> Iterator[list[tuple[str, MapValue]]]:
+    def chunks(self, low: str, high: str, *, reverse: bool = False) -> Iterator[list[tuple[str, MapValue]]]:
         """Yield the items with `low <= key < high`, one list for each leaf. Each list is in ascending order.
 
-        With `reverse`, the list of the last leaf comes first. Leaves are loaded in groups: the first group has `ahead`
-        leaves, and each group has twice as many as the group before, but at most `AHEAD`.
+        With `reverse`, the list of the last leaf comes first. Leaves are loaded in groups: the first group has one
+        leaf, and each group has twice as many as the group before, but at most `AHEAD`.
         """
+        ahead = 1
         own = sorted(key for key in self._overlay if low <= key < high)
         if not self._tree.refs:
             yield self._merged([], own)
@@ -93,16 +92,16 @@ class OrderedMap:
                 yield self._merged(items, edited) if edited else items
             ahead = min(2 * ahead, AHEAD)
 
-    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[MapValue]:
+    def values(self, low: str, high: str, *, reverse: bool = False) -> Iterator[MapValue]:
         """Yield the values of the keys with `low <= key < high`, in key order or in reverse order."""
-        for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
+        for chunk in self.chunks(low, high, reverse=reverse):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
 
     def has_any(self, low: str, high: str) -> bool:
         """Return True if the map has a key with `low <= key < high`."""
         if any(value is not None and low <= key < high for key, value in self._overlay.items()):
             return True
-        return any(self.chunks(low, high, ahead=1))
+        return any(self.chunks(low, high))
 
     def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Iterable[str]) -> list[tuple[str, MapValue]]:
         kept = [item for item in items if item[0] not in self._overlay]
@@ -167,31 +166,17 @@ class Rebuild:
         if not refs:
             return self._new_leaves(self._edited(Page(), keys))
         shares = _shares(refs, keys)
-        touched = self._touched(refs, shares, depth)
-        pages = iter(self._pages([refs[at] for at in sorted(touched)]))
+        pages = iter(self._pages([refs[at] for at in sorted(shares)]))
         made: list[Ref] = []
-        for is_touched, run in groupby(range(len(refs)), key=touched.__contains__):
+        for is_touched, run in groupby(range(len(refs)), key=shares.__contains__):
             if not is_touched:
                 made += [refs[at] for at in run]
             elif depth:
-                below = [ref for at in run for ref in self._level(next(pages).refs, depth - 1, shares.get(at, []))]
+                below = [ref for at in run for ref in self._level(next(pages).refs, depth - 1, shares[at])]
                 made += self._new_nodes(below)
             else:
-                made += self._new_leaves([item for at in run for item in self._edited(next(pages), shares.get(at, []))])
+                made += self._new_leaves([item for at in run for item in self._edited(next(pages), shares[at])])
         return made
-
-    def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Return the indexes (in `refs`) of the pages to rewrite.
-
-        Pages with edits are rewritten. Their indexes are the keys of `shares`. If such a page may become too small, one
-        of its neighbours is rewritten too.
-        """
-        touched = set(shares)
-        for at, share in shares.items():
-            removed = 0 if depth else sum(self.edits[key] is None for key in share)
-            if refs[at].length - removed < (self._sizes.fan_out if depth else self._sizes.page) // 4 and len(refs) > 1:
-                touched.add(at + 1 if at + 1 < len(refs) else at - 1)
-        return touched
 
     def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, MapValue]]:
         items: dict[str, MapValue | None] = dict(zip(leaf.keys, leaf.values, strict=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -196,7 +196,7 @@ class Reader:
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _page(self, name: str) -> Page:
-        data = self._get(PAGES, name)
+        data = self._present(lambda: self.storage.requests.get(self.key(PAGES, name))[0])
         page = decode_page(check_name(name, data))
         self.keep_pages({name: (data, page)})
         return page
@@ -229,23 +229,21 @@ class Reader:
         return self.new_texts.get(ref) or cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
 
     def _read(self, refs: Sequence[str]) -> dict[str, bytes]:
-        """Read texts of one pack: one text with a ranged request, or several texts with the whole pack."""
-        found, texts = list(map(TextRef.parse, refs)), dict[str, bytes]()
-        key, start = self.key(PACKS, found[0].pack), found[0].offset if len(refs) == 1 else 0
-        try:
-            requests = self.storage.requests
-            data = requests.get_range(key, start, found[0].length) if len(refs) == 1 else requests.get(key)[0]
-        except Missing:
-            raise Gone("an object of the memory store is missing") from None
+        found, texts, requests = list(map(TextRef.parse, refs)), dict[str, bytes](), self.storage.requests
+        key, start, length = self.key(PACKS, found[0].pack), found[0].offset, found[0].length
+        if len(refs) == 1:
+            data = self._present(lambda: requests.get_range(key, start, length))
+        else:
+            start, data = 0, self._present(lambda: requests.get(key)[0])
         for ref, (_, offset, length, expected) in zip(refs, found, strict=True):
             texts[ref] = data[offset - start : offset - start + length]
             if digest(texts[ref]) != expected:
                 raise Gone("a text of the memory store was erased, truncated or modified")
         return texts
 
-    def _get(self, kind: str, name: str) -> bytes:
+    def _present(self, request: Callable[[], bytes]) -> bytes:
         try:
-            return self.storage.requests.get(self.key(kind, name))[0]
+            return request()
         except Missing:
             raise Gone("an object of the memory store is missing") from None
 

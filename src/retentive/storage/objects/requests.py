@@ -173,8 +173,6 @@ class Requests:
     def __init__(self, location: ObjectLocation) -> None:
         check_process(_used_by)
         self._once, self._patient = location.clients()
-        self.is_in_process = location.scheme == "memory"
-        self.identity = "\0".join((location.scheme, location.bucket, location.prefix or "", *location.config.values()))
         self.timeout_s = location.timeout_s  # maximum time that a command waits for the storage
         self._probing = threading.Lock()
         # The cloud providers' own services support conditional writes; other endpoints are probed.

@@ -130,7 +130,7 @@ class ObjectsSnapshot(Snapshot):
 
     def _present(self, under: str, start: str = "") -> Iterator[VersionRow]:
         low, high = _below(under)
-        return cast("Iterator[VersionRow]", self._map.values(max(low, MEMORY + start), high, ahead=1))
+        return cast("Iterator[VersionRow]", self._map.values(max(low, MEMORY + start), high))
 
     def _memory(self, row: VersionRow) -> Memory:
         """Return the memory whose newest version is `row`. It is as old as its id, or as its oldest version."""
@@ -154,7 +154,7 @@ class ObjectsSnapshot(Snapshot):
         With `reverse=False`, the oldest version comes first.
         """
         high = _ALL_VERSIONS if before is None else VERSION + before
-        return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
+        return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse))
 
     def _of_revision(self, version_id: str) -> Sequence[VersionRow]:
         """Return the rows of all versions that were committed together with the version `version_id`, newest first.

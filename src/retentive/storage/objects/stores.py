@@ -24,7 +24,7 @@ from retentive.storage.objects.manifest import MANIFESTS, Manifest
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import ObjectStorage
-from retentive.storage.objects.records import check_head, head_of, pack, unpack
+from retentive.storage.objects.records import pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
 from retentive.values.properties import damaged_store
 from retentive.values.records import to_us
@@ -33,7 +33,6 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _NEW = ("id", "key", "name", "created", "seal", "workspace", "properties")
 _AT_ONCE = 64
-MARKER = "format"  # object with the format number of the location
 
 
 class StoresBackend(Backend):
@@ -44,40 +43,20 @@ class StoresBackend(Backend):
     _requests: Requests
     _manifests: ManifestSwap
     _is_closed = False
-    _is_marked: bool | None = None
 
     def close(self) -> None:
         self._is_closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Raise an exception if the backend cannot be used. Every method calls this first.
-
-        Checks the process, the store id and the format of the location, and that the backend is not closed.
-        """
+        """Raise an exception if the backend cannot be used. Every method calls this first."""
         check_process(self._process)
         if self._is_closed:
             raise Closed("the location is closed; open it again")
-        if self._is_marked is None:
-            self._is_marked = self.reads_marker()
         if store_id is not None and not _ID.fullmatch(store_id):
             raise NotFound(f"there is no memory store {store_id}")
 
-    def reads_marker(self, *, create: bool = False) -> bool:
-        """Check the object that contains the format number of the location. Returns False if it is missing.
-
-        With `create`, this object is first written if it is missing.
-        """
-        with suppress(Missing):
-            if create:
-                with suppress(Taken):
-                    self._requests.replace(MARKER, head_of(MARKER), None)
-            check_head(MARKER, self._requests.get(MARKER)[0])
-            return True
-        return False
-
     def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
         self._begin()
-        self._is_marked = self._is_marked or self._requests.until_done(partial(self.reads_marker, create=True))
         key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
         at = now_us(self._storage.clock) if created_at is None else to_us(created_at)
         new = Manifest(
@@ -134,16 +113,13 @@ class StoresBackend(Backend):
 
         The creation may have been started by another process that has crashed.
         """
-        is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
         for _ in self._requests.attempts():
-            if not is_new:
-                with suppress(NotFound):
-                    return self._manifests.now(manifest.id).manifest.info()
+            with suppress(NotFound):
+                return self._manifests.now(manifest.id).manifest.info()
             with suppress(Taken, Unsure):
                 tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
                 return self._manifests.keep(Held(tag, manifest), len(data)).manifest.info()
-            is_new = False
         raise AssertionError("unreachable")
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
@@ -152,8 +128,11 @@ class StoresBackend(Backend):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
         _, begun = self._key(id_or_key, workspace)
-        found = None if begun is None else self._present(begun.id)
-        return found if found is not None and found.key == id_or_key else None
+        if begun is not None:
+            with suppress(NotFound):
+                found = self._manifests.live(begun.id).manifest.info()
+                return found if found.key == id_or_key else None
+        return None
 
     def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
         self._begin()
@@ -169,14 +148,11 @@ class StoresBackend(Backend):
             found += [info for info in infos if info and (info.damage or workspace in {None, info.workspace_id})]
         return found
 
-    def _present(self, store_id: str) -> StoreInfo | None:
-        with suppress(NotFound):
-            return self._manifests.live(store_id).manifest.info()
-        return None
-
     def _listed(self, store_id: str) -> StoreInfo | None:
         try:
-            return self._present(store_id)
+            return self._manifests.live(store_id).manifest.info()
+        except NotFound:
+            return None
         except Damaged as error:
             return damaged_store(store_id, error)
 

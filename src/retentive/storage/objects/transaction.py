@@ -16,7 +16,6 @@ from retentive.storage.contract import (
     Metadata,
     Recorded,
     Transaction,
-    Version,
     kept,
     now_us,
 )
@@ -52,54 +51,65 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.changed = self.must_compact = True
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        self._begin_revision(changes)
+        if changes:
+            self.changed = True
+            revision = max(self._totals.revision, self._revision_before + 1)
+            self._totals = self._totals._replace(revision=revision)
         sources = [None if change.before is None else self._row_at(change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
     def _record_one(self, change: Change, source: VersionRow | None, actor: Actor | None) -> Recorded:
-        origin, before = change.version if isinstance(change, Imported) else None, change.before
-        at = self._next_time(origin)
-        if before is not None:
-            now = self._row_at(before.path)  # an earlier change of this write may have taken the path
-            source = now if now is not None and now.memory == before.id else source
-            if source is None or source.memory != before.id:
+        """Record a change. `source` is the row that `change.before` had before the changes of the same call."""
+        if change.before is not None:
+            now = self._row_at(change.before.path)  # an earlier change of this write may have taken the path
+            source = now if now is not None and now.memory == change.before.id else source
+            if source is None or source.memory != change.before.id:
                 raise Conflict("a memory was moved or deleted since it was read")
-        if source is not None:
-            memory = source.memory
-        elif isinstance(change, Created) and change.again is not None:
-            memory = change.again.id
-        else:
-            memory = self._reader.storage.new_id("mem_", at) if origin is None else origin.memory_id
-        if origin is None:
-            version = self._reader.storage.new_id("memver_", at)
-            row = VersionRow(version, memory, change.operation, _name(actor), at, self._totals.revision)
-        else:
-            row = VersionRow(origin.id, memory, origin.operation, _name(origin.actor), at, origin.revision)
-        if origin is not None and origin.redacted_at is not None:
-            row = row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by))
-        else:
-            row = self._with_text(row, change, source)
-        is_present = change.path is not None
-        if source is not None and not (is_present and source.path == row.path):
+        row = self._new_row(change, source, actor)
+        edits: dict[str, VersionRow | None] = {VERSION + row.id: row}
+        if source is not None and source.path != change.path:
             there = self._row_at(source.path)  # an earlier change of this write may have reused the path
-            if there is not None and there.memory == memory:
-                self._edit({MEMORY + source.path: None})
-        self._edit({VERSION + row.id: row, **({MEMORY + row.path: row} if is_present else {})})
-        self._count(row if is_present else None, source)
-        self._totals = self._totals._replace(newest=row.id)
-        return Recorded(memory, row.id)
+            if there is not None and there.memory == row.memory:
+                edits[MEMORY + source.path] = None
+        if change.path is not None:
+            edits[MEMORY + change.path] = row
+        self._edit(edits)
+        totals, present = self._totals, row if change.path is not None else None
+        size_before, size_after = (0 if one is None else one.size or 0 for one in (source, present))
+        self._totals = totals._replace(
+            revision=max(totals.revision, row.revision),
+            memories=totals.memories + (present is not None) - (source is not None),
+            size_bytes=totals.size_bytes + size_after - size_before,
+            last_at=row.at,
+            newest=row.id,
+        )
+        return Recorded(row.memory, row.id)
 
-    def _with_text(self, row: VersionRow, change: Change, source: VersionRow | None) -> VersionRow:
-        """Return the row of a new version, completed with the path and the text of the change.
+    def _new_row(self, change: Change, source: VersionRow | None, actor: Actor | None) -> VersionRow:
+        """Return the row of the version that a change makes of the memory `source`.
 
-        `source` is the row of the memory before the change. A deletion has no text. A rename keeps the text of
-        `source`.
+        If the clock went back, the time is the one just after the newest version.
         """
+        new_id, totals = self._reader.storage.new_id, self._totals
+        at = max(now_us(self._reader.storage.clock), totals.last_at + 1)
+        match change:
+            case Imported(version):
+                at = to_us(version.created_at)
+                if at < totals.last_at or version.id <= totals.newest:
+                    raise InvalidInput("imported versions must be later than all existing versions")
+                made = version.id, version.memory_id, version.operation, _name(version.actor), at, version.revision
+                row = VersionRow(*made, version.path)
+                if version.redacted_at is not None:
+                    return row.redacted(to_us(version.redacted_at), _name(version.redacted_by))
+            case Created(path, again=again):
+                memory = new_id("mem_", at) if again is None else again.id
+                row = VersionRow(new_id("memver_", at), memory, "created", _name(actor), at, totals.revision, path)
+            case _:
+                made = new_id("memver_", at), change.before.id, change.operation, _name(actor), at, totals.revision
+                row = VersionRow(*made, change.path or change.before.path)
         stored = kept(change, row.memory, row.id)
-        elsewhere = change.version.path if isinstance(change, Imported) else ""
-        path = change.path or (elsewhere if source is None else source.path)
         seal = None if stored.seal is None else b64encode(stored.seal).decode()
-        row = row._replace(path=path, seal=seal, provenance=stored.provenance)
+        row = row._replace(seal=seal, provenance=stored.provenance)
         if change.path is None:
             return row
         if stored.data is not None:
@@ -112,12 +122,13 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
     ) -> None:
         self.changed = True
-        if settings is not UNCHANGED:
-            self._manifest = replace(self._manifest, settings=settings)
-        if seal is not UNCHANGED:
-            self._manifest = replace(self._manifest, seal=seal)
-        if properties is not UNCHANGED:
-            self._manifest = replace(self._manifest, properties=properties)
+        now = self._manifest
+        self._manifest = replace(
+            now,
+            settings=now.settings if settings is UNCHANGED else settings,
+            seal=now.seal if seal is UNCHANGED else seal,
+            properties=now.properties if properties is UNCHANGED else properties,
+        )
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True
@@ -143,33 +154,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         # Without its deletion, an older version would look current.
         going = [row for row in going if row.operation != "deleted" or left.get(row.memory, row.id) >= row.id]
         self._remove(dict.fromkeys(going), staying.keys())
-
-    def _begin_revision(self, changes: Sequence[object]) -> None:
-        if changes:
-            self.changed = True
-            revision = max(self._totals.revision, self._revision_before + 1)
-            self._totals = self._totals._replace(revision=revision)
-
-    def _next_time(self, origin: Version | None) -> int:
-        """Return the time of the next version: the current time, or the time of the imported version `origin`.
-
-        If the clock went back, the current time is replaced with the time just after the newest version. Raises
-        `InvalidInput` if `origin` is not later than the newest version.
-        """
-        last = self._totals.last_at
-        at = max(now_us(self._reader.storage.clock), last + 1) if origin is None else to_us(origin.created_at)
-        if origin is not None:
-            if at < last or origin.id <= self._totals.newest:
-                raise InvalidInput("imported versions must be later than all existing versions")
-            self._totals = self._totals._replace(revision=max(self._totals.revision, origin.revision))
-        self._totals = self._totals._replace(last_at=at)
-        return at
-
-    def _count(self, row: VersionRow | None, source: VersionRow | None) -> None:
-        """Update the totals. `source` and `row` are the memory before and after a change, or None if it is absent."""
-        memories = self._totals.memories + (row is not None) - (source is not None)
-        before, after = (0 if one is None else one.size or 0 for one in (source, row))
-        self._totals = self._totals._replace(memories=memories, size_bytes=self._totals.size_bytes + after - before)
 
     def _edit(self, edits: Mapping[str, VersionRow | str | None]) -> None:
         if self._overlay is not self._edited:

@@ -97,7 +97,7 @@ def destroy(backend: Backend, store_id: str) -> str:
             raise InvalidInput("the memory store is not encrypted, so it has no key to destroy")
         seal = StoreSeal.parse(tx.state.seal)
         if seal.destroyed_at is None:
-            seal = seal.destroyed(clock)
+            seal = replace(seal, kek=None, key=None, destroyed_at=timestamp(clock))
             tx.set_metadata(seal=seal.to_text())
         return str(seal.destroyed_at)
 
@@ -116,8 +116,11 @@ def _purge(backend: Backend) -> None:
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
     """Encrypt the data key of a store with the current key-encryption key. Returns the name of a field of `Rotated`."""
-    while (old := store.seal) is not None:
-        seal = StoreSeal.parse(old)
+    if store.seal is None:
+        return "unsealed"
+
+    def work(tx: Transaction) -> str:
+        seal = StoreSeal.parse(tx.state.seal or "")
         if seal.destroyed_at is not None:
             return "destroyed"
         if seal.kek == backend.keys.current_id:
@@ -126,19 +129,11 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
             key = seal.data_key(store.id, backend.keys)
         except Locked:
             return "locked"
-        new = replace(seal, rotated_at=timestamp(backend.clock)).holding(key, store.id, backend.keys).to_text()
+        rotated = replace(seal, rotated_at=timestamp(backend.clock))
+        tx.set_metadata(seal=rotated.holding(key, store.id, backend.keys).to_text())
+        return "rewrapped"
 
-        def exchange(tx: Transaction, old: str = old, new: str = new) -> str | None:
-            found = tx.state.seal
-            if found == old:
-                tx.set_metadata(seal=new)
-            return found
-
-        found = backend.inner.write(store.id, exchange)
-        if found == old:
-            return "rewrapped"
-        store = replace(store, seal=found)  # another process has replaced the seal, so try again
-    return "unsealed"
+    return backend.inner.write(store.id, work)
 
 
 def _status(backend: Backend, store: StoreInfo) -> StoreStatus:

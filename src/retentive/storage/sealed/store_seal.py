@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.contract import Clock, now_us, plain_name, to_datetime
 from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_wrapper
 
 FORMAT = 1
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _UNREADABLE = "the encryption metadata of the memory store cannot be read"
 
 
@@ -45,16 +46,17 @@ class StoreSeal:
                     f"the memory store is encrypted in format {version}, but {known}; upgrade retentive"
                 )
             seal = cls(**given)
-            times = [_time(each) for each in (seal.created_at, seal.rotated_at, seal.destroyed_at)]
+            for time in filter(None, (seal.created_at, seal.rotated_at, seal.destroyed_at)):
+                datetime.strptime(time, _TIME)
             base64.b64decode(seal.key or "", validate=True)
             if seal.kek is not None:
                 plain_name("a key id", seal.kek)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
             raise Damaged(_UNREADABLE) from None
-        ends = [seal.key is None, seal.kek is None, times[2] is not None]
-        if version != FORMAT or times[0] is None or ends not in ([True] * 3, [False] * 3):
+        ends = {seal.key is None, seal.kek is None, seal.destroyed_at is not None}
+        if version != FORMAT or not seal.created_at or len(ends) > 1:
             raise Damaged(_UNREADABLE)
-        return replace(seal, created_at=times[0], rotated_at=times[1], destroyed_at=times[2])
+        return seal
 
     def to_text(self) -> str:
         """Return the seal as JSON."""
@@ -75,10 +77,6 @@ class StoreSeal:
         kek, key = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         return replace(self, kek=kek, key=base64.b64encode(key).decode())
 
-    def destroyed(self, clock: Clock) -> StoreSeal:
-        """Return a copy of the seal without the data key. The copy has the current time as the time of destruction."""
-        return replace(self, kek=None, key=None, destroyed_at=timestamp(clock))
-
     def _context(self, store_id: str) -> bytes:
         """Return the associated data of the wrapped key.
 
@@ -89,12 +87,4 @@ class StoreSeal:
 
 def timestamp(clock: Clock) -> str:
     """Return the current time in the format that a seal uses."""
-    return _written(to_datetime(now_us(clock)))
-
-
-def _time(text: str | None) -> str | None:
-    return None if text is None else _written(datetime.fromisoformat(text).astimezone(UTC))
-
-
-def _written(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return to_datetime(now_us(clock)).strftime(_TIME)

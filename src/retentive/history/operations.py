@@ -28,7 +28,7 @@ from retentive.history.plan import (
     state_after,
     steps,
 )
-from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
+from retentive.history.revisions import Revision, check_zone, moment, named_change
 from retentive.history.versions import Predecessors, changed_between, grouped, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
@@ -88,7 +88,7 @@ class PlannedOperation(Write[RestoreOutcome]):
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> RestoreOutcome:
         """Rebuild the result of the first run from the versions that the first run wrote."""
-        versions = named_change(view, Revision(Number(facts["revision"])))
+        versions = named_change(view, Revision(facts["revision"]))
         past = Past(view, min(version.id for version in versions))
         newest = {version.memory_id: state_after(version) for version in reversed(versions)}
         left = [
@@ -280,7 +280,7 @@ class Undo(PlannedOperation):
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")
-        return named_change(found, Revision(Number(newest.revision)))
+        return named_change(found, Revision(newest.revision))
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
         """Return a description with the numbers of the reversed changes."""

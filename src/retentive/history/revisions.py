@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from itertools import chain, groupby, islice, takewhile
+from functools import partial
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -34,51 +36,27 @@ _SOME = 3  # versions to read for an error message, which names two
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
-    """Newest change, `HEAD`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Change with this number, as in `r1234`."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class VersionId:
-    """Id of a version, or its first characters if no other version id begins with them."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """Time. Where a change is expected, the time means the last change up to this time."""
-
-    time: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Revision:
     """Parsed name of a revision. It means the change that is `back` changes before `base`.
 
-    `text` is the name as written.
+    `base` is the number of a change, the id of a version (or its first characters, if no other id begins with them), or
+    a time, which means the last change up to this time. None means the newest change, `HEAD`. `text` is the name as
+    written.
     """
 
-    base: Newest | Number | VersionId | At
+    base: int | str | datetime | None = None
     back: int = 0
     text: str = ""
 
     @property
     def is_version(self) -> bool:
         """True if the revision names one version, rather than a change or a time."""
-        return isinstance(self.base, VersionId) and not self.back
+        return isinstance(self.base, str) and not self.back
 
     @property
     def is_time(self) -> bool:
         """True if the revision names a time."""
-        return isinstance(self.base, At) and not self.back
+        return isinstance(self.base, datetime) and not self.back
 
 
 Named: TypeAlias = datetime | str | Revision
@@ -108,16 +86,16 @@ def parse(text: str, now: datetime) -> Revision:
     return Revision(_base(base, text, now), back, text)
 
 
-def _base(base: str, text: str, now: datetime) -> Newest | Number | VersionId | At:
+def _base(base: str, text: str, now: datetime) -> int | str | datetime | None:
     if base in {"HEAD", "@"}:
-        return Newest()
+        return None
     if number := _NUMBER.fullmatch(base):
-        return Number(int(number[1]))
+        return int(number[1])
     if base.startswith(_VERSION):
-        return VersionId(base)
+        return base
     at = _AT.fullmatch(base)
     try:
-        return At(parse_time(base if at is None else at[1], now))
+        return parse_time(base if at is None else at[1], now)
     except ValueError as error:
         if at is not None:
             raise InvalidInput(str(error).rstrip(".")) from None
@@ -149,7 +127,7 @@ def as_revision(given: Named, now: datetime | None = None) -> Revision:
         return given
     if isinstance(given, datetime):
         check_zone(given)
-        return Revision(At(given), 0, given.isoformat())
+        return Revision(given, 0, given.isoformat())
     return parse(given, now or datetime.now(UTC))
 
 
@@ -167,9 +145,9 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
     zone.
     """
     revision = as_revision(named)
-    if isinstance(revision.base, At) and not revision.back:
-        last = newest_at(found, revision.base.time)
-        return Moment("" if last is None else _after_change(found, last), revision.base.time)
+    if isinstance(revision.base, datetime) and not revision.back:
+        last = newest_at(found, revision.base)
+        return Moment("" if last is None else _after_change(found, last), revision.base)
     version = version_at(found, revision) if revision.is_version else named_change(found, revision, target)[0]
     return Moment(_after_change(found, version), version.created_at, version)
 
@@ -182,24 +160,30 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
     versions of the command. Raises the errors of `moment`.
     """
     revision = as_revision(named)
-    base, back, change = revision.base, revision.back, list[Version]()
-    if isinstance(base, (Number, VersionId)):
-        if isinstance(base, VersionId):
+    base, back = revision.base, revision.back
+    versions: Iterator[Version] = versions_in(found, target)
+    if isinstance(base, datetime):
+        bound = moment(found, base).bound
+        versions = (each for each in versions if each.id < bound)
+    elif base is not None:
+        if isinstance(base, str):
             change = _same_change(found, version_at(found, revision))
         else:
-            every = list(found.versions(revision_of=_any_numbered(found, base.number).id))
+            every = list(found.versions(revision_of=_any_numbered(found, base).id))
             change = [version for version in every if version.actor != EXTERNAL] or every
         if not back:
             return change
         back -= 1
-    versions: Iterable[Version] = versions_in(found, target)
-    if isinstance(base, At):
-        last = newest_at(found, base.time)
-        bound = "" if last is None else _after_change(found, last)
-        versions = (each for each in versions if each.id < bound)
-    elif change:
         versions = (each for each in versions if each.revision < change[0].revision)
-    return _same_change(found, _nth(versions, revision, back, target))
+    changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
+    seen = list(islice(changes, back + 1))
+    if len(seen) > back:
+        return _same_change(found, seen[back])
+    where = "the memory store" if target is None or target.is_root else target.written
+    if not seen and base is None:
+        raise NotFound(f"{where} has no changes")
+    oldest = f", whose oldest change is r{seen[-1].revision}" if seen else ""
+    raise NotFound(f"{revision.text} is before the history of {where}{oldest}")
 
 
 def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Version:
@@ -229,23 +213,9 @@ def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | 
     return chosen
 
 
-def _nth(versions: Iterable[Version], revision: Revision, back: int, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that is `back` changes before the newest change in `versions`."""
-    changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
-    seen = list(islice(changes, back + 1))
-    if len(seen) > back:
-        return seen[back]
-    where = "the memory store" if target is None or target.is_root else target.written
-    if not seen and isinstance(revision.base, Newest):
-        raise NotFound(f"{where} has no changes")
-    oldest = f", whose oldest change is r{seen[-1].revision}" if seen else ""
-    raise NotFound(f"{revision.text} is before the history of {where}{oldest}")
-
-
 def version_at(found: Snapshot, revision: Revision) -> Version:
     """Return the version that a revision names by its id or the beginning of its id. Raises `NotFound`."""
-    assert isinstance(revision.base, VersionId)
-    text = revision.base.text
+    text = str(revision.base)
     highest = [] if text == _VERSION else found.versions(after=text[:-1], before=text + "~", limit=_SOME)
     matching = [version for version in highest if version.id.startswith(text)]
     if not matching:
@@ -269,21 +239,24 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
     if newest is None or number > newest.revision:
         last = "the store has no changes" if newest is None else f"the newest change is r{newest.revision}"
         raise NotFound(f"there is no change r{number} in the memory store; {last}")
-    version, low, high = newest, 0, (time_in_id(newest.id) or 0) + 1
-    while version.revision != number and high - low > 1:  # bisection over the times in version ids
-        middle = (low + high) // 2
-        there = next(found.versions(before=f"{_VERSION}{middle:014x}", limit=1), None)
-        if there is not None and there.revision >= number:
-            high, version = middle, there
-        else:
-            low = middle
-    older = takewhile(lambda each: each.revision >= number, all_versions(found, before=version.id))
-    numbered = next((each for each in chain((version,), older) if each.revision == number), None)
+    newest_us, bound = time_in_id(newest.id), None
+    if newest_us is not None:  # bisection over the times in version ids
+        bound = _first_id(bisect_left(range(newest_us + 1), number, key=partial(_revision_before, found)))
+    later = takewhile(lambda each: each.revision >= number, all_versions(found, before=bound))
+    numbered = next((each for each in later if each.revision == number), None)
     if numbered is None:
         raise NotFound(
             f"the change r{number} has no versions; they were removed later, or the change only removed other versions"
         )
     return numbered
+
+
+def _first_id(at_us: int) -> str:
+    return f"{_VERSION}{max(at_us, 0):014x}"
+
+
+def _revision_before(found: Snapshot, at_us: int) -> int:
+    return next((each.revision for each in found.versions(before=_first_id(at_us), limit=1)), 0)
 
 
 def newest_at(found: Snapshot, at: datetime) -> Version | None:
@@ -293,7 +266,7 @@ def newest_at(found: Snapshot, at: datetime) -> Version | None:
         return newest
     if time_in_id(newest.id) is None:
         return next((version for version in all_versions(found) if version.created_at <= at), None)
-    return next(found.versions(before=f"{_VERSION}{max(to_us(at) + 1, 0):014x}", limit=1), None)
+    return next(found.versions(before=_first_id(to_us(at) + 1), limit=1), None)
 
 
 def _after_change(found: Snapshot, version: Version) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import MemoryDifference, difference_of
-from retentive.history.revisions import At, Number, Revision, VersionId
+from retentive.history.revisions import Revision
 from retentive.history.versions import LoggedChange
 from retentive.remote import objects
 from retentive.remote.methods import PAGE, no_route, pages
@@ -29,12 +30,12 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
 
     The change contains only the versions that `query` selects. Raises `NotFound`.
     """
-    if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
-        version, _ = yield from version_with_text(base, revision.base.text)
+    if isinstance(revision.base, str) and not revision.back and len(revision.base) == FULL_ID:
+        version, _ = yield from version_with_text(base, revision.base)
         return grouped([version], {})[0]
-    if isinstance(revision.base, At | VersionId):
+    if isinstance(revision.base, str | datetime):
         raise no_route("naming a change by a time or by the beginning of an id")
-    number = revision.base.number if isinstance(revision.base, Number) else None
+    number = revision.base
     found: list[Version] = []
     page: str | None = None
     while True:

@@ -10,7 +10,7 @@ from datetime import datetime
 from retentive.engine.events import StoreEvent
 from retentive.errors import InvalidPath, Refused, Unavailable, error_of
 from retentive.history.plan import Conflict, RestoreOutcome, Step, What
-from retentive.history.revisions import At, Revision
+from retentive.history.revisions import Revision
 from retentive.remote.requests import JsonBody
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange
 from retentive.values.commands import Append, Clear, Command, Write, parse
@@ -158,7 +158,7 @@ def store_event(given: JsonBody) -> StoreEvent:
 
 def moment_text(at: Revision) -> str:
     """Return a revision or a time as text for the API."""
-    return at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
+    return at.base.isoformat() if isinstance(at.base, datetime) and not at.back else at.text
 
 
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:

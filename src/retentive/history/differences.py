@@ -14,7 +14,7 @@ from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter
 from retentive.history.past import check_kept
 from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
-from retentive.history.versions import LoggedChange, Predecessors, changed_between, grouped, memory_at, versions_in
+from retentive.history.versions import LoggedChange, changed_between, grouped, memory_at, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -105,7 +105,7 @@ class Compare(ReadOperation[Differences]):
             assessed = Assessment(snapshot, settings, self.actor)
             shown = [pair for pair in pairs if all(map(assessed.shows, filter(None, pair)))]
         found = tuple(_difference(snapshot, old, new) for old, new in shown)
-        changes = grouped(chosen or (), Predecessors(snapshot, None if self.limit is None else set(read)))
+        changes = grouped(snapshot, chosen or (), only=None if self.limit is None else set(read))
         more = len(memory_ids) - len(read)
         return Differences(found, len(pairs) - len(shown), tuple(changes), more, unread)
 

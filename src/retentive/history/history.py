@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import Unpack
 
 from retentive.engine.core import StoreCore
-from retentive.engine.operation import DryRun
+from retentive.engine.operation import DryRun, Read
+from retentive.engine.queries import version_fact
 from retentive.engine.repeats import request_key
 from retentive.engine.trust import Level
-from retentive.errors import InvalidInput, Refused
-from retentive.history import log as reads
+from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, version_page
+from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, no_memory, page_of
 from retentive.history.operations import PlannedOperation, Restore, Undo
+from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact
-from retentive.history.revisions import Named, Revision, as_revision
-from retentive.history.versions import LoggedChange
-from retentive.storage.contract import Actor, Operation, Version, as_actor
+from retentive.history.revisions import Named, Revision, as_revision, one_version
+from retentive.history.versions import LoggedChange, grouped, versions_in
+from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
 from retentive.values.pages import ListPage
 from retentive.values.provenance import Origin
+from retentive.values.text import decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,14 @@ class History:
         """
         with self._context.checking("log"):
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
+            _check_limit(limit)
             target = None if path is None else self._context.parsed(path)
-        return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
+
+        def work(snapshot: Snapshot) -> list[Version]:
+            versions = versions_in(snapshot, target, memory_id)
+            return list(islice(only.chosen(versions, self._context.settings_of(snapshot)), limit))
+
+        return self._context.result_of(Read("log", work, target, needs_external_edits=True, sees_all=True))
 
     def page(
         self,
@@ -102,11 +112,21 @@ class History:
             if limit < 1:
                 raise InvalidInput(f"the limit must be at least 1, not {limit}")
             target = None if path is None else self._context.parsed(path)
-        chosen, settings_of = only or LogFilter(), self._context.settings_of
-        page = version_page(
-            target, memory_id, chosen, settings_of, oldest_first=oldest_first, after=after, limit=limit, texts=texts
-        )
-        return self._context.result_of(page)
+
+        def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
+            versions, following = page_of(
+                partial(snapshot.versions, memory_id=memory_id, oldest_first=oldest_first),
+                only or LogFilter(),
+                self._context.settings_of(snapshot),
+                below="" if target is None or target.is_root else target.text + "/",
+                oldest_first=oldest_first,
+                after=after,
+                limit=limit,
+            )
+            read = ((each, _text(snapshot, each, path=each.path) if texts else None) for each in versions)
+            return ListPage(tuple(ListedVersion(*pair) for pair in read), following)
+
+        return self._context.result_of(Read("versions", work, target))
 
     def feed(self, after: str = "", *, limit: int = 500) -> Feed:
         """Return all changes of the store after a cursor, oldest first. The changes are versions and events.
@@ -132,8 +152,18 @@ class History:
         Raises `NotFound` if no memory is or was at or below `path`.
         """
         with self._context.checking("log"):
+            _check_limit(limit)
             target = None if path is None else self._context.parsed(path)
-        return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
+        chosen = only or LogFilter()
+
+        def work(snapshot: Snapshot) -> list[LoggedChange]:
+            versions = chosen.chosen(versions_in(snapshot, target), self._context.settings_of(snapshot))
+            found = grouped(snapshot, versions, limit)
+            if not found and not (target is None or target.is_root) and not any(versions_in(snapshot, target)):
+                raise no_memory(target.text)
+            return found
+
+        return self._context.result_of(Read("log", work, target, needs_external_edits=True, sees_all=True))
 
     def show(self, revision: Named, path: str | None = None) -> tuple[Version, str | None]:
         """Return the version that a revision names, and its text. The text of a deleted or redacted version is None.
@@ -143,13 +173,26 @@ class History:
         """
         with self._context.checking("show"):
             named, target = self._named(revision), None if path is None else self._context.parsed(path)
-        return self._context.result_of(reads.show(named, target))
+
+        def work(snapshot: Snapshot) -> tuple[Version, str | None]:
+            version = one_version(snapshot, named, target)
+            return version, _text(snapshot, version)
+
+        return self._context.result_of(Read("show", work, target, facts_of=lambda found: version_fact(found[0])))
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
         """Return the version and the text of the memory that was at `path` at an earlier time. Raises `NotFound`."""
         with self._context.checking("text_at"):
             target, revision = self._context.parsed(path), self._named(at)
-        return self._context.result_of(reads.text_at(target, revision))
+
+        def work(snapshot: Snapshot) -> tuple[Version, str]:
+            memory = past_of(snapshot, revision, target).get(target.text).memory
+            if memory is None:
+                raise NotFound(f"there was no memory at {target.written} at that time")
+            version, data = snapshot.version(memory.version_id)
+            return version, decoded(data)
+
+        return self._context.result_of(Read("text_at", work, target, facts_of=lambda found: version_fact(found[0])))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
         """Return a unified diff between the texts of two versions, given by their ids. The text of a deletion is empty.
@@ -203,7 +246,15 @@ class History:
         with self._context.checking("blame"):
             only = LogFilter(source=source, trust=trust)
             target = self._context.parsed(path)
-        texts = self._context.result_of(reads.lineage(target))
+
+        def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
+            memory = snapshot.get(target.text).memory
+            if memory is None:
+                raise NotFound(f"there is no memory at {target.written}")
+            versions = list(snapshot.versions(memory_id=memory.id, oldest_first=True))
+            return [(version, text) for version in versions if (text := _text(snapshot, version)) is not None]
+
+        texts = self._context.result_of(Read("blame", work, target, sees_all=True))
         lines, authors = diff.lines(texts[-1][1]), diff.blame(texts)
         settings = self._context.known_settings[1] or self._context.settings()
         chosen = {version.id for version in only.chosen({each.id: each for each in authors}.values(), settings)}
@@ -348,6 +399,16 @@ class History:
             return self._context.result_of(operation, actor, **origin)
         except Refused as refusal:
             raise self._context.raised(refusal) from None
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise InvalidInput("`limit` must be an integer of at least 0")
+
+
+def _text(found: Snapshot, version: Version, *, path: str = "") -> str | None:
+    data = found.version(version.id)[1]
+    return None if data is None else decoded(data, path=path)
 
 
 def _named(operation: type[PlannedOperation], dry_run: bool) -> str:

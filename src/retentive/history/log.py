@@ -1,34 +1,25 @@
-"""Reads of the history: logs, pages of versions, earlier texts, the feed of changes, and what changed since a time."""
+"""Filters of the log, the feed of changes, and a summary of the changes since a time."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
-from itertools import groupby, islice, takewhile
+from itertools import takewhile
 from typing import Literal, TypeAlias, get_args
 
 from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
-from retentive.engine.queries import version_fact
 from retentive.engine.trust import Level, Levels, author_of, check_level, session_of
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.past import past_of
-from retentive.history.revisions import Named, Revision, check_zone, moment, one_version
-from retentive.history.versions import LoggedChange, Predecessors, grouped, versions_in
+from retentive.history.revisions import Named, check_zone, first_id, moment
 from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS
-from retentive.values.pages import ListPage
-from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.records import to_us
 from retentive.values.settings import DEFAULTS, Settings
-from retentive.values.text import decoded
 
-SettingsOf: TypeAlias = Callable[[Snapshot], Settings]
 MAX_SCANNED = 5_000  # versions that one page reads; a page with few matches then ends early
 _VERSION = "memver_"
 _TIME_DIGITS = 14
@@ -90,87 +81,6 @@ class LogFilter:
         )
 
 
-def log(
-    path: MemoryPath | None, memory_id: str | None, only: LogFilter, limit: int | None, settings_of: SettingsOf
-) -> Read[list[Version]]:
-    """Return an operation that lists versions, newest first.
-
-    These are the versions of the store, of one memory across renames, or of all memories below a directory.
-    """
-    _check_limit(limit)
-
-    def work(snapshot: Snapshot) -> list[Version]:
-        return list(islice(only.chosen(versions_in(snapshot, path, memory_id), settings_of(snapshot)), limit))
-
-    return Read("log", work, path, needs_external_edits=True, sees_all=True)
-
-
-def changes(
-    path: MemoryPath | None, only: LogFilter, limit: int | None, settings_of: SettingsOf
-) -> Read[list[LoggedChange]]:
-    """Return an operation that lists the versions of `log`, grouped into changes, newest first."""
-    _check_limit(limit)
-
-    def work(snapshot: Snapshot) -> list[LoggedChange]:
-        known = Predecessors(snapshot)
-        versions = known.watch(versions_in(snapshot, path))
-        found = grouped(only.chosen(versions, settings_of(snapshot)), known, limit)
-        if not found and path is not None and not path.is_root and next(versions_in(snapshot, path), None) is None:
-            raise no_memory(path.text)
-        return found
-
-    return Read("log", work, path, needs_external_edits=True, sees_all=True)
-
-
-def no_memory(path: str) -> NotFound:
-    """Return the error for a path at which no memory is or was."""
-    return NotFound(f"there is no memory at or below {path}, and there was none before")
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 0:
-        raise InvalidInput("`limit` must be an integer of at least 0")
-
-
-def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
-    """Return an operation that reads the only version that `revision` names at or below `path`, and its text.
-
-    The text is None for a deletion or a redacted version. The operation raises `NotFound` and `InvalidInput`.
-    """
-
-    def work(snapshot: Snapshot) -> tuple[Version, str | None]:
-        version, data = snapshot.version(one_version(snapshot, revision, path).id)
-        return version, None if data is None else decoded(data)
-
-    return Read("show", work, path, facts_of=lambda found: version_fact(found[0]))
-
-
-def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
-    """Return an operation that reads the version and the text that the memory at a path had. Raises `NotFound`."""
-
-    def work(snapshot: Snapshot) -> tuple[Version, str]:
-        memory = past_of(snapshot, at, path).get(path.text).memory
-        if memory is None:
-            raise NotFound(f"there was no memory at {path.written} at that time")
-        version, data = snapshot.version(memory.version_id)
-        return version, decoded(data)
-
-    return Read("text_at", work, path, lambda found: version_fact(found[0]))
-
-
-def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
-    """Return an operation that reads the versions of the memory at a path that have a text, oldest first."""
-
-    def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
-        memory = snapshot.get(path.text).memory
-        if memory is None:
-            raise NotFound(f"there is no memory at {path.written}")
-        versions = (snapshot.version(each.id) for each in snapshot.versions(memory_id=memory.id, oldest_first=True))
-        return [(version, decoded(data)) for version, data in versions if data is not None]
-
-    return Read("blame", work, path, sees_all=True)
-
-
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
     """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
@@ -179,47 +89,42 @@ class ListedVersion:
     text: str | None = field(default=None, repr=False)
 
 
-def version_page(
-    target: MemoryPath | None,
-    memory_id: str | None,
+def page_of(
+    select: Callable[..., Iterable[Version]],
     only: LogFilter,
-    settings_of: SettingsOf,
+    settings: Settings,
     *,
+    below: str,
     oldest_first: bool,
     after: str | None,
     limit: int,
-    texts: bool,
-) -> Read[ListPage[ListedVersion, str]]:
-    """Return an operation that reads a page of versions. The cursor of the next page is the id of a version."""
-    below = None if target is None or target.is_root else target.text + "/"
+) -> tuple[list[Version], str | None]:
+    """Return the next matching versions after the version id `after`, and the cursor of the next page.
+
+    `select` is `Snapshot.versions` with all arguments but the bounds and the limit.
+    """
     matching = replace(only, since=None)  # version ids begin with the time: `since` and `until` are bounds of ids
-    low = None if only.since is None else f"{_VERSION}{max(to_us(only.since), 0):014x}"
-    high = None if only.until is None else f"{_VERSION}{max(to_us(only.until) + 1, 0):014x}"
-
-    def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
-        settings, found, last, left, is_end = settings_of(snapshot), list[Version](), after, MAX_SCANNED, False
-        while len(found) <= limit and left > 0 and not is_end:
-            size = min(PAGE_VERSIONS, left)
-            bounds = {"after": low, "before": high}
-            if last is not None and oldest_first:
-                bounds["after"] = max(low or "", last)
-            elif last is not None:
-                bounds["before"] = last if high is None else min(high, last)
-            page = list(snapshot.versions(memory_id=memory_id, limit=size, oldest_first=oldest_first, **bounds))
-            within = (each for each in page if below is None or f"{each.path}/".startswith(below))
-            found += matching.chosen(within, settings)
-            is_end, last, left = len(page) < size, page[-1].id if page else last, left - size
-        items = tuple(ListedVersion(each, _text(snapshot, each) if texts else None) for each in found[:limit])
-        if len(found) > limit:
-            return ListPage(items, found[limit - 1].id)
-        return ListPage(items, None if is_end else last)
-
-    return Read("versions", work, target)
+    low = None if only.since is None else first_id(to_us(only.since))
+    high = None if only.until is None else first_id(to_us(only.until) + 1)
+    found, last, left, is_end = list[Version](), after, MAX_SCANNED, False
+    while len(found) <= limit and left > 0 and not is_end:
+        size = min(PAGE_VERSIONS, left)
+        bounds = {"after": low, "before": high}
+        if last is not None and oldest_first:
+            bounds["after"] = max(low or "", last)
+        elif last is not None:
+            bounds["before"] = last if high is None else min(high, last)
+        page = list(select(limit=size, **bounds))
+        found += matching.chosen((each for each in page if f"{each.path}/".startswith(below)), settings)
+        is_end, last, left = len(page) < size, page[-1].id if page else last, left - size
+    if len(found) > limit:
+        return found[:limit], found[limit - 1].id
+    return found, None if is_end else last
 
 
-def _text(snapshot: Snapshot, version: Version) -> str | None:
-    data = snapshot.version(version.id)[1]
-    return None if data is None else decoded(data, path=version.path)
+def no_memory(path: str) -> NotFound:
+    """Return the error for a path at which no memory is or was."""
+    return NotFound(f"there is no memory at or below {path}, and there was none before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +169,7 @@ def position_of(change_id: str) -> str:
 Fate: TypeAlias = Literal["new", "changed", "gone"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SinceMoment:
     """Summary of the changes to a store since an earlier time.
 
@@ -282,21 +187,11 @@ class SinceMoment:
 
     def count(self, fate: Fate) -> int:
         """Return the number of memories with this fate."""
-        return sum(found == fate for found, _ in self.fates.values())
+        return self.below("", fate)
 
     def below(self, directory: str, fate: Fate) -> int:
         """Return the number of memories with this fate below a directory."""
-        return self._below[directory, fate]
-
-    @cached_property
-    def _below(self) -> Counter[tuple[str, Fate]]:
-        found: Counter[tuple[str, Fate]] = Counter()
-        for fate, version in self.fates.values():
-            directory = version.path.rpartition("/")[0]
-            while directory:
-                found[directory, fate] += 1
-                directory = directory.rpartition("/")[0]
-        return found
+        return sum(own == fate and each.path.startswith(f"{directory}/") for own, each in self.fates.values())
 
 
 def since(at: Named, limit: int) -> Read[SinceMoment]:
@@ -307,14 +202,11 @@ def since(at: Named, limit: int) -> Read[SinceMoment]:
         versions = list(snapshot.versions(after=bound, limit=limit + 1))
         last = next(snapshot.versions(before=bound, limit=1), None) if bound else None
         read, fates = versions[:limit], dict[str, tuple[Fate, Version]]()
-        for memory_id, group in groupby(
-            sorted(read, key=lambda each: (each.memory_id, each.id)), lambda each: each.memory_id
-        ):
-            first, *others = group
-            newest = others[-1] if others else first
-            was, is_there = first.operation != "created", newest.operation != "deleted"
+        oldest = {each.memory_id: each for each in read}
+        for newest in {each.memory_id: each for each in reversed(read)}.values():
+            was, is_there = oldest[newest.memory_id].operation != "created", newest.operation != "deleted"
             if was or is_there:
-                fates[memory_id] = ("changed" if was and is_there else "new" if is_there else "gone"), newest
+                fates[newest.memory_id] = ("changed" if was and is_there else "new" if is_there else "gone"), newest
         actors = {str(each.actor or "") for each in read}
         return SinceMoment(last, len({each.revision for each in read}), len(actors), len(versions) > limit, fates)
 

@@ -29,7 +29,7 @@ from retentive.history.plan import (
     steps,
 )
 from retentive.history.revisions import Revision, check_zone, moment, named_change
-from retentive.history.versions import Predecessors, changed_between, grouped, versions_in
+from retentive.history.versions import changed_between, grouped, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
@@ -225,15 +225,14 @@ class Undo(PlannedOperation):
         ids = {version.id for version in chosen}
         wanted: dict[str, State | None] = {}
         conflicts: list[Conflict] = []
-        known = Predecessors(found)
         for memory_id, oldest in {version.memory_id: version.id for version in chosen}.items():  # newest first
-            versions = list(known.watch(_down_to(found, memory_id, oldest)))
+            versions = _down_to(found, memory_id, oldest)
             try:
                 wanted[memory_id] = self._reversed(found, versions, ids)
             except Clash as clash:
                 path = next((version.path for version in versions if version.path), "")
                 conflicts.append(Conflict(path, memory_id, str(clash)))
-        return replace(planned(found, wanted, conflicts, self.mode), undone=tuple(grouped(chosen, known)))
+        return replace(planned(found, wanted, conflicts, self.mode), undone=tuple(grouped(found, chosen)))
 
     def _reversed(self, found: Snapshot, versions: Sequence[Version], chosen: set[str]) -> State | None:
         """Return the state of a memory without the chosen ones of its versions, newest first. Raises `Clash`."""

@@ -241,7 +241,7 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
         raise NotFound(f"there is no change r{number} in the memory store; {last}")
     newest_us, bound = time_in_id(newest.id), None
     if newest_us is not None:  # bisection over the times in version ids
-        bound = _first_id(bisect_left(range(newest_us + 1), number, key=partial(_revision_before, found)))
+        bound = first_id(bisect_left(range(newest_us + 1), number, key=partial(_revision_before, found)))
     later = takewhile(lambda each: each.revision >= number, all_versions(found, before=bound))
     numbered = next((each for each in later if each.revision == number), None)
     if numbered is None:
@@ -251,12 +251,13 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
     return numbered
 
 
-def _first_id(at_us: int) -> str:
+def first_id(at_us: int) -> str:
+    """Return the lowest id of a version with a time, in microseconds."""
     return f"{_VERSION}{max(at_us, 0):014x}"
 
 
 def _revision_before(found: Snapshot, at_us: int) -> int:
-    return next((each.revision for each in found.versions(before=_first_id(at_us), limit=1)), 0)
+    return next((each.revision for each in found.versions(before=first_id(at_us), limit=1)), 0)
 
 
 def newest_at(found: Snapshot, at: datetime) -> Version | None:
@@ -266,7 +267,7 @@ def newest_at(found: Snapshot, at: datetime) -> Version | None:
         return newest
     if time_in_id(newest.id) is None:
         return next((version for version in all_versions(found) if version.created_at <= at), None)
-    return next(found.versions(before=_first_id(to_us(at) + 1), limit=1), None)
+    return next(found.versions(before=first_id(to_us(at) + 1), limit=1), None)
 
 
 def _after_change(found: Snapshot, version: Version) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby, islice, takewhile
+from itertools import chain, groupby, islice, pairwise, takewhile
 
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.lookup import locate
@@ -38,50 +38,42 @@ class LoggedChange:
         return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
 
 
-class Predecessors:
-    """Lookup of the path that a memory had before a version renamed it.
+def grouped(
+    found: Snapshot, versions: Iterable[Version], limit: int | None = None, only: Container[str] | None = None
+) -> list[LoggedChange]:
+    """Group versions into at most `limit` changes. Both are newest first.
 
-    A version needs no query if its predecessor passed through `watch`. With `only`, other memories are not looked up.
+    If `only` is given, the previous paths of other memories are not looked up.
     """
-
-    def __init__(self, found: Snapshot, only: Container[str] | None = None) -> None:
-        self._found, self._only = found, only
-        self._later: dict[str, str] = {}
-        self._before: dict[str, Version] = {}
-
-    def watch(self, versions: Iterable[Version]) -> Iterator[Version]:
-        """Yield `versions` and remember them. They must be newest first, and include every version of each memory."""
-        for version in versions:
-            later = self._later.get(version.memory_id)
-            if later is not None:
-                self._before[later] = version
-            self._later[version.memory_id] = version.id
-            yield version
-
-    def moved_from(self, version: Version) -> str | None:
-        """Return the path that the memory had before a version renamed it. None if the version is not a rename."""
-        memory_id = version.memory_id
-        if (
-            version.operation != "modified"
-            or not version.path
-            or (self._only is not None and memory_id not in self._only)
-        ):
-            return None
-        before = self._before.get(version.id) or next(
-            self._found.versions(memory_id=memory_id, before=version.id, limit=1), None
-        )
-        return before.path if before is not None and before.path not in {"", version.path} else None
-
-
-def grouped(versions: Iterable[Version], known: Predecessors, limit: int | None = None) -> list[LoggedChange]:
-    """Group versions into at most `limit` changes. Both are newest first. `known` finds previous paths of memories."""
     groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
-    changes = []
-    for group in list(islice(groups, limit)):  # read all versions first: `known` then needs fewer queries
-        paths = {version.id: known.moved_from(version) for version in group}
-        moved_from = {version_id: path for version_id, path in paths.items() if path is not None}
-        changes.append(LoggedChange(group[0].revision, group[0].actor, group[0].created_at, group, moved_from))
-    return changes
+    chosen = list(islice(groups, limit))
+    looked_up = (each for each in chain.from_iterable(chosen) if only is None or each.memory_id in only)
+    before = previous_paths(found, looked_up)
+    return [
+        LoggedChange(
+            group[0].revision,
+            group[0].actor,
+            group[0].created_at,
+            group,
+            {each.id: before[each.id] for each in group if each.id in before},
+        )
+        for group in chosen
+    ]
+
+
+def previous_paths(found: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
+    """Return the path that the memory had before, by version id, for those of `versions` that renamed a memory."""
+    chosen: dict[str, list[Version]] = {}
+    for version in versions:
+        if version.operation == "modified" and version.path:
+            chosen.setdefault(version.memory_id, []).append(version)
+    before: dict[str, str] = {}
+    for memory_id, own in chosen.items():
+        ids = {version.id for version in own}
+        history = all_versions(found, memory_id=memory_id, before=max(ids) + "!", needed=len(own) + 1)
+        pairs = takewhile(lambda pair: pair[0].id >= min(ids), pairwise(history))  # noqa: B023 - used at once
+        before |= {new.id: old.path for new, old in pairs if new.id in ids and old.path not in {"", new.path}}
+    return before
 
 
 def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
@@ -95,26 +87,21 @@ def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
         return all_versions(found, memory_id=memory_id)
     below = target.text + "/"
     chosen: list[Version] = []
-    later: dict[str, Version] = {}
-    for version in _of_memories(found, {version.memory_id for version in found.versions(path=below)}):
-        if version.path.startswith(below):
-            after = later.get(version.memory_id)
-            if after is not None and after.path and not after.path.startswith(below):
-                chosen.append(after)
-            chosen.append(version)
-        later[version.memory_id] = version
+    for each in {version.memory_id for version in found.versions(path=below)}:
+        later: Version | None = None
+        for version in found.versions(memory_id=each):
+            if version.path.startswith(below):
+                if later is not None and later.path and not later.path.startswith(below):
+                    chosen.append(later)
+                chosen.append(version)
+            later = version
     return iter(sorted(chosen, key=lambda version: version.id, reverse=True))
 
 
-def _of_memories(found: Snapshot, memory_ids: set[str]) -> list[Version]:
-    versions = (version for memory_id in memory_ids for version in found.versions(memory_id=memory_id))
-    return sorted(versions, key=lambda version: version.id, reverse=True)
-
-
-def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """Return the versions of the memories at or below a path, or of one memory, newest first."""
-    memory_id = memory_id or memory_at(found, target)
-    if memory_id is not None or target is None or target.is_root:
+def versions_of(found: Snapshot, target: MemoryPath) -> Iterator[Version]:
+    """Return the versions of the memories at or below a path, newest first."""
+    memory_id = memory_at(found, target)
+    if memory_id is not None or target.is_root:
         return all_versions(found, memory_id=memory_id)
     return found.versions(path=target.text + "/")
 

@@ -16,7 +16,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
-from retentive.history.versions import Predecessors
+from retentive.history.versions import previous_paths
 from retentive.mcp.uris import uri_of
 from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
@@ -131,9 +131,8 @@ def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Change
         versions = list(snapshot.versions(after=position, oldest_first=True, limit=BATCH))
         if not versions:  # the version at the position was erased, and no version is newer
             return newest.id, []
-        known = Predecessors(snapshot)
-        moved = [known.moved_from(each) for each in versions]
-        return versions[-1].id, [_changed(*pair) for pair in zip(versions, moved, strict=True)]
+        before = previous_paths(snapshot, versions)
+        return versions[-1].id, [_changed(each, before.get(each.id)) for each in versions]
 
     return core_of(store).read(read)
 

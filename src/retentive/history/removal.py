@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
+from retentive.engine.contributors import forgotten
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, Rules
-from retentive.engine.operation import Operation, Outcome, Plan, Write
-from retentive.engine.trust import forgotten
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Outcome, Plan, Write
+from retentive.engine.rules import Rules
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.versions import versions_of
@@ -21,11 +22,10 @@ from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
-from retentive.storage.paging import all_versions
+from retentive.storage.paging import all_versions, memories_by_id
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
 
-R = TypeVar("R")
 TOMBSTONE = "tombstone"
 """Kind of the records that are tombstones. A tombstone contains the actor who erased a memory, and the time."""
 PENDING, ERASING = "removal", "erasing"
@@ -43,49 +43,70 @@ class Removed:
     pending: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Redact(Write[tuple[list[str], list[int]]]):
-    """Remove the text, path, size and hash of the versions in `version_ids`.
+class Removal(Write[Mapping[str, Any]]):
+    """Removal of all that was asked for, or of nothing.
 
-    If the path `all_of` is set, all versions of the existing and deleted memories at or below this path are redacted
-    instead, except the newest version of each existing memory.
-
-    The result is the ids of the redacted versions, and the numbers of the audit entries whose paths were removed.
+    Its result has ids of memories and versions, and the numbers of the audit entries whose paths were removed.
     """
 
-    name = "redact"
+    __slots__ = ()
     needs_external_edits = True
     only_removes = True
     under_review = "refuse"
     allowed_when_archived = True
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Return the result."""
+        return dict(result)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the result."""
+        return dict(outcome.value())
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> Mapping[str, Any]:
+        """Return the result of the first run."""
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class Redact(Removal):
+    """Remove the text, path, size and hash of the versions in `version_ids`.
+
+    If the path `all_of` is set, all versions of the existing and deleted memories at or below this path are redacted
+    instead, except the newest version of each existing memory.
+    """
+
+    name = "redact"
     version_ids: tuple[str, ...]
     now: float
     all_of: MemoryPath | None = None
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the versions, and the numbers of the audit entries whose paths were removed."""
-        return {"redacted": result[0], "withheld": result[1]}
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the ids of the versions and the numbers of the audit entries. A repeated request needs them."""
-        return self.facts(outcome.value())
-
-    def result_from(
-        self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot
-    ) -> tuple[list[str], list[int]]:
-        """Return the result of the first run."""
-        return facts["redacted"], facts["withheld"]
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[tuple[list[str], list[int]]]:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Mapping[str, Any]]:
         """Redact all versions or none. Raises `NotFound`, `InvalidInput` and `ReadOnly`."""
-        asked = self.version_ids if self.all_of is None else _older(view, self.all_of)
-        checked = [_redactable(view, guard, version_id) for version_id in asked]
-        todo = [version for version in checked if version.redacted_at is None]
+        if self.all_of is None:
+            versions = [find_version(view, version_id) for version_id in self.version_ids]
+        else:
+            versions = list(versions_of(view, self.all_of))
+            if not versions:
+                raise NotFound(f"{self.all_of.written} has no versions")
+        present = memories_by_id(view, {version.memory_id for version in versions})
+        newest = {memory.version_id for memory in present.values()}
+        if self.all_of is not None:
+            versions = [version for version in versions if version.id not in newest and version.redacted_at is None]
+        for version in versions:
+            if version.id in newest:
+                raise InvalidInput(
+                    f"{version.id} is the newest version of a memory and cannot be redacted; first write a new version,"
+                    " or delete the memory"
+                )
+            _check_may_change(guard, [present.get(version.memory_id, version).path])
+        todo = [version for version in versions if version.redacted_at is None]
         ids = [version.id for version in todo]
         if not todo:
-            return Plan((ids, []))
+            return Plan({"redacted": ids, "withheld": []})
         withheld, records = traces_of(view, todo, self.now)
-        return Plan((ids, withheld), records=records, redact=ids, event=("redacted", ids))
+        result = {"redacted": ids, "withheld": withheld}
+        return Plan(result, records=records, redact=ids, event=("redacted", ids))
 
 
 def traces_of(
@@ -103,60 +124,17 @@ def traces_of(
     return withheld, [*records, *forgotten_proposals, (PENDING, "since", f"{now:.6f}")]
 
 
-def _redactable(view: Snapshot, guard: Guard, version_id: str) -> Version:
-    version = find_version(view, version_id)
-    memory = view.find(version.memory_id)
-    if memory is not None and memory.version_id == version_id:
-        raise InvalidInput(
-            f"{version_id} is the newest version of a memory and cannot be redacted; first write a new version, or"
-            " delete the memory"
-        )
-    _check_may_change(guard, [(version if memory is None else memory).path])
-    return version
-
-
-def _older(view: Snapshot, path: MemoryPath) -> list[str]:
-    """Return the ids of the versions of the memories at or below a path, except the newest one of existing memories."""
-    versions = list(versions_of(view, path))
-    if not versions:
-        raise NotFound(f"{path.written} has no versions")
-    present = {memory.version_id for memory, _ in view.list(ROOT)}
-    return [version.id for version in versions if version.id not in present and version.redacted_at is None]
-
-
 @dataclass(frozen=True, slots=True)
-class Erase(Write[tuple[list[str], list[int], list[str]]]):
+class Erase(Removal):
     """Delete a memory or the memories below a directory, and record that they and their versions must be removed.
 
-    `finish` then removes them: a directory of files first has to make the deletions durable. The result is the memory
-    ids, the numbers of the audit entries whose paths were removed, and the ids of the versions.
+    `finish` then removes them: a directory of files first has to make the deletions durable.
     """
 
     name = "erase"
-    needs_external_edits = True
-    only_removes = True
-    under_review = "refuse"
-    allowed_when_archived = True
     target: MemoryPath | str  # path of a memory or a directory, or id of a memory
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the memories and their versions, and the audit entries whose paths were removed."""
-        ids = result[0]
-        erased = {"memory": ids[0]} if len(ids) == 1 else {"memories": ids}
-        return {**erased, "withheld": result[1], "erased": result[2]}
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the memory ids, the version ids and the audit entry numbers. A repeated request needs them."""
-        result = outcome.value()
-        return {"memories": result[0], "withheld": result[1], "erased": result[2]}
-
-    def result_from(
-        self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot
-    ) -> tuple[list[str], list[int], list[str]]:
-        """Return the result of the first run."""
-        return facts["memories"], facts["withheld"], facts["erased"]
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[tuple[list[str], list[int], list[str]]]:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Mapping[str, Any]]:
         """Delete all memories or none. Raises `ReadOnly`, and `NotFound` if there never was such a memory."""
         ids, directory = _to_erase(view, self.target)
         versions = [version for memory_id in ids for version in view.versions(memory_id=memory_id)]
@@ -167,15 +145,16 @@ class Erase(Write[tuple[list[str], list[int], list[str]]]):
         _check_may_change(guard, (last | {memory.id: memory.path for memory in present}).values())
         by = json.dumps({"by": None if guard.actor is None else str(guard.actor)})
 
-        def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[tuple[list[str], list[int], list[str]]]:
+        def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[Mapping[str, Any]]:
             withheld, records = withhold(after, {version.path for version in versions}, directory=directory)
             if directory is not None:
                 records += forget_proposals(after, directory=directory)
             records += [(ERASING, memory_id, by) for memory_id in ids]
             erased = [version.id for memory_id in ids for version in after.versions(memory_id=memory_id)]
-            return Plan((ids, withheld, erased), records=records, event=("erased", ids))
+            result = {"memories": ids, "withheld": withheld, "erased": erased}
+            return Plan(result, records=records, event=("erased", ids))
 
-        return Plan((ids, [], []), guard.delete(view, present), afterwards=afterwards)
+        return Plan({"memories": ids, "withheld": [], "erased": []}, guard.delete(view, present), afterwards=afterwards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +222,8 @@ def redact(
     existing memory.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-    redacted, _ = _run(context, Redact(ids, context.clock(), all_of), actor)
-    return Removed(len(redacted), pending=not finish(context))
+    removed = _run(context, Redact(ids, context.clock(), all_of), actor)
+    return Removed(len(removed["redacted"]), pending=not finish(context))
 
 
 def erase(context: StoreCore, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
@@ -253,12 +232,12 @@ def erase(context: StoreCore, target: MemoryPath | str, actor: Actor | str | Non
     With a directory, the proposals and the paths in the audit log that name something at or below it are removed too.
     Raises `ReadOnly`, and `NotFound` if there never was such a memory.
     """
-    ids, _, erased = _run(context, Erase(target), actor)
-    context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(ids))
-    return Removed(len(erased), pending=not finish(context))
+    removed = _run(context, Erase(target), actor)
+    context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(removed["memories"]))
+    return Removed(len(removed["erased"]), pending=not finish(context))
 
 
-def _run(context: StoreCore, operation: Operation[R], actor: Actor | str | None) -> R:
+def _run(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Mapping[str, Any]:
     try:
         return context.result_of(operation, actor)
     except PermissionDenied as error:
@@ -274,14 +253,13 @@ def finish(context: StoreCore) -> bool:
         return True
     if not capabilities.purge(context.backend):
         return False
-    context.follow_up(partial(_purged, since=since), may_use_reserve=True)
+
+    def purged(tx: Transaction) -> None:
+        if tx.get_record(PENDING, "since") == since:  # a later removal may have replaced it
+            tx.put_record(PENDING, "since", None)
+
+    context.follow_up(purged, may_use_reserve=True)
     return True
-
-
-def _purged(tx: Transaction, since: str) -> None:
-    """Delete the record of a pending removal, if its value is still `since`. A later removal may have replaced it."""
-    if tx.get_record(PENDING, "since") == since:
-        tx.put_record(PENDING, "since", None)
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> None:
@@ -289,11 +267,15 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> None:
     began, versions = tx.get_record(ERASING, memory_id), list(tx.versions(memory_id=memory_id))
     if began is None:
         return
-    records = [*forget_proposals(tx, [(memory_id, None)]), *forgotten(tx, versions)]
-    tx.prune([version.id for version in versions])
-    if tx.get_record(CONFIRMED, memory_id) is not None:
-        records.append((CONFIRMED, memory_id, None))
     tombstone = json.dumps({"at": round(now), **json.loads(began)})
-    records += [(TOMBSTONE, memory_id, tombstone), (ERASING, memory_id, None), (PENDING, "since", f"{now:.6f}")]
+    records: list[tuple[str, str, str | None]] = [
+        *forget_proposals(tx, [(memory_id, None)]),
+        *forgotten(tx, versions),
+        (CONFIRMED, memory_id, None),
+        (TOMBSTONE, memory_id, tombstone),
+        (ERASING, memory_id, None),
+        (PENDING, "since", f"{now:.6f}"),
+    ]
+    tx.prune([version.id for version in versions])
     for record in records:
         tx.put_record(*record)

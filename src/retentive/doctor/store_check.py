@@ -15,7 +15,7 @@ from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.visibility import CONFIRMED
 from retentive.engine.write import CLOCK
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
-from retentive.history.clocks import Sighting
+from retentive.history.clocks import parsed as parsed_times
 from retentive.history.expiry import SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.review.proposals import (
@@ -49,7 +49,7 @@ ERRORS = (
 _MAX_FINDINGS = 1_000  # maximum number of findings with the same code; further ones are only counted
 _PROGRESS_EVERY = 100
 _READERS: Mapping[str, Callable[[str], object]] = {
-    CLOCK: Sighting.parse,
+    CLOCK: parsed_times,
     CONFIRMED: json.loads,
     events.EVENT: events.parsed,
     events.HEAD: events.parsed_head,

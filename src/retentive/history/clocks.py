@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from retentive.engine.core import StoreCore
 from retentive.engine.write import BEHIND, CLOCK, MAX_STEP_S
@@ -22,8 +21,9 @@ from retentive.storage.contract import Snapshot, to_datetime
 from retentive.values.records import to_us
 
 SEEN = "seen"
-"""Key of the record of the last `Sighting`. The record `BEHIND` has the last time of a host far behind the history."""
+"""Key of the record of the last check. The record `BEHIND` has the last time of a host far behind the history."""
 CONFIRMED_AFTER_S = 86_400.0
+_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +49,15 @@ class ClockJump:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """Stored result of a clock check, in seconds since 1970.
+def parsed(text: str) -> tuple[float, float | None, float]:
+    """Parse a record of times, in seconds since 1970. Raises an error of `_ERRORS` if it is damaged.
 
-    `seen` is the last trusted time. If the clock was too far ahead at the last check, `ahead` is the time that the
-    clock showed when this was first found, and `others` is the latest earlier time that was recorded until then.
+    The times are the last trusted one; that of a clock that was too far ahead when this was first found, or None; and
+    the latest earlier one that was recorded until then.
     """
-
-    seen: float
-    ahead: float | None = None
-    others: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> Sighting:
-        """Parse a record. If it is damaged, this raises one of the exceptions that `_parsed` catches."""
-        found = json.loads(text)
-        ahead = found.get("ahead")
-        return cls(float(found["seen"]), None if ahead is None else float(ahead), float(found.get("others", 0)))
-
-    def to_text(self) -> str:
-        """Return the text of the record."""
-        doubt = {} if self.ahead is None else {"ahead": self.ahead, "others": self.others}
-        return json.dumps({"seen": self.seen} | doubt)
+    found = json.loads(text)
+    ahead = found.get("ahead")
+    return float(found["seen"]), None if ahead is None else float(ahead), float(found.get("others", 0))
 
 
 def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True) -> tuple[float, ClockJump | None]:
@@ -82,53 +68,42 @@ def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True)
     on_server = capabilities.server_time(context.backend)
     if on_server is not None:
         return on_server, None
-    now = context.clock()
-    last = context.read(partial(_last, created_at=context.info.created_at))
-    sighting = Sighting(now)
-    if not accept and now - last.seen > MAX_STEP_S:
-        if last.ahead is None or _latest_before(last.ahead - MAX_STEP_S, context) > last.others:
-            sighting = Sighting(last.seen, now, _latest_before(now - MAX_STEP_S, context))
-        elif now - last.ahead < CONFIRMED_AFTER_S:
-            sighting = Sighting(last.seen, min(last.ahead, now), last.others)
+    now, viewed = context.clock(), context.accesses.recorded_times(context.id)
+
+    def judged(found: Snapshot) -> tuple[float, float, float | None, float]:
+        seen, ahead, others = _record(found, SEEN, to_us(context.info.created_at) / 1e6)
+        while (following := _newest_before(found, seen + MAX_STEP_S)) > seen:  # changes up to the first long gap
+            seen = following
+        if accept or now - seen <= MAX_STEP_S:
+            return seen, now, None, 0.0
+        times = 0.0, *viewed, _record(found, BEHIND, 0.0)[0]
+
+        def latest(bound: float) -> float:  # that any host recorded: of a version, a view or a clock that is behind
+            return max(at for at in (*times, _newest_before(found, bound)) if at < bound)
+
+        if ahead is None or latest(ahead - MAX_STEP_S) > others:
+            return seen, seen, now, latest(now - MAX_STEP_S)
+        if now - ahead < CONFIRMED_AFTER_S:
+            return seen, seen, min(ahead, now), others
+        return seen, now, None, 0.0
+
+    last, seen, ahead, others = context.read(judged)
     if is_recorded:
-        text = sighting.to_text()
+        doubt = {} if ahead is None else {"ahead": ahead, "others": others}
+        text = json.dumps({"seen": seen} | doubt)
         context.follow_up(lambda tx: tx.put_record(CLOCK, SEEN, text), may_use_reserve=True)
-    if sighting.ahead is None:
-        return now, None
-    return now, ClockJump(to_datetime(int(last.seen * 1e6)), to_datetime(int(now * 1e6)))
+    return now, None if ahead is None else ClockJump(to_datetime(int(last * 1e6)), to_datetime(int(now * 1e6)))
 
 
-def _latest_before(bound: float, context: StoreCore) -> float:
-    """Return the latest time before `bound` that any host recorded: of a version, a view or a clock that is behind."""
-    viewed = context.accesses.recorded_times(context.id)
+def _record(found: Snapshot, key: str, missing: float) -> tuple[float, float | None, float]:
+    """Parse a record. If it is missing or damaged, its time is `missing`."""
+    text = found.get_record(CLOCK, key)
+    try:
+        return (missing, None, 0.0) if text is None else parsed(text)
+    except _ERRORS:
+        return missing, None, 0.0
 
-    def recorded(found: Snapshot) -> tuple[float, float]:
-        return _newest_version(found, bound), _parsed(found.get_record(CLOCK, BEHIND), 0.0).seen
 
-    return max(at for at in (0.0, *context.read(recorded), *viewed) if at < bound)
-
-
-def _newest_version(found: Snapshot, bound: float) -> float:
-    """Return the time of the newest version before `bound`; 0 if there is none."""
+def _newest_before(found: Snapshot, bound: float) -> float:
     newest = newest_at(found, to_datetime(int(bound * 1e6) - 1))
     return 0.0 if newest is None else to_us(newest.created_at) / 1e6
-
-
-def _parsed(text: str | None, missing: float) -> Sighting:
-    """Parse a record. If it is missing or damaged, return a sighting at the time `missing`."""
-    try:
-        return Sighting(missing) if text is None else Sighting.parse(text)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Sighting(missing)
-
-
-def _last(found: Snapshot, created_at: datetime) -> Sighting:
-    """Return the recorded sighting, with `seen` advanced to later changes of the store.
-
-    The changes are followed in time order up to the first gap of more than 7 days.
-    """
-    last = _parsed(found.get_record(CLOCK, SEEN), to_us(created_at) / 1e6)
-    seen = last.seen
-    while (following := _newest_version(found, seen + MAX_STEP_S)) > seen:
-        seen = following
-    return Sighting(seen, last.ahead, last.others)

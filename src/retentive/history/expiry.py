@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, Rules
+from retentive.engine.guard import Guard
 from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import AuditOnly, Plan, Write
+from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.engine.rules import Rules
 from retentive.errors import Unavailable
 from retentive.history import clocks
 from retentive.history.clocks import ClockJump
@@ -73,31 +74,41 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
     """
     now, jump = clocks.check(context, accept=accept_clock, is_recorded=not dry_run)
-    pieces, position, known = [Swept(clock_jump=jump)], "" if jump else ROOT, dict[str, str]()
+    swept, position, known = Swept(clock_jump=jump), "" if jump else ROOT, dict[str, str]()
     while position:
         piece, position = _piece(context, position, now, known, dry_run=dry_run)
-        pieces.append(piece)
-    expired = tuple(chain.from_iterable(each.expired for each in pieces))
-    kept = tuple(chain.from_iterable(each.kept_read_only for each in pieces))
-    swept = Swept(expired, kept, sum(each.versions_pruned for each in pieces), jump)
+        expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
+        swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
     if dry_run:
         context.result_of(AuditOnly("sweep.preview"))
-    elif swept == pieces[0]:  # otherwise the pieces have entries in the audit log
+    elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
         context.result_of(Sweep(clock_jump=jump), EXPIRY)
     return swept
 
 
 def sweep_of_today(context: StoreCore) -> Iterator[None]:
     """Go on with the sweep of the store, unless a process has swept within a day. Yield after each full piece."""
-    now = context.clock()
-    created_at = to_us(context.info.created_at) / 1e6
-    if not context.read(partial(_is_due, now=now, created_at=created_at)):
+    now, created_at = context.clock(), to_us(context.info.created_at) / 1e6
+
+    def is_due(snapshot: Snapshot) -> bool:
+        last = snapshot.get_record(SWEPT, LAST)
+        swept_at = int(last) if last is not None and last.isdecimal() else created_at
+        return abs(now - swept_at) >= AGAIN_AFTER_S  # not only `now - swept_at`: an earlier clock may have been ahead
+
+    def begin(tx: Transaction) -> str:
+        if not is_due(tx):
+            return ""  # another process was faster
+        tx.put_record(SWEPT, LAST, f"{now:.0f}")
+        return tx.get_record(SWEPT, POSITION) or ROOT
+
+    def note(tx: Transaction) -> None:
+        tx.put_record(SWEPT, POSITION, position or None)
+
+    if not context.read(is_due):
         return
     yield from _while_locked(context)
-    position = context.follow_up(partial(_begin, now=now, created_at=created_at))
-    if position is None:
-        return
-    now, jump = clocks.check(context)
+    position = context.follow_up(begin)
+    now, jump = clocks.check(context) if position else (now, None)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
     is_noted, known = position != ROOT, dict[str, str]()
@@ -106,28 +117,10 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
         is_full = position not in {_FIRST_VERSION, _FIRST_VIEW, ""}
         if is_full or (is_noted and not position):
             is_noted = is_full
-            context.follow_up(partial(_note_position, position=position), may_use_reserve=True)
+            context.follow_up(note, may_use_reserve=True)
         if is_full:
             yield
             yield from _while_locked(context)
-
-
-def _is_due(snapshot: Snapshot, *, now: float, created_at: float) -> bool:
-    last = snapshot.get_record(SWEPT, LAST)
-    swept_at = int(last) if last is not None and last.isdecimal() else created_at
-    return abs(now - swept_at) >= AGAIN_AFTER_S  # not only `now - swept_at`: an earlier clock may have been ahead
-
-
-def _begin(tx: Transaction, *, now: float, created_at: float) -> str | None:
-    """Record that this process sweeps now, and return the position to go on from. None if another was faster."""
-    if not _is_due(tx, now=now, created_at=created_at):
-        return None
-    tx.put_record(SWEPT, LAST, f"{now:.0f}")
-    return tx.get_record(SWEPT, POSITION) or ROOT
-
-
-def _note_position(tx: Transaction, *, position: str) -> None:
-    tx.put_record(SWEPT, POSITION, position or None)
 
 
 def _while_locked(context: StoreCore) -> Iterator[None]:
@@ -155,23 +148,30 @@ def _piece(
     if position.startswith(_FIRST_VERSION):
         old, following = context.read(partial(_prunable, context, position, now, known))
         return _removed(context, Sweep((), old), dry_run=dry_run), following
-    return Swept(), "" if dry_run else _forget_views(context, position)
+    if dry_run:
+        return Swept(), ""
+    ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=position, limit=_MEMORIES)]
+    gone = context.read(lambda snapshot: [each for each in ids if snapshot.find(each) is None])
+    if gone:
+        context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
+    return Swept(), ids[-1] if len(ids) == _MEMORIES else ""
 
 
 def _idle(context: StoreCore, start: str, now: float) -> tuple[tuple[tuple[Memory, float], ...], str]:
     """Return the idle ones of the next memories, each with its number of idle days, and the next position."""
 
-    def read(snapshot: Snapshot) -> tuple[Settings, list[Memory]]:
-        return context.settings_of(snapshot), [each for each, _ in snapshot.list(ROOT, start=start, limit=_MEMORIES)]
+    def read(found: Snapshot) -> tuple[Settings, list[Memory]]:
+        settings = context.settings_of(found)
+        limit = _MEMORIES if settings.expires else 0
+        return settings, [each for each, _ in found.list(ROOT, start=start, limit=limit)]
 
-    if not context.settings().expires:
-        return (), _FIRST_VERSION
     (settings, memories), idle = context.read(read), []
     for memory in memories:
-        if _is_over(days_left(memory, 0.0, settings, now)):
+        left = days_left(memory, 0.0, settings, now)
+        if left is not None and left < 0:
             viewed = context.accesses.latest(context.id, memory.id, now=now)
-            if _is_over(days_left(memory, viewed, settings, now)):
-                idle.append((memory, idle_days(memory, viewed, now)))
+            left = days_left(memory, viewed, settings, now)
+            idle += [] if left is None or left >= 0 else [(memory, days_allowed(memory.path, settings) - left)]
         if len(idle) == _AT_ONCE:
             return tuple(idle), memory.path + _NEXT
     return tuple(idle), memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
@@ -189,22 +189,14 @@ def days_allowed(path: str, settings: Settings) -> int:
     return 0 if 0 in named else max(named)
 
 
-def idle_days(memory: Memory, viewed_at: float, now: float) -> float:
-    """Return the number of days since a memory was last viewed or changed."""
-    return (now - max(to_us(memory.updated_at) / 1e6, viewed_at)) / _DAY_S
-
-
 def days_left(memory: Memory, viewed_at: float, settings: Settings, now: float) -> float | None:
     """Return the number of days until an unused memory expires, or None if it never expires.
 
     The number is negative if the next sweep deletes the memory.
     """
     days = days_allowed(memory.path, settings)
-    return days - idle_days(memory, viewed_at, now) if days else None
-
-
-def _is_over(left: float | None) -> bool:
-    return left is not None and left < 0
+    idle_s = now - max(to_us(memory.updated_at) / 1e6, viewed_at)
+    return days - idle_s / _DAY_S if days else None
 
 
 def _prunable(
@@ -245,29 +237,16 @@ def _prunable(
 
 def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
     """Return the id below which versions of a memory may be pruned: that of the oldest one to keep, or "" or "~"."""
-    if settings.read_only_paths and Rules.is_read_only(settings, _path_of(snapshot, memory_id)):
-        return ""
+    if settings.read_only_paths:
+        last = next((each.path for each in snapshot.versions(memory_id=memory_id) if each.path), "")
+        memory = snapshot.find(memory_id)
+        if Rules.is_read_only(settings, last if memory is None else memory.path):
+            return ""
     keep = max(settings.keep_versions, 1)
     newest = list(snapshot.versions(memory_id=memory_id, limit=keep))
     if not settings.keep_versions and newest and newest[0].operation == "deleted":
         return "~"  # the deletion goes last: without it, an older version would look current
     return newest[-1].id if len(newest) == keep else ""
-
-
-def _path_of(snapshot: Snapshot, memory_id: str) -> str:
-    memory = snapshot.find(memory_id)
-    if memory is not None:
-        return memory.path
-    return next((version.path for version in snapshot.versions(memory_id=memory_id) if version.path), "")
-
-
-def _forget_views(context: StoreCore, after: str) -> str:
-    """Remove the next recorded views of memories that no longer exist. Return the next position."""
-    ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=after, limit=_MEMORIES)]
-    gone = context.read(lambda snapshot: [each for each in ids if snapshot.find(each) is None])
-    if gone:
-        context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
-    return ids[-1] if len(ids) == _MEMORIES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,26 +280,24 @@ class Sweep(Write[Swept]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Swept]:
         """Delete the idle memories, except those that changed after the search for them. Prune the versions."""
-        present = [(memory, days) for memory, days in self.idle if locate(view, memory.path).memory == memory]
-        gone = guard.delete(view, [memory for memory, _ in present if guard.may_change(memory.path)])
-        result = self.result(present, guard.may_change)
+        gone, expired, kept = list[Memory](), list[Expired](), list[Expired]()
+        for memory, days in self.idle:
+            if locate(view, memory.path).memory != memory:
+                continue
+            may_change = guard.may_change(memory.path)
+            (expired if may_change else kept).append(Expired(memory.path, memory.id, round(days, 1)))
+            gone += [memory] if may_change else []
+        result, changes = Swept(tuple(expired), tuple(kept), len(self.old), self.clock_jump), guard.delete(view, gone)
         if not self.old:
-            return Plan(result, gone)
+            return Plan(result, changes)
         until = max(int(view.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
         ids = [version_id for version_id, _ in self.old]
-        return Plan(result, gone, records=[(HISTORY, PRUNED, str(until))], prune=ids)
-
-    def result(self, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
-        """Return the result if `idle` are the memories to delete."""
-        both = [(Expired(each.path, each.id, round(days, 1)), may_change(each.path)) for each, days in idle]
-        gone, kept = (tuple(each for each, may in both if may is is_gone) for is_gone in (True, False))
-        return Swept(gone, kept, len(self.old), self.clock_jump)
+        return Plan(result, changes, records=[(HISTORY, PRUNED, str(until))], prune=ids)
 
 
 def _removed(context: StoreCore, found: Sweep, *, dry_run: bool) -> Swept:
     if not (found.idle or found.old):
         return Swept()
-    if not dry_run:
-        return context.result_of(found, EXPIRY)
-    settings = context.settings()
-    return found.result(found.idle, lambda path: not Rules.is_read_only(settings, path))
+    if dry_run:
+        return context.with_options(actor=EXPIRY).peek(DryRun(found))
+    return context.result_of(found, EXPIRY)

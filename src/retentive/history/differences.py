@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust import is_used
@@ -20,6 +20,8 @@ from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
+
+Pair: TypeAlias = tuple[Version | None, Version | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Compare(ReadOperation[Differences]):
         is_over = unread is None or (since is not None and unread.created_at < since)
         return chosen, None if is_over else unread
 
-    def _states(self, found: Snapshot) -> list[tuple[Version | None, Version | None]]:
+    def _states(self, found: Snapshot) -> list[Pair]:
         """Return, for each memory that differs, its version at `since` and its version at `until`."""
         ends = [each for each in (self.since, self.until) if each is not None and each.is_version]
         if self.path is None and len(ends) == 2:
@@ -151,7 +153,7 @@ class Compare(ReadOperation[Differences]):
         if below and not any(True for bound in (old, new) for _ in found.list_at(bound, below, limit=1)):
             raise NotFound(f"neither of the compared states has a memory at or below {below}")
         pairs = _paired(earlier, later) if old <= new else _paired(later, earlier)
-        return [pair for pair in pairs if any(each and _is_in(each, below) for each in pair)]
+        return [pair for pair in pairs if any(each and f"{each.path}/".startswith(f"{below}/") for each in pair)]
 
 
 def _versions_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict[str, Version]:
@@ -166,26 +168,16 @@ def _versions_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict
     return {} if last is None or last.operation == "deleted" else {last.memory_id: last}
 
 
-def _is_in(version: Version, path: str) -> bool:
-    return not path or version.path == path or version.path.startswith(path + "/")
-
-
-def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
+def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[Pair]:
     """Pair the old and the new version of each memory, in path order.
 
     A new memory is paired with a deleted memory that had the same path. Without such a pair, a patch would delete and
     create the same file.
     """
     gone = {version.path: version for key, version in old.items() if key not in new and version.path}
-    pairs: list[tuple[Version | None, Version | None]] = []
-    for memory_id, version in new.items():
-        pairs.append((old.get(memory_id) or gone.pop(version.path, None), version))
+    pairs: list[Pair] = [(old.get(key) or gone.pop(version.path, None), version) for key, version in new.items()]
     pairs += [(version, None) for version in gone.values()]
-    return sorted(pairs, key=_path_of)
-
-
-def _path_of(pair: tuple[Version | None, Version | None]) -> str:
-    return next((each.path for each in reversed(pair) if each is not None and each.path), "")
+    return sorted(pairs, key=lambda pair: next((each.path for each in reversed(pair) if each and each.path), ""))
 
 
 def _runs(
@@ -213,33 +205,23 @@ def _runs(
 
 
 def _difference(found: Snapshot, old: Version | None, new: Version | None) -> MemoryDifference:
-    try:
-        old_text, new_text = _text(found, old), _text(found, new)
-    except (Damaged, InvalidInput) as error:
-        return difference_of(old, new, reason=str(error))
-    return difference_of(old, new, old_text, new_text)
+    texts: list[str | None] = []
+    for version in (old, new):
+        if version is None or version.operation == "deleted":
+            texts.append(None)
+        elif version.redacted_at is not None:
+            return difference_of(old, new, reason=f"{version.id} was redacted; its text no longer exists")
+        else:
+            try:
+                texts.append(decoded(found.version(version.id)[1]))
+            except Damaged as error:
+                return difference_of(old, new, reason=str(error))
+    return difference_of(old, new, texts[0], texts[1])
 
 
 def difference_of(
     old: Version | None, new: Version | None, old_text: str | None = None, new_text: str | None = None, reason: str = ""
 ) -> MemoryDifference:
     """Return the difference between two versions. Each may be None or a deletion."""
-    before, after = (None if _is_deletion(each) else each for each in (old, new))
+    before, after = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     return MemoryDifference(before, after, old_text, new_text, reason, new if after is None else None)
-
-
-def _is_deletion(version: Version | None) -> bool:
-    return version is not None and version.operation == "deleted"
-
-
-def _text(found: Snapshot, version: Version | None) -> str | None:
-    """Return the text of a version; None for a deletion or for no version.
-
-    Raises `Damaged`, and `InvalidInput` for a redacted version.
-    """
-    if version is None or version.operation == "deleted":
-        return None
-    if version.redacted_at is not None:
-        raise InvalidInput(f"{version.id} was redacted; its text no longer exists")
-    data = found.version(version.id)[1]
-    return None if data is None else decoded(data)

@@ -22,13 +22,14 @@ from retentive.history.plan import (
     Mode,
     RestoreOutcome,
     State,
+    Wanted,
     applied,
     combined,
     planned,
     state_after,
     steps,
 )
-from retentive.history.revisions import Revision, check_zone, moment, named_change
+from retentive.history.revisions import Moment, Revision, check_zone, moment, named_change
 from retentive.history.versions import changed_between, grouped, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
@@ -56,20 +57,18 @@ class PlannedOperation(Write[RestoreOutcome]):
             raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
 
     @abstractmethod
-    def plan(self, found: Snapshot) -> RestoreOutcome:
-        """Return the steps and the conflicts. Raises `NotFound`."""
+    def plan(self, found: Snapshot) -> tuple[RestoreOutcome, str]:
+        """Return the steps and the conflicts, and the cause that the log shows, such as `undo of r3`.
 
-    @abstractmethod
-    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """Return the description that the log shows for the operation, such as `undo of r3`."""
+        Raises `NotFound` and `ReadOnly`.
+        """
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[RestoreOutcome]:
         """Return the changes that the plan needs. If the plan has conflicts, nothing is changed."""
-        outcome = self.plan(view)
+        outcome, cause = self.plan(view)
         if outcome.conflicts:
             return Plan(outcome)
-        part = "partial " if self.mode == "partial" and outcome.left else ""
-        guard.cause = f"{part}{self.cause(view, outcome)}"
+        guard.cause = f"partial {cause}" if self.mode == "partial" and outcome.left else cause
         changes, altered = applied(view, guard, outcome.steps)
         proposed = bool(changes) and is_under_review(guard.settings, guard.actor)
         return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
@@ -113,19 +112,16 @@ class Restore(PlannedOperation):
     to: Revision
     mode: Mode = "refuse"
 
-    def plan(self, found: Snapshot) -> RestoreOutcome:
+    def plan(self, found: Snapshot) -> tuple[RestoreOutcome, str]:
         """Return the steps and the conflicts. Raises `NotFound` if no memory was there at that time."""
         conflicts: list[Conflict] = []
-        return planned(found, self._wanted(found, conflicts), conflicts, self.mode)
+        then = moment(found, self.to, self.path)
+        outcome = planned(found, self._wanted(found, then, conflicts), conflicts, self.mode)
+        at = then.at.isoformat(timespec="seconds") if then.version is None else f"r{then.version.revision}"
+        return outcome, f"restore to {at}"
 
-    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """Return a description with the revision or time of the restored state."""
-        to = moment(found, self.to, self.path)
-        return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
-
-    def _wanted(self, found: Snapshot, conflicts: list[Conflict]) -> Mapping[str, State | None]:
+    def _wanted(self, found: Snapshot, then: Moment, conflicts: list[Conflict]) -> Wanted:
         target = self.path
-        then = moment(found, self.to, target)
         memory = None if target.is_root else locate(found, target.text).memory
         if memory is not None:  # a memory that exists gets its earlier text
             was = next(found.versions(memory_id=memory.id, before=then.bound, limit=1), None)
@@ -149,7 +145,7 @@ class Restore(PlannedOperation):
         return wanted
 
 
-def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict]) -> Mapping[str, State | None]:
+def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict]) -> Wanted:
     """Return the states that memories at or below `path` had before the version id `before`.
 
     Newer memories are deleted. Memories that were moved into the directory return to their earlier path. Redacted
@@ -211,7 +207,7 @@ class Undo(PlannedOperation):
             raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
         check_zone(self.since)
 
-    def plan(self, found: Snapshot) -> RestoreOutcome:
+    def plan(self, found: Snapshot) -> tuple[RestoreOutcome, str]:
         """Return the steps and the conflicts. Raises `NotFound` for an unknown change, and `ReadOnly`.
 
         Versions are reversed from newest to oldest. If a later version builds on a reversed one, this is a conflict.
@@ -232,7 +228,9 @@ class Undo(PlannedOperation):
             except Clash as clash:
                 path = next((version.path for version in versions if version.path), "")
                 conflicts.append(Conflict(path, memory_id, str(clash)))
-        return replace(planned(found, wanted, conflicts, self.mode), undone=tuple(grouped(found, chosen)))
+        undone = tuple(grouped(found, chosen))
+        what = undone[0].id if len(undone) == 1 else f"{len(undone)} changes, {undone[-1].id} to {undone[0].id}"
+        return replace(planned(found, wanted, conflicts, self.mode), undone=undone), f"undo of {what}"
 
     def _reversed(self, found: Snapshot, versions: Sequence[Version], chosen: set[str]) -> State | None:
         """Return the state of a memory without the chosen ones of its versions, newest first. Raises `Clash`."""
@@ -263,30 +261,19 @@ class Undo(PlannedOperation):
         if not (self.by or self.session):
             return True
         versions = all_versions(found)
-        examined = islice(versions, _EXAMINED)
-        return any(True for _ in self._filter.chosen(examined)) or next(versions, None) is not None
-
-    @property
-    def _filter(self) -> LogFilter:
-        return LogFilter(self.by, self.since, session=self.session)
+        only = LogFilter(self.by, self.since, session=self.session)
+        return any(True for _ in only.chosen(islice(versions, _EXAMINED))) or next(versions, None) is not None
 
     def _chosen(self, found: Snapshot) -> list[Version]:
         """Return the versions to reverse, newest first. Raises `NotFound` for an unknown change."""
         if self.change is not None:
             return named_change(found, self.change, self.path)
         if self.by is not None or self.session is not None:
-            return list(self._filter.chosen(all_versions(found)))
+            return list(LogFilter(self.by, self.since, session=self.session).chosen(all_versions(found)))
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")
         return named_change(found, Revision(newest.revision))
-
-    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """Return a description with the numbers of the reversed changes."""
-        newest, oldest = outcome.undone[0], outcome.undone[-1]
-        if len(outcome.undone) == 1:
-            return f"undo of {newest.id}"
-        return f"undo of {len(outcome.undone)} changes, {oldest.id} to {newest.id}"
 
 
 def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Unpack
 
 from retentive.engine.core import StoreCore
@@ -143,13 +142,13 @@ def scan(
 
 def scan_read(context: StoreCore, *, history: bool) -> Read[list[Finding]]:
     """Return a read operation that scans the store without changing it."""
-    return Read("scan", partial(_found, context, history=history), needs_external_edits=True, sees_all=True)
 
+    def work(snapshot: Snapshot) -> list[Finding]:
+        scanner = _Scanner(context.examiner, context.settings_of(snapshot))
+        older = scanner.older(snapshot) if history else ()
+        return _joined([*(found for _, found, _ in scanner.present(snapshot)), *(found for _, found in older)])
 
-def _found(context: StoreCore, snapshot: Snapshot, *, history: bool) -> list[Finding]:
-    scanner = _Scanner(context.examiner, context.settings_of(snapshot))
-    older = scanner.older(snapshot) if history else ()
-    return _joined([*(found for _, found, _ in scanner.present(snapshot)), *(found for _, found in older)])
+    return Read("scan", work, needs_external_edits=True, sees_all=True)
 
 
 class _Scanner:
@@ -171,11 +170,9 @@ class _Scanner:
         The memory comes with its finding, and with a flag that is true if the text contains values to remove.
         """
         for memory, data in readable_texts(snapshot):
-            if data is None or not is_text(data):
-                yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False
-                continue
-            finding, examined = self._finding(memory.path, data)
-            if finding.kinds or finding.likely:
+            is_damaged = data is None or not is_text(data)
+            finding, examined = self._finding(memory.path, None if is_damaged else data, is_damaged=is_damaged)
+            if finding.kinds or finding.likely or is_damaged:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
@@ -184,28 +181,23 @@ class _Scanner:
         for version in all_versions(snapshot):
             if version.id in present or version.redacted_at is not None:
                 continue
-            data, is_damaged = _text_of(snapshot, version)
-            finding = replace(self._finding(version.path, data)[0], in_path=False, damaged=is_damaged)
+            try:
+                data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
+                is_damaged = data is not None and not is_text(data)
+            except Damaged as error:
+                if error.is_outdated:
+                    raise
+                is_damaged = True
+            finding, _ = self._finding(version.path, None if is_damaged else data, is_damaged=is_damaged)
             if finding.kinds or finding.likely or is_damaged:
-                yield version, finding
+                yield version, replace(finding, in_path=False)
 
-    def _finding(self, path: str, data: bytes | None) -> tuple[Finding, Examined]:
+    def _finding(self, path: str, data: bytes | None, *, is_damaged: bool) -> tuple[Finding, Examined]:
         shown, in_path = self._examiner(self._settings, path)
         examined = self.examined(data, path)
         likely = (kind for _, kinds in examined.flagged for kind in kinds.split(", "))
         kinds = tuple(dict.fromkeys((*in_path, *examined.removed)))
-        return Finding(shown, kinds, bool(in_path), tuple(dict.fromkeys(likely))), examined
-
-
-def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
-    """Return the text of a version, and whether it is damaged."""
-    try:
-        data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
-    except Damaged as error:
-        if error.is_outdated:
-            raise
-        return None, True
-    return (data, False) if data is None or is_text(data) else (None, True)
+        return Finding(shown, kinds, bool(in_path), tuple(dict.fromkeys(likely)), is_damaged), examined
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:

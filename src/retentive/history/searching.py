@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from retentive.engine.operation import Read
 from retentive.engine.proposing import is_under_review
@@ -16,7 +16,7 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
 from retentive.review.proposals import AFTER, pending, text_key, text_of
-from retentive.search.index import CORPORA, Corpus, all_documents, index_of
+from retentive.search.index import CORPORA, Corpus, Index, all_documents, index_of
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal, search_literal
 from retentive.search.query import MODES, Query, parse_query
@@ -31,6 +31,7 @@ from retentive.values.settings import Settings
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
 
+LevelOf: TypeAlias = Callable[[Memory | Document], Level | None]
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
 
 
@@ -153,88 +154,89 @@ class _Run:
         if is_proposed + search.history + (search.at is not None) > 1:
             raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
         if is_proposed:
-            return self._scan(self._proposals())
+            return self._scan(self._proposals(), None, search.limit)
         if search.history:
-            return _first_versions(self._scan(self._versions(), limit=None), search.limit)
-        snapshot = self.snapshot if search.at is None else past_of(self.snapshot, search.at)
-        levels = self._levels(snapshot)
+            return _first_versions(self._scan(self._versions(), None, None), search.limit)
         if search.at is not None:
-            documents, damaged = all_documents(snapshot)
-            shown = [each for each in documents if search.shows is None or search.shows(each.path)]
-            return self._completed(self._scan(shown, levels), levels, damaged)
+            past = past_of(self.snapshot, search.at)
+            level_of = self._levels(past)
+            documents, damaged = all_documents(past)
+            found = self._scan(filter(self._sees(None), documents), level_of, search.limit)
+            return self._completed(found, past, level_of, damaged)
+        level_of = self._levels(self.snapshot)
         with corpus.lock:
-            return self._indexed(corpus, levels)
+            index, damaged = corpus.updated(self.snapshot, self.settings.search_languages, search.progress)
+            found = self._search(index, level_of, search.limit)
+            return self._completed(found, self.snapshot, level_of, damaged)
 
-    def _indexed(self, corpus: Corpus, levels: _Levels | None) -> Results:
-        search, query = self.search, self.query
-        index, damaged = corpus.updated(self.snapshot, self.settings.search_languages, search.progress)
-        admit, sees = self._admit(levels), self._sees(levels)
-        if isinstance(query, LiteralQuery):
-            documents = [each for each in index.documents.values() if admit is None or admit(each)]
-            return self._completed(search_literal(query, documents, limit=search.limit), levels, damaged)
-        statistics = self.statistics
-        if statistics is None and search.shows is not None:
-            statistics = statistics_of(index, query, self._sees(None))
-        found = search_index(index, query, limit=search.limit, statistics=statistics, admit=admit, sees=sees)
-        return self._completed(found, levels, damaged)
-
-    def _scan(self, documents: Iterable[Document], levels: _Levels | None = None, *, limit: int | None = -1) -> Results:
+    def _scan(self, documents: Iterable[Document], level_of: LevelOf | None, limit: int | None) -> Results:
         """Search texts that are in no index of the process."""
-        limit = self.search.limit if limit == -1 else limit
-        admit, query = self._admit(levels), self.query
+        if isinstance(self.query, LiteralQuery):
+            return search_literal(self.query, [each for each in documents if self._admits(each, level_of)], limit=limit)
+        return self._search(index_of(list(documents), self.settings.search_languages), level_of, limit)
+
+    def _search(self, index: Index, level_of: LevelOf | None, limit: int | None) -> Results:
+        query, statistics = self.query, self.statistics
         if isinstance(query, LiteralQuery):
-            return search_literal(query, [each for each in documents if admit is None or admit(each)], limit=limit)
-        index = index_of(list(documents), self.settings.search_languages)
-        sees = self._sees(levels)
-        return search_index(index, query, limit=limit, statistics=self.statistics, admit=admit, sees=sees)
+            return self._scan(index.documents.values(), level_of, limit)
+        if statistics is None and self.search.shows is not None:
+            statistics = statistics_of(index, query, self._sees(None))
+        admit = partial(self._admits, level_of=level_of)
+        return search_index(index, query, limit=limit, statistics=statistics, admit=admit, sees=self._sees(level_of))
 
-    def _levels(self, snapshot: Snapshot) -> _Levels | None:
-        search, settings = self.search, self.settings
-        if not (settings.trust or settings.quarantine or search.source is not None or search.trust is not None):
-            return None
-        return _Levels(snapshot, settings, self.who, source=search.source, only=search.trust)
+    def _levels(self, snapshot: Snapshot) -> LevelOf | None:
+        """Return a function that returns the trust level of a memory, or None if the search may not find the memory.
 
-    def _admit(self, levels: _Levels | None) -> Admit | None:
-        """Return the condition that a document must meet to be found. None if there is no condition."""
-        under, has_filters = self.search.under, isinstance(self.query, Query) and self.query.filters != _NO_FILTERS
-        sees = self._sees(levels)
-        if under == ROOT and sees is None and not has_filters:
-            return None
-
-        def admit(document: Document) -> bool:
-            if not _is_below(document.path, under) or (sees is not None and not sees(document)):
-                return False
-            return not isinstance(self.query, Query) or self.query.filters.admit(
-                document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
-            )
-
-        return admit
-
-    def _sees(self, levels: _Levels | None) -> Admit | None:
-        """Return a function that selects the documents visible to the actor, or None if all documents are visible."""
-        shows = self.search.shows
-        if shows is None:
-            return None if levels is None else levels.admits
-        return lambda document: shows(document.path) and (levels is None or levels.admits(document))
-
-    def _completed(self, found: Results, levels: _Levels | None, damaged: Iterable[str]) -> Results:
-        """Add the trust levels and the damaged memories to the results.
-
-        Only damaged memories that the search would have covered are added.
+        Memories in quarantine are found only by a search for this level. None if the search needs no levels. Raises
+        `InvalidInput` for an unknown level.
         """
+        source, only, settings = self.search.source, self.search.trust, self.settings
+        if not (settings.trust or settings.quarantine or source is not None or only is not None):
+            return None
+        check_level(only)
+        assessed = Assessment(snapshot, settings, self.who)
+
+        def level_of(found: Memory | Document) -> Level | None:
+            level = assessed.level(found)
+            if only not in {None, level} or not (only == level == QUARANTINED or assessed.shows(found)):
+                return None
+            sources = (each.source for each in contributors_of(snapshot, found))
+            return level if source is None or any(each and matches_actor(source, each) for each in sources) else None
+
+        return level_of
+
+    def _sees(self, level_of: LevelOf | None) -> Admit:
+        """Return a function that selects the documents visible to the actor."""
+        shows = self.search.shows
+        return lambda document: (
+            (shows is None or shows(document.path)) and (level_of is None or level_of(document) is not None)
+        )
+
+    def _admits(self, document: Document, level_of: LevelOf | None) -> bool:
+        """Return whether the search may find a document."""
+        if not (_is_below(document.path, self.search.under) and self._sees(level_of)(document)):
+            return False
+        return not isinstance(self.query, Query) or self.query.filters.admit(
+            document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
+        )
+
+    def _completed(
+        self, found: Results, snapshot: Snapshot, level_of: LevelOf | None, damaged: Iterable[str]
+    ) -> Results:
+        """Add the trust levels, and the damaged memories that the search would have covered, to the results."""
+        shows, under = self.search.shows, self.search.under
         within = self.query.within if isinstance(self.query, LiteralQuery) else self.query.filters.within
-        named = tuple(
-            path
-            for path in damaged
-            if _is_below(path, self.search.under)
-            and (levels is None or levels.at(path) is not None)
-            and (self.search.shows is None or self.search.shows(path))
-            and (not within or covers(within, path))
-        )
-        hits = (
-            found.hits if levels is None else tuple(replace(hit, trust=levels.at(hit.path) or "") for hit in found.hits)
-        )
-        return replace(found, hits=hits, damaged=named)
+
+        def level_at(path: str) -> Level | None:
+            memory = next((each for each, _ in snapshot.list(path.rpartition("/")[0], start=path, limit=1)), None)
+            return None if level_of is None or memory is None or memory.path != path else level_of(memory)
+
+        covered = (path for path in damaged if _is_below(path, under) and (shows is None or shows(path)))
+        named = tuple(path for path in covered if not within or covers(within, path))
+        if level_of is None:
+            return replace(found, damaged=named)
+        hits = tuple(replace(hit, trust=level_at(hit.path) or "") for hit in found.hits)
+        return replace(found, hits=hits, damaged=tuple(path for path in named if level_at(path) is not None))
 
     def _versions(self) -> Iterator[Document]:
         assessed = Assessment(self.snapshot, self.settings, self.who)
@@ -261,42 +263,6 @@ class _Run:
                     name = text_key(proposal.id, number)
                     data = text_of(self.snapshot, AFTER, name, change.sha256 or "").encode()
                     yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
-
-
-class _Levels:
-    """Trust levels of the memories that a search by an actor may find.
-
-    `only` limits the search to one level, and `source` to memories with a contributor whose source matches. Memories in
-    quarantine are found only if `only` is `quarantined`. Raises `InvalidInput` for an unknown level.
-    """
-
-    def __init__(
-        self, snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
-    ) -> None:
-        check_level(only)
-        self._assessed = Assessment(snapshot, settings, actor)
-        self._snapshot, self._source, self._only = snapshot, source, only
-
-    def of(self, found: Memory | Document) -> Level | None:
-        """Return the level of a memory, or None if the search may not find the memory."""
-        level = self._assessed.level(found)
-        is_asked_for = self._only == level == QUARANTINED
-        if self._only not in {None, level} or not (is_asked_for or self._assessed.shows(found)):
-            return None
-        sources = (each.source for each in contributors_of(self._snapshot, found))
-        has_source = self._source is None or any(each and matches_actor(self._source, each) for each in sources)
-        return level if has_source else None
-
-    def admits(self, found: Memory | Document) -> bool:
-        return self.of(found) is not None
-
-    def at(self, path: str) -> Level | None:
-        """Return the level of the memory at a path. None if there is no memory, or if the search may not find it."""
-        found = next((each for each, _ in self._snapshot.list(path.rpartition("/")[0], start=path, limit=1)), None)
-        return None if found is None or found.path != path else self.of(found)
-
-
-_NO_FILTERS = Query("").filters
 
 
 def _is_shown(reach: tuple[str, ...], shows: Callable[[str], bool] | None, path: str) -> bool:

@@ -16,10 +16,9 @@ from typing import Any
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard
+from retentive.engine.guard import Guard, Rules
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
-from retentive.engine.rules import Rules
 from retentive.errors import Unavailable
 from retentive.history import clocks
 from retentive.history.clocks import ClockJump

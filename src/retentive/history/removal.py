@@ -10,11 +10,10 @@ from typing import Any
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.engine.contributors import forgotten
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard
+from retentive.engine.guard import Guard, Rules
 from retentive.engine.operation import Outcome, Plan, Write
-from retentive.engine.rules import Rules
+from retentive.engine.trust import forgotten
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.versions import versions_of

@@ -70,7 +70,7 @@ def previous_paths(found: Snapshot, versions: Iterable[Version]) -> dict[str, st
     before: dict[str, str] = {}
     for memory_id, own in chosen.items():
         ids = {version.id for version in own}
-        history = all_versions(found, memory_id=memory_id, before=max(ids) + "!", needed=len(own) + 1)
+        history = all_versions(found, memory_id=memory_id, before=max(ids) + "!")
         pairs = takewhile(lambda pair: pair[0].id >= min(ids), pairwise(history))  # noqa: B023 - used at once
         before |= {new.id: old.path for new, old in pairs if new.id in ids and old.path not in {"", new.path}}
     return before

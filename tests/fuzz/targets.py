@@ -24,7 +24,8 @@ from retentive.search.literal import parse_literal
 from retentive.search.query import parse_query
 from retentive.server import cursors
 from retentive.server.errors import HttpError
-from retentive.transfer.archive_reader import opened_archive
+from retentive.transfer.archive import Archive
+from retentive.transfer.lines import Copied
 from retentive.transfer.sources import TarSource
 from retentive.values.paths import MemoryPath
 from support.command_line import here
@@ -98,11 +99,11 @@ def archives(data: bytes) -> None:
 
 
 def exports(data: bytes) -> None:
-    """An export that is accepted has the memories of its header."""
-    limits = {"max_bytes": MAX_BYTES, "max_text_bytes": MAX_BYTES}
-    with suppress(RetentiveError), opened_archive(io.BytesIO(data), **limits) as archive:
-        for section in archive.sections:
-            assert len(list(section.memories())) == section.header.memories
+    """An export that is accepted has the versions of its headers, and a backup too."""
+    with suppress(RetentiveError):
+        archive = Archive(io.BytesIO(data), max_bytes=MAX_BYTES, max_text_bytes=MAX_BYTES)
+        for header, lines in archive.stores([header.id for header in archive.headers]):
+            assert sum(isinstance(line, Copied) for line in lines) == header.versions
 
 
 class Elements(HTMLParser):

@@ -23,11 +23,9 @@ from retentive.values.paths import ROOT
 if TYPE_CHECKING:
     from retentive.storage.contract import Backend
     from retentive.store import MemoryStore
-    from retentive.transfer.archive_reader import Archive
-    from retentive.transfer.export import Exported
+    from retentive.transfer.archive import Archive
+    from retentive.transfer.copies import Copy
     from retentive.transfer.import_files import FileOutcome
-    from retentive.transfer.migrate import Migrated
-    from retentive.transfer.restore import Restored
     from retentive.transfer.sources import Source
 
 
@@ -53,12 +51,13 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
-            done = export_whole(store, dest, records=notes, progress=progress)
-        else:
-            done = export_files(store, dest, progress=progress)
+            whole = export_whole(store, dest, records=notes, progress=progress)
+            output.emit(whole, plain=f"Exported {_contents(whole)}, as of revision {whole.revision}.\n")
+            return
+        done = export_files(store, dest, progress=progress)
     output.emit(
         done,
-        plain=f"Exported {_contents(done)}, as of revision {done.revision}.\n",
+        plain=f"Exported {output.counted(done.memories, 'memory')}, as of revision {done.revision}.\n",
         notes=(f"{path}: {why}" for path, why in done.left_out),
         status=status_of("damaged" if done.damaged else "path_taken") if done.left_out else 0,
     )
@@ -142,9 +141,8 @@ def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
 
 
 def _import_whole(location: Location, source: str, key: str | None) -> None:
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.over_http import send_archive  # noqa: PLC0415
-    from retentive.transfer.restore import import_whole  # noqa: PLC0415
+    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
+    from retentive.transfer.restore import import_whole, send_whole  # noqa: PLC0415
 
     with (
         naming("Source", source),
@@ -156,7 +154,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
         done = (
             import_whole(archive, found.backend, key=key, progress=progress)
             if target is None
-            else send_archive(target, archive, key)
+            else send_whole(archive, target, key)
         )
     output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
@@ -190,7 +188,7 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
     need the same keys as before. After an interruption, run the command again. A memory store is refused if it already
     exists at the location but has other versions there.
     """
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
+    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import restore  # noqa: PLC0415
 
     with (
@@ -255,7 +253,7 @@ def migrate(
         left = [name for name in stores if name not in known or _exists(origin, name)]
         done = run(origin, goal, stores=left, progress=progress) if left or not stores else []
     more = "; later changes exist, run it again"
-    remarks = [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
+    remarks = [f"{one.added} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
     lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
     notes = [
         f"{one.key or one.id}: erased at the location at {output.local_time(one.erased_at)}; {_ERASED[one.outcome]}."
@@ -295,18 +293,17 @@ def _exists(backend: Backend, name: str) -> bool:
     return info is not None and info.erased_at is None
 
 
-def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
+def _emit(done: Sequence[Copy], remarks: Sequence[str]) -> None:
     rows = zip(done, remarks, strict=True)
     output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
 
 
-def _line(store: Exported | Migrated | Restored, remark: str) -> str:
+def _line(store: Copy, remark: str) -> str:
     return f"{store.key or store.id}: {_contents(store)}, {remark}\n"
 
 
-def _contents(store: Exported | Migrated | Restored) -> str:
-    memories = output.counted(store.memories, "memory")
-    return memories if store.versions is None else f"{memories} and {output.counted(store.versions, 'version')}"
+def _contents(store: Copy) -> str:
+    return f"{output.counted(store.memories, 'memory')} and {output.counted(store.versions, 'version')}"
 
 
 def _same(source: str, target: str) -> bool:
@@ -335,7 +332,7 @@ def _backend(
 
 @contextmanager
 def _source(source: str) -> Iterator[Source]:
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
+    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.sources import ArchiveSource, DirectorySource  # noqa: PLC0415
 
     if os.path.isfile(source):

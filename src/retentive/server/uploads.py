@@ -11,8 +11,7 @@ from anyio import to_thread
 
 from retentive.server.errors import INVALID, HttpError
 from retentive.server.keys import KeyRecord
-from retentive.transfer.archive_writer import spool
-from retentive.transfer.files import mapped_os_errors
+from retentive.transfer.files import mapped_os_errors, spool
 
 if TYPE_CHECKING:
     from starlette.requests import Request

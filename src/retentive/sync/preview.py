@@ -127,9 +127,6 @@ class _Texts:
     texts: Mapping[str, str]
     inside: None = None
 
-    def count(self) -> int:
-        return len(self.texts)
-
     def items(self) -> Iterator[Item]:
         for path, text in self.texts.items():
             yield Item(path.removeprefix(f"{ROOT}/"), text.encode)

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import IO
 
 from retentive.engine.operation import AuditOnly
+from retentive.engine.trust import SETS as CONTRIBUTORS
 from retentive.errors import NotFound
 from retentive.locations import existing_store
 from retentive.remote import remote_store
 from retentive.storage.capabilities import below_encryption
-from retentive.storage.contract import Backend, Snapshot
+from retentive.storage.contract import Backend, Snapshot, StoreInfo
 from retentive.storage.disk import expanded
 from retentive.storage.paging import stores_of_users
 from retentive.store import MemoryStore, core_of
-from retentive.transfer import lines
-from retentive.transfer.archive_writer import (
-    BACKUP,
-    EXPORT,
-    SectionWriter,
-    TransferProgress,
-    about,
-    new_archive,
-    record_external_edits,
-    spool,
-)
-from retentive.transfer.files import check_free
-from retentive.transfer.plain_files import (
-    DAMAGED,
-    FILES,
-    clear_directory,
-    data_of,
-    new_directory,
-    read_tar,
-    write_file,
-)
-from retentive.values.paths import ROOT
-
-if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
+from retentive.transfer import copies
+from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, new_archive
+from retentive.transfer.copies import Copy
+from retentive.transfer.files import TransferProgress, check_free, counted, new_directory, new_file, spool
+from retentive.transfer.lines import Header, to_line
+from retentive.transfer.plain_files import DAMAGED, unpack, write_tar
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Result of an export. `left_out` lists the paths of memories that were not written, each with the reason.
+    """Result of an export of files. `left_out` lists the paths of memories that were not written, with the reasons.
 
     `damaged` counts the memories in `left_out` whose text is damaged. The other memories in `left_out` have a name that
     the file system cannot store.
@@ -59,35 +40,13 @@ class Exported:
     revision: int
     memories: int
     size_bytes: int
-    versions: int | None = None
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    damaged: int = 0
-
-    def add(self, path: str, size_bytes: int, why: str | None) -> None:
-        """Count a memory. `why` is the reason why it was not written, or None if it was written."""
-        if why is None:
-            self.memories += 1
-            self.size_bytes += size_bytes
-        else:
-            self.left_out.append((path, why))
-            self.damaged += why == DAMAGED
-
-    @classmethod
-    def of(cls, header: lines.Header) -> Self:
-        """Return the result for one section of an export file."""
-        return cls(
-            id=header.id,
-            key=header.key,
-            revision=header.revision,
-            memories=header.memories,
-            size_bytes=header.size_bytes,
-            versions=header.versions,
-        )
+    left_out: Sequence[tuple[str, str]]
+    damaged: int
 
 
 def export_whole(
     store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
-) -> Exported:
+) -> Copy:
     """Write the memory store with its history to the new file `path`. Both are written as they are at one revision.
 
     The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. With `records`,
@@ -95,20 +54,27 @@ def export_whole(
     not encrypted, even if the memory store is.
     """
     remote = remote_store(store)
-    if remote is not None:
-        from retentive.transfer.over_http import download_archive  # noqa: PLC0415 - rarely needed
+    if remote is None:
+        with new_archive(path) as archive:
+            return export_to(archive, store, records=records, progress=progress)
+    with new_file(path) as raw:
+        remote.download(raw, format="tar.gz" if path.endswith(COMPRESSED) else "tar", notes=records)
+        header = Archive(raw).exported()
+        return Copy.of(header, added=header.versions)
 
-        return Exported.of(download_archive(remote, path, records=records))
+
+def export_to(
+    archive: ArchiveWriter, store: MemoryStore, *, records: bool, progress: TransferProgress | None = None
+) -> Copy:
+    """Add a memory store with its history to an archive."""
     core = core_of(store)
     core.result_of(AuditOnly("export"))
-    with new_archive(path) as archive:
-        section = SectionWriter(archive, core.backend, core.info, progress, prefix="", header=EXPORT, records=records)
-        return Exported.of(section.write())
+    return _add(archive, core.backend, core.info, records=records, progress=progress)
 
 
 def back_up(
     backend: Backend, path: str, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
-) -> list[Exported]:
+) -> list[Copy]:
     """Write memory stores with history, settings and records to the new file `path`.
 
     `stores` lists ids or keys of memory stores. Without this list, all memory stores are written. Each memory store is
@@ -118,15 +84,47 @@ def back_up(
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
-    written: list[Exported] = []
+    written = list[Copy]()
     with new_archive(path) as archive:
-        archive.add(BACKUP, lines.line(about("a backup")).encode())
-        for info in sorted(chosen, key=lambda info: info.id):
-            prefix = f"stores/{info.id}/"
-            section = SectionWriter(archive, source, info, progress, prefix=prefix, header="store.json", records=True)
+        for _, info in sorted({info.id: info for info in chosen}.items()):
             with suppress(NotFound):
-                written.append(Exported.of(section.write()))
+                written.append(_add(archive, source, info, records=True, progress=progress))
     return written
+
+
+def _add(
+    archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, records: bool, progress: TransferProgress | None
+) -> Copy:
+    copies.record_external_edits(backend, info.id)
+    raw = copies.is_raw(backend, info)
+    with spool(archive.directory) as lines:
+        write = partial(_write, info=info, lines=lines, raw=raw, records=records, progress=progress)
+        header = backend.read(info.id, write)
+        if records:
+            lines.writelines(map(to_line, copies.read_side_records(backend, info.id)))
+        archive.add_store(info.id, lines)
+    return Copy.of(header, added=header.versions)
+
+
+def _write(
+    snapshot: Snapshot,
+    *,
+    info: StoreInfo,
+    lines: IO[bytes],
+    raw: bool,
+    records: bool,
+    progress: TransferProgress | None,
+) -> Header:
+    lines.seek(0)  # a backend may run this function more than once
+    lines.truncate()
+    header = copies.header_of(snapshot, info, raw=raw)
+    lines.write(to_line(header))
+    for copied in counted(copies.read_versions(snapshot, raw=raw), progress, header.versions):
+        lines.write(to_line(copied))
+    for record in copies.read_records(snapshot):
+        if records or record.kind == CONTRIBUTORS:  # a part of the provenance of versions
+            lines.write(to_line(record))
+    return header
 
 
 def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:
@@ -135,46 +133,23 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
     The memory `/memories/a/b` becomes the file `a/b`. The directory gets its name only when all its files are complete
     and synced to disk.
     """
-    target = os.path.abspath(expanded(path))
-    core = core_of(store)
-    with core.checking("export"):
+    target, remote = os.path.abspath(expanded(path)), remote_store(store)
+    with core_of(store).checking("export"):
         if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
             check_free(target)
-    remote = remote_store(store)
-    if remote is not None:
-        return _download_files(remote, target)
-    core.result_of(AuditOnly("export"))
-    record_external_edits(core.backend, core.id)
-    with new_directory(target) as part:
-        return core.read(partial(_write_files, store=store, part=part, progress=progress))
-
-
-def _download_files(store: RemoteStore, target: str) -> Exported:
-    from retentive.transfer.over_http import download_files  # noqa: PLC0415 - rarely needed
-
-    done = Exported(id=store.id, key=store.key, revision=0, memories=0, size_bytes=0)
     with new_directory(target) as part, spool(os.path.dirname(target)) as raw:
-        clear_directory(part)
-        download_files(store, raw)
-        for name, data in read_tar(raw):
-            if name == FILES:
-                about = json.loads(data)
-            else:
-                done.add(f"{ROOT}/{name}", len(data), write_file(part, name, data))
-        done.revision = int(about["revision"])
-        for path in about["damaged"]:
-            done.add(str(path), 0, DAMAGED)
-    return done
-
-
-def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: TransferProgress | None) -> Exported:
-    clear_directory(part)  # a backend may run this function more than once
-    usage = snapshot.state.usage
-    done = Exported(id=store.id, key=store.key, revision=snapshot.state.revision, memories=0, size_bytes=0)
-    for number, (memory, _) in enumerate(snapshot.list(ROOT), start=1):
-        data = data_of(snapshot, memory)
-        why = DAMAGED if data is None else write_file(part, memory.path[len(ROOT) + 1 :], data)
-        done.add(memory.path, memory.size_bytes, why)
-        if progress is not None:
-            progress(number, usage.memories)
-    return done
+        if remote is None:
+            write_tar(store, raw, progress=progress)
+        else:
+            remote.download(raw, format="files", notes=False)
+        about, sizes, left_out = unpack(raw, part)
+    damaged = [(str(path), DAMAGED) for path in about["damaged"]]
+    return Exported(
+        id=store.id,
+        key=store.key,
+        revision=int(about["revision"]),
+        memories=len(sizes),
+        size_bytes=sum(sizes),
+        left_out=[*left_out, *damaged],
+        damaged=len(damaged),
+    )

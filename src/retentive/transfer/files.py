@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, TypeAlias, TypeVar
 
 from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StorageReadOnly, StoreFull, Unavailable
-from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, FILE_MODE, os_error, sync_directory
+from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_MODE, os_error, sync_directory
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | BINARY
+
+CHUNK = 64 * 1024
+T = TypeVar("T")
+TransferProgress: TypeAlias = Callable[[int, int | None], None]
+"""Function that shows progress. It gets the number of versions or files that are done, and the total if it is known."""
 
 
 class NameTaken(AlreadyExists):
     """Error: the name for a new file or directory is in use. Nothing was overwritten."""
+
+
+def counted(items: Iterable[T], progress: TransferProgress | None, total: int | None = None) -> Iterator[T]:
+    """Yield the items, and show the number of those that are done."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if progress is not None:
+            progress(number, total)
+
+
+def spool(directory: str | None = None) -> IO[bytes]:
+    """Return a temporary file without a name. Closing the file removes it."""
+    return tempfile.TemporaryFile(dir=directory)
+
+
+def pieces(raw: IO[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a file from its beginning."""
+    raw.seek(0)
+    return iter(lambda: raw.read(CHUNK), b"")
 
 
 @contextmanager
@@ -65,15 +91,29 @@ def mapped_os_errors() -> Iterator[None]:
     except FileNotFoundError:
         raise NotFound("the file or its directory does not exist") from None
     except OSError as error:
-        raise _mapped(error) from None
+        mapped = os_error(error)
+        if isinstance(mapped, StoreFull):
+            raise StoreFull("the disk is full; the file was not written") from None
+        if isinstance(mapped, StorageReadOnly):
+            raise StorageReadOnly("the file cannot be written, because its file system is read-only") from None
+        if isinstance(mapped, PermissionDenied):
+            raise PermissionDenied("this process has no permission to read or write the file") from None
+        raise Unavailable(f"the file could not be read or written ({error.strerror})") from None
 
 
-def _mapped(error: OSError) -> Exception:
-    mapped = os_error(error)
-    if isinstance(mapped, StoreFull):
-        return StoreFull("the disk is full; the file was not written")
-    if isinstance(mapped, StorageReadOnly):
-        return StorageReadOnly("the file cannot be written, because its file system is read-only")
-    if isinstance(mapped, PermissionDenied):
-        return PermissionDenied("this process has no permission to read or write the file")
-    return Unavailable(f"the file could not be read or written ({error.strerror})")
+@contextmanager
+def new_directory(target: str) -> Iterator[str]:
+    """Yield the temporary path of a new directory, which gets the name `target` like a file of `new_file`."""
+    parent, name = os.path.split(target)
+    part = os.path.join(parent, f".{name}.{secrets.token_hex(4)}.part")
+    with mapped_os_errors():
+        try:
+            os.mkdir(part, DIRECTORY_MODE)
+            yield part
+            for directory, _, _ in os.walk(part):  # the names of the files must be on disk too
+                sync_directory(directory)
+            os.rename(part, target)  # replaces an empty directory and nothing else
+            sync_directory(parent)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, Literal, TypeAlias, Unpack, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
@@ -14,18 +15,24 @@ from retentive.errors import InvalidInput, Refused
 from retentive.remote import remote_store
 from retentive.storage.contract import Actor, Snapshot
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.archive_writer import TransferProgress, spool
-from retentive.transfer.files import mapped_os_errors
-from retentive.transfer.sources import Item, Source, left_out
+from retentive.transfer.files import TransferProgress, counted, mapped_os_errors, pieces, spool
+from retentive.transfer.sources import LAYOUT, Item, Source, left_out
+from retentive.transfer.tar import add_entry, new_tar
 from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible_path
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Recorded
 from retentive.values.replies import Replies
 from retentive.values.text import is_text
 
+if TYPE_CHECKING:
+    from retentive.remote.reading import ImportOptions
+    from retentive.remote.store import RemoteStore
+
 IMPORT = Actor("job", "import")
 """Actor of imported changes."""
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
+_BECAME: tuple[Became, ...] = get_args(Became)
+_OF_EDITOR = "a temporary or backup file of an editor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +53,15 @@ class FileOutcome:
 class ReadyFile:
     """File that can become a memory. Its text is in a temporary file, so that it needs no RAM."""
 
-    number: int
     name: str
     path: MemoryPath
     start: int
     size: int
     is_of_editor: bool = False  # taken up only if a command has made a memory of this name
 
-    def text(self, texts: IO[bytes]) -> str:
-        """Return the text. `texts` is the temporary file."""
-        texts.seek(self.start)
-        return texts.read(self.size).decode()
+    def became(self, became: Became, why: str | None = None) -> FileOutcome:
+        """Return the outcome for this file."""
+        return FileOutcome(self.name, None if became in {"left", "refused"} else self.path.text, became, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +72,13 @@ class ImportFiles(Write[list[FileOutcome]]):
     """
 
     name = "import"
-    files: tuple[ReadyFile, ...]
+    files: Sequence[ReadyFile]
     texts: IO[bytes] = field(repr=False)
     under: str
     overwrite: bool
     replies: Replies
-    refused: tuple[tuple[ReadyFile, FileOutcome], ...] = ()  # files that storage has refused in this import
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Reasons for the files, by path, that storage has refused in this import."""
 
     def paths(self) -> tuple[str, ...]:
         """Return the directory into which the files are imported."""
@@ -80,57 +86,51 @@ class ImportFiles(Write[list[FileOutcome]]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[FileOutcome]]:
         """Decide each file over the files before it, and return the outcome for each."""
-        after = Pending(view)
-        outcomes = [*(outcome for _, outcome in self.refused), *(self._one(one, after, guard) for one in self.files)]
+        after, outcomes = Pending(view), list[FileOutcome]()
+        for file in self.files:
+            try:
+                outcomes.append(self._decide(file, after, guard))
+            except Refused as refusal:
+                outcomes.append(file.became("refused", _sentence(self.replies, refusal, file.path.text)))
         return Plan(outcomes, after.changes)
 
-    def without(self, error: Refused) -> ImportFiles:
-        """Return the same import without the file that storage refused, or without all if the refusal is not of one."""
-        at, is_of_file = str(error.values.get("path", "")), error.key == "too_large_to_keep"
-        bad = tuple(one for one in self.files if one.path.text == at) or self.files[: 1 if is_of_file else None]
-        files = tuple(one for one in self.files if one not in bad)
-        refused = (*self.refused, *((one, _refused(one, error, self.replies)) for one in bad))
-        return replace(self, files=files, refused=refused)
+    def _decide(self, file: ReadyFile, after: Pending, guard: Guard) -> FileOutcome:
+        if file.path.text in self.refused:
+            return file.became("refused", self.refused[file.path.text])
+        self.texts.seek(file.start)
+        data, entry = self.texts.read(file.size), after.get(file.path.text)
+        if file.is_of_editor and entry.memory is None:
+            return file.became("left", _OF_EDITOR)
+        guard.check_name(file.path)
+        guard.check(file.path)
+        if entry.memory is not None and entry.data == data:
+            return file.became("same")
+        if entry.memory is not None and not self.overwrite:
+            return file.became("exists")
+        check_free(entry)
+        guarded = guard.put(after, entry, file.path, data.decode())
+        after.add(guarded.changes)
+        notes = " ".join(self.replies.phrase(note.key, note.values) for note in guarded.notes if guarded.altered)
+        return file.became(
+            "created" if entry.memory is None else "replaced" if guarded.changes else "same", notes or None
+        )
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the number, the outcome and the reason of each file, without the path of the file."""
-        files = (*(one for one, _ in self.refused), *self.files)
-        pairs = zip(files, outcome.value(), strict=True)
-        return {"files": [[one.number, _BECAME.index(it.became), *_without_path(it.why, one)] for one, it in pairs]}
+        """Return the outcome and the reason for each file, with the path of the file as `{}`."""
+        kept = list[tuple[int, str | None]]()
+        for file, each in zip(self.files, outcome.value(), strict=True):
+            why = None if each.why is None else each.why.replace(visible_path(file.path.text), "{}")
+            if why is not None and ROOT + "/" in why:
+                why = "refused in the first attempt; the reason is no longer known"  # it names another path
+            kept.append((_BECAME.index(each.became), why))
+        return {"files": kept}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[FileOutcome]:
-        """Return the outcomes of the first attempt.
-
-        The repeated request sends the files again. Names and paths are taken from these files.
-        """
-        files = {one.number: one for one in self.files}
-        outcomes: list[FileOutcome] = []
-        for number, code, *parts in facts["files"]:
-            one, became = files[number], _BECAME[code]
-            path = None if became in {"refused", "left"} else one.path.text
-            outcomes.append(FileOutcome(one.name, path, became, _with_path(parts, one)))
-        return outcomes
-
-    def _one(self, one: ReadyFile, view: Pending, guard: Guard) -> FileOutcome:
-        path, text = one.path, one.text(self.texts)
-        try:
-            entry = view.get(path.text)
-            if one.is_of_editor and entry.memory is None:
-                return FileOutcome(one.name, None, "left", _OF_EDITOR)
-            guard.check_name(path)
-            guard.check(path)
-            if entry.memory is not None and entry.data == text.encode():
-                return FileOutcome(one.name, path.text, "same")
-            if entry.memory is not None and not self.overwrite:
-                return FileOutcome(one.name, path.text, "exists")
-            check_free(entry)
-            guarded = guard.put(view, entry, path, text)
-        except Refused as refusal:
-            return _refused(one, refusal, self.replies)
-        view.add(guarded.changes)
-        notes = [self.replies.phrase(note.key, note.values) for note in guarded.notes if guarded.altered]
-        became: Became = "created" if entry.memory is None else "replaced" if guarded.changes else "same"
-        return FileOutcome(one.name, path.text, became, " ".join(notes) or None)
+        """Return the outcomes of the first attempt, for the same files."""
+        return [
+            file.became(_BECAME[number], why and why.replace("{}", visible_path(file.path.text)))
+            for file, (number, why) in zip(self.files, facts["files"], strict=True)
+        ]
 
 
 class Import:
@@ -154,7 +154,10 @@ class Import:
     ) -> None:
         self._origin = origin_of(**origin)
         with core_of(store).checking(ImportFiles.name, actor):
-            self._under = _directory(store.replies, under)
+            try:
+                self._under = MemoryPath.parse(under).text
+            except Refused as refusal:
+                raise InvalidInput(_sentence(store.replies, refusal, under)) from None
         self._store = store
         self._actor = actor
         self.is_proposed = False
@@ -170,26 +173,22 @@ class Import:
         ready: dict[str, ReadyFile] = {}
         left: set[str] = set()
         with mapped_os_errors(), spool() as texts:
-            total = source.count() if progress is not None else 0
-            for done, item in enumerate(source.items(), start=1):
-                if not item.is_memory and (above := left_out(item.name)) is not None:
-                    if above not in left:
-                        yield FileOutcome(visible_path(above), None, "left", "holds no memories")
+            for item in counted(source.items(), progress):
+                above = None if item.is_memory else left_out(item.name)
+                if above is None:
+                    one = self._ready(item, texts)
+                    if isinstance(one, FileOutcome):
+                        yield one
+                    elif one.path.text in ready:
+                        yield one.became("refused", "another file of this import has the same path")
+                    else:
+                        ready[one.path.text] = one
+                elif above not in left:
                     left.add(above)
-                    continue
-                one = self._ready(item, done, texts)
-                if isinstance(one, ReadyFile) and one.path.text in ready:
-                    why = "another file of this import has the same path"
-                    one = FileOutcome(one.name, one.path.text, "refused", why)
-                if isinstance(one, FileOutcome):
-                    yield one
-                else:
-                    ready[one.path.text] = one
-                if progress is not None:
-                    progress(done, total)
+                    yield FileOutcome(visible_path(above), None, "left", "holds no memories")
             yield from self._write(tuple(ready.values()), texts)
 
-    def _ready(self, item: Item, number: int, texts: IO[bytes]) -> ReadyFile | FileOutcome:
+    def _ready(self, item: Item, texts: IO[bytes]) -> ReadyFile | FileOutcome:
         name = visible_path(item.name)
         try:
             path = MemoryPath.parse(f"{self._under}/{item.name}")
@@ -197,66 +196,51 @@ class Import:
             return FileOutcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
         is_of_editor = not item.is_memory and is_editor_file(path.text.rpartition("/")[2])
         data = item.read()
-        why = data if isinstance(data, str) else None if is_text(data) else "not a text (UTF-8 without NUL)"
-        if isinstance(data, str) or why is not None:
-            return FileOutcome(name, None, *(("left", _OF_EDITOR) if is_of_editor else ("refused", why)))
-        start = texts.seek(0, 2)
-        texts.write(data)
-        return ReadyFile(number, name, path, start, len(data), is_of_editor)
+        if isinstance(data, bytes) and is_text(data):
+            start = texts.seek(0, 2)
+            texts.write(data)
+            return ReadyFile(name, path, start, len(data), is_of_editor)
+        if is_of_editor:
+            return FileOutcome(name, None, "left", _OF_EDITOR)
+        return FileOutcome(name, None, "refused", data if isinstance(data, str) else "not a text (UTF-8 without NUL)")
 
-    def _write(self, ready: tuple[ReadyFile, ...], texts: IO[bytes]) -> Sequence[FileOutcome]:
-        """Write all files except those that storage refuses."""
+    def _write(self, ready: Sequence[ReadyFile], texts: IO[bytes]) -> Sequence[FileOutcome]:
         remote = remote_store(self._store)
         if remote is not None:
-            from retentive.transfer.over_http import send_files  # noqa: PLC0415 - rarely needed
-
-            outcomes, self.is_proposed = send_files(
-                remote, ready, texts, self._under, overwrite=self._overwrite, dry_run=self._dry_run, **self._origin
-            )
-            return outcomes
+            return self._send(remote, ready, texts)
         operation = ImportFiles(ready, texts, self._under, self._overwrite, self._store.replies)
         core = core_of(self._store)
         call = core.invocation(self._actor, **self._origin)
         if self._dry_run:
             return core.run(DryRun(operation), call).value()
-        outcome = core.run(operation, call)
-        while operation.files and isinstance(outcome.error, Refused):  # storage refused a file; import the others
-            operation = operation.without(outcome.error)
-            outcome = core.run(operation, call)
+        outcome, refused = core.run(operation, call), dict[str, str]()
+        while isinstance(error := outcome.error, Refused):  # storage refused a file; import the others
+            left = [file for file in ready if file.path.text not in refused]
+            bad = [file for file in left if file.path.text == error.values.get("path")]
+            if not bad and error.key == "too_large_to_keep":
+                bad = sorted(left, key=lambda file: file.size)[-1:]
+            if not bad:
+                break
+            refused[bad[0].path.text] = _sentence(self._store.replies, error, bad[0].path.text)
+            outcome = core.run(replace(operation, refused=dict(refused)), call)
         self.is_proposed = outcome.proposed
         return outcome.value()
 
-
-_OF_EDITOR = "a temporary or backup file of an editor"
-_BECAME: tuple[Became, ...] = get_args(Became)
-_NOT_KEPT = "refused in the first attempt; the reason is no longer known"
-
-
-def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
-    """Split a reason at the path of the file, and return the parts.
-
-    If the reason contains another path, return [].
-    """
-    parts = [None] if why is None else why.split(visible_path(one.path.text))
-    return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
-
-
-def _with_path(kept: Sequence[str | None], one: ReadyFile) -> str | None:
-    if kept == [None]:
-        return None
-    return visible_path(one.path.text).join(map(str, kept)) if kept else _NOT_KEPT
-
-
-def _refused(one: ReadyFile, refusal: Refused, replies: Replies) -> FileOutcome:
-    return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
-
-
-def _directory(replies: Replies, under: str) -> str:
-    """Return the canonical path of the directory to import into. Raises `InvalidInput`."""
-    try:
-        return MemoryPath.parse(under).text
-    except Refused as refusal:
-        raise InvalidInput(_sentence(replies, refusal, under)) from None
+    def _send(self, store: RemoteStore, ready: Sequence[ReadyFile], texts: IO[bytes]) -> Sequence[FileOutcome]:
+        """Send the files to the server of the memory store, as a tar file."""
+        names = {visible_path(file.path.text[len(self._under) + 1 :]): file.name for file in ready}
+        options: ImportOptions = {"overwrite": self._overwrite, "dry_run": self._dry_run, **self._origin}
+        with spool() as raw:
+            with new_tar(raw, tarfile.PAX_FORMAT) as tar:
+                for file in ready:
+                    texts.seek(file.start)
+                    add_entry(tar, LAYOUT + file.path.text[len(self._under) :], file.size, texts)
+            found = store.upload(lambda: pieces(raw), self._under, **options)
+        self.is_proposed = found["proposed"]
+        return [
+            FileOutcome(names[each["name"]], each["path"] and ROOT + each["path"], each["outcome"], each["reason"])
+            for each in found["files"]
+        ]
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

@@ -1,39 +1,24 @@
-"""Sources of imports: a directory, a tar file, or the current memories of an export."""
+"""Sources of imports: a directory, a tar file, or the current memories of an archive."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, Protocol
 
 from retentive.errors import NotFound, TooLarge
 from retentive.storage.disk import expanded, need_posix
-from retentive.transfer.archive_reader import Archive
-from retentive.transfer.plain_tar import PlainEntry, PlainTar
+from retentive.transfer.archive import Archive
+from retentive.transfer.lines import Copied
+from retentive.transfer.tar import TarReader
 from retentive.values.paths import ROOT, is_reserved
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
 LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
 OWN = ".retentive"  # what the directory backend keeps beside the memories
-TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
-
-
-class Source(Protocol):
-    """Supplies the files of an import."""
-
-    @property
-    def inside(self) -> str | None:
-        """The only directory that is read, or None if all directories are read."""
-
-    def count(self) -> int:
-        """Return the number of files."""
-
-    def items(self) -> Iterator[Item]:
-        """Yield all files, and the directories that are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +34,15 @@ class Item:
     is_memory: bool = False
 
 
-def refused(name: str, why: str) -> Item:
-    """Return an item for a file that cannot be a memory. `why` is the reason."""
-    return Item(name, lambda: why)
+class Source(Protocol):
+    """Supplies the files of an import."""
+
+    @property
+    def inside(self) -> str | None:
+        """The only directory that is read, or None if all directories are read."""
+
+    def items(self) -> Iterator[Item]:
+        """Yield all files, and the directories that are skipped. Read a file before you ask for the next one."""
 
 
 def left_out(name: str) -> str | None:
@@ -78,34 +69,18 @@ class DirectorySource:
         self.inside = LAYOUT if has_layout else None
         self._root = os.path.realpath(within if has_layout else path)
 
-    def count(self) -> int:
-        """Return the number of files."""
-        return sum(len(files) for _, _, files, _ in self._walk())
-
     def items(self) -> Iterator[Item]:
-        """Yield each file and each skipped directory. For example, a symbolic link to a directory is skipped.
-
-        The caller must read a file before it asks for the next one.
-        """
-        with closing(self._walk()) as walked:
-            for directory, unfollowed, files, descriptor in walked:
-                below = os.path.relpath(directory, self._root)
-                prefix = "" if below == "." else below + "/"
-                for name in unfollowed:
-                    yield refused(prefix + name, "a symbolic link")
-                for name in sorted(files):
-                    yield Item(prefix + name, partial(_read, name, descriptor))
-
-    def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """Yield each directory that is read: its path, its skipped subdirectories, its files and its descriptor."""
-
-        def failed(error: OSError) -> None:
-            raise error
-
-        for directory, directories, files, descriptor in os.fwalk(self._root, onerror=failed, follow_symlinks=False):
-            unfollowed = [name for name in directories if left_out(name) or _is_link(name, descriptor)]
-            directories[:] = sorted(set(directories) - set(unfollowed))
-            yield directory, sorted(unfollowed), files, descriptor
+        """Yield each file and each skipped directory. For example, a symbolic link to a directory is skipped."""
+        for directory, directories, files, descriptor in os.fwalk(self._root, onerror=_fail):
+            below = os.path.relpath(directory, self._root)
+            prefix = "" if below == "." else below + "/"
+            for name in sorted(directories):
+                if left_out(name) or stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    directories.remove(name)  # not walked
+                    yield Item(prefix + name, lambda: "a symbolic link")
+            directories.sort()
+            for name in sorted(files):
+                yield Item(prefix + name, partial(_read, name, descriptor))
 
 
 class ArchiveSource:
@@ -114,23 +89,19 @@ class ArchiveSource:
     inside: str | None = None
 
     def __init__(self, archive: Archive) -> None:
-        self._section = archive.exported()
         self._archive = archive
-
-    def count(self) -> int:
-        """Return the number of memories."""
-        return self._section.header.memories
 
     def items(self) -> Iterator[Item]:
         """Yield all memories, in the order of the file."""
-        paths = {text_of: memory.path for memory, text_of in self._section.memories()}
-        for _, version_id, data in self._archive.texts():
-            if version_id in paths:
-                yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data), is_memory=True)
+        names = {memory.version_id: memory.path[len(ROOT) + 1 :] for memory in self._archive.memories}
+        for _, lines in self._archive.stores([self._archive.exported().id]):
+            for line in lines:
+                if isinstance(line, Copied) and line.data is not None and line.version.id in names:
+                    yield Item(names[line.version.id], partial(bytes, line.data), is_memory=True)
 
 
 class TarSource:
-    """Files of a tar file, without links and devices. For an export, use `ArchiveSource` instead.
+    """Files of a tar file of any program, without links and devices.
 
     If the tar file has a directory `memories`, only the files in it are read. Raises `Damaged`. Raises `TooLarge` if
     there are more than `max_files` files, or more than `max_bytes` bytes after decompression. A file of more than
@@ -147,62 +118,48 @@ class TarSource:
     ) -> None:
         self._raw = raw
         self._max_file_bytes = max_file_bytes
-        self._count, inside = 0, 0
-        is_inside = False
-        for entry in PlainTar(raw, max_bytes=max_bytes).plain():
-            is_inside = is_inside or _name_in(entry).startswith(f"{LAYOUT}/")
-            self._count += not entry.name.endswith("/")
-            inside += _name_in(entry).startswith(f"{LAYOUT}/") and not entry.name.endswith("/")
-            if max_files is not None and self._count > max_files:
+        self.inside: str | None = None
+        tar, files = TarReader(raw, max_bytes=max_bytes), 0
+        for entry in tar.entries():
+            name = entry.name.removeprefix("./")
+            if name.startswith(f"{LAYOUT}/") or (name == LAYOUT and entry.isdir()):
+                self.inside = LAYOUT
+            files += not entry.isdir()
+            if max_files is not None and files > max_files:
                 raise TooLarge(f"the archive has more than {max_files} files")
-        self.inside = LAYOUT if is_inside else None
-        self._count = inside if is_inside else self._count
-
-    def count(self) -> int:
-        """Return the number of files."""
-        return self._count
+        tar.rest()
 
     def items(self) -> Iterator[Item]:
-        """Yield all files. The caller must read a file before it asks for the next one."""
-        start, tar = f"{LAYOUT}/" if self.inside else "", PlainTar(self._raw)
-        for entry in tar.plain():
-            name = _name_in(entry)
-            if name.endswith("/") or not name.startswith(start):
+        """Yield all files."""
+        start, tar = f"{LAYOUT}/" if self.inside else "", TarReader(self._raw)
+        for entry in tar.entries():
+            name = entry.name.removeprefix("./")
+            if entry.isdir() or not name.startswith(start):
                 continue
-            name = name[len(start) :]
-            if entry.why is not None:
-                yield refused(name, entry.why)
+            why = None
+            if not entry.isreg() or entry.issparse():
+                why = "a symbolic link" if entry.issym() else "a hard link" if entry.islnk() else "not a regular file"
             elif entry.size > self._max_file_bytes:
-                yield refused(name, f"larger than {self._max_file_bytes} bytes")
-            else:
-                yield Item(name, partial(tar.read, entry.size))
+                why = f"larger than {self._max_file_bytes} bytes"
+            yield Item(name[len(start) :], partial(tar.data, entry.size) if why is None else partial(str, why))
 
 
-def _name_in(entry: PlainEntry) -> str:
-    return entry.name.removeprefix("./")
-
-
-def _is_link(name: str, descriptor: int) -> bool:
-    return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
     """Return the bytes of a regular file, or the reason why it cannot be read. Links are not followed."""
-    with suppress(FileNotFoundError):
-        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-        if stat.S_ISLNK(status.st_mode):
-            return "a symbolic link"
-        if not stat.S_ISREG(status.st_mode):  # checked before opening, because opening a device can have effects
-            return "not a regular file"
-        try:
-            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
-        except PermissionError:
-            return "not readable by this process"
-        except OSError as error:
-            return f"cannot be read ({error.strerror})"
-        with os.fdopen(opened, "rb") as file:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                return "not a regular file"
+    try:
+        mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(mode):  # checked before opening, because opening a device can have effects
+            return "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor), "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-            return TOO_LARGE if len(data) > MAX_FILE_BYTES else data
-    return "no longer exists"
+    except FileNotFoundError:
+        return "no longer exists"
+    except PermissionError:
+        return "not readable by this process"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return f"larger than {MAX_FILE_BYTES >> 20} MB" if len(data) > MAX_FILE_BYTES else data

@@ -1,194 +1,132 @@
-"""Tar files of exports and backups. They contain only regular files, and the reader checks every byte.
-
-The module `tarfile` of Python is unsafe for files of unknown origin, because it loads headers of any size and skips
-unknown entries. Any tar program can read the files written here.
-"""
+"""Tar files of unknown origin, read in order with bounded memory. The standard module `tarfile` parses the headers."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from typing import IO
+from collections.abc import Iterator
+from typing import IO, Any, cast
 
-from retentive.errors import Damaged, InvalidInput, TooLarge
+from retentive.errors import Damaged, RetentiveError, TooLarge
+from retentive.transfer.files import CHUNK
 
-BLOCK = 512
-CHUNK = 64 * 1024
-_END = bytes(2 * BLOCK)
-_MAX_BYTES = 8**11 - 1  # maximum of the size field in a header
+MAX_HEADER_BYTES = 64 * 1024  # of all headers of one entry, because `tarfile` loads them into memory
 _GZIP = b"\x1f\x8b"
-_NO_PART = "Not a gzipped file"  # error of the module `gzip` if other bytes follow the compressed data
-
-
-class TarWriter:
-    """Writes a tar file.
-
-    `roll_back` removes the entries after a position. This is needed because a backend may repeat the read that supplies
-    the entries.
-    """
-
-    def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
-        self._raw = raw
-        self._compressed = compressed
-        self._out: IO[bytes] | gzip.GzipFile = raw
-        self._begin()
-
-    def _begin(self) -> None:
-        if self._compressed:  # a compressed file consists of parts; `mark` begins a new part
-            self._out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._raw, mtime=0)
-
-    def _end_part(self) -> None:
-        if self._compressed:
-            self._out.close()
-
-    def add(self, name: str, size: int, chunks: Iterable[bytes], *, mtime: int) -> None:
-        """Add a file of `size` bytes. Raises OSError or `InvalidInput`."""
-        if size > _MAX_BYTES:
-            raise InvalidInput("the memory store is too large for an export or backup file")
-        header = _header(name, size, mtime)
-        if header is None:
-            raise InvalidInput("an id is too long for the name of an entry in the file")
-        self._out.write(header)
-        written = 0
-        for chunk in chunks:
-            self._out.write(chunk)
-            written += len(chunk)
-        assert written == size
-        self._out.write(bytes(-size % BLOCK))
-
-    def mark(self) -> int:
-        """Return the current position, for `roll_back`."""
-        self._end_part()
-        self._raw.flush()
-        at = self._raw.tell()
-        self._begin()
-        return at
-
-    def roll_back(self, mark: int) -> None:
-        """Remove the entries that were written after the position `mark`."""
-        self._end_part()
-        self._raw.seek(mark)
-        self._raw.truncate()
-        self._begin()
-
-    def finish(self) -> None:
-        """End the tar file without closing it."""
-        self._out.write(_END)
-        self._end_part()
-
-    def abandon(self) -> None:
-        """Close the compressor, even after a write error."""
-        if self._compressed:
-            with suppress(OSError):
-                self._out.close()
-
-
-_FIRST = "the first entry"
+_MALFORMED = (tarfile.TarError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 
 
 class TarReader:
-    """Reads the entries of a tar file in order.
+    """Reads a tar file in order. It may be compressed with gzip.
 
-    Raises `Damaged` at the first unexpected byte, with the name of the entry. Raises `TooLarge` if the file has more
-    than `max_bytes` after decompression.
+    Raises `Damaged`, and `TooLarge` if the file has more than `max_bytes` after decompression. `tarfile` reads through
+    `read`, `seek` and `tell`. It could load headers of any size and go back in the file; these methods prevent both.
     """
 
     def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None) -> None:
-        self._bytes_left = max_bytes
         raw.seek(0)
-        compressed = raw.read(2) == _GZIP
+        is_compressed = raw.read(2) == _GZIP
         raw.seek(0)
-        self._in: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=raw, mode="rb") if compressed else raw
-        self._name = _FIRST
+        self._file: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=raw, mode="rb") if is_compressed else raw
+        self._max_bytes = max_bytes
+        self._header_left = MAX_HEADER_BYTES
+        self._last_read = b""
         self._left = 0
-        self._padding = 0
+        self._where = "at its beginning"
+        self.digest = hashlib.sha256()
+        """Digest of those bytes of the entry that the caller has read."""
+        self.has_one_header = True
+        """False if further headers describe the entry, for example its long name."""
 
-    def entries(self) -> Iterator[tuple[str, int]]:
-        """Yield the name and size of each entry. If the caller did not read all bytes of an entry, skip the rest."""
-        while True:
-            while self.read(CHUNK):
-                pass
-            self._check_zeros(self._padding)
-            try:
-                header = self._take(BLOCK)
-                found = self._parsed(header) if any(header) else None
-            except Damaged:
-                if self._name != _FIRST:
-                    raise
-                raise Damaged("the file is no export or backup of retentive, or its beginning is damaged") from None
-            if found is None:
-                self._check_end()
-                return
-            self._name, self._left = found
-            self._padding = -self._left % BLOCK
-            yield self._name, self._left
+    def entries(self) -> Iterator[tarfile.TarInfo]:
+        """Yield the entries. The rest of an entry that the caller did not read is skipped."""
+        try:
+            tar = cast("Any", tarfile.TarFile(fileobj=cast("Any", self), encoding="utf-8", errors="surrogateescape"))
+            while (info := tar.next()) is not None:
+                tar.members.clear()  # it would keep all entries
+                tar.pax_headers.clear()  # headers for all entries, such as the comment of `git archive`
+                self._where = f"in or after {shown(info.name)}"
+                self.has_one_header = self._header_left >= MAX_HEADER_BYTES - tarfile.BLOCKSIZE - 1
+                self._header_left = MAX_HEADER_BYTES
+                self._left = info.size if info.isreg() and not info.issparse() else 0
+                self.digest = hashlib.sha256()
+                yield info
+        except RetentiveError:
+            raise
+        except _MALFORMED:
+            raise self._broken("damaged") from None
+        if self._last_read != bytes(tarfile.BLOCKSIZE):  # `tarfile` takes damaged headers for the end
+            raise self._broken("damaged" if len(self._last_read) == tarfile.BLOCKSIZE else "truncated")
+
+    def data(self, size: int) -> bytes:
+        """Return the next `size` bytes of the current entry, or all that are left."""
+        size = min(size, self._left)
+        data = self._take(size)
+        if len(data) != size:
+            raise self._broken("truncated")
+        self._left -= size
+        self.digest.update(data)
+        return data
+
+    def rest(self) -> tuple[int, bool]:
+        """Read what follows the first block of the end marker: its size, and whether it is more than zeros.
+
+        This also verifies the checksum of a compressed file.
+        """
+        size, is_more = 0, False
+        while data := self._take(CHUNK):
+            size, is_more = size + len(data), is_more or any(data)
+        return size, is_more
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes of the current entry. At the end of the entry, return no bytes."""
-        data = self._take(min(size, self._left))
-        self._left -= len(data)
-        return data
+        """Return `size` bytes of headers, or less at the end of the file."""
+        if not 0 <= size <= self._header_left:
+            raise Damaged(f"the header of an entry has more than {MAX_HEADER_BYTES} bytes")
+        self._header_left -= size
+        self._last_read = self._take(size)
+        return self._last_read
+
+    def seek(self, position: int) -> None:
+        """Skip to a later position."""
+        while (ahead := position - self.tell()) > 0:
+            if not self._take(min(ahead, CHUNK)):
+                raise self._broken("truncated")
+        if ahead < 0:
+            raise self._broken("damaged")
+
+    def tell(self) -> int:
+        """Return the position in the decompressed file."""
+        return self._file.tell()
 
     def _take(self, size: int) -> bytes:
-        self._count(size)
-        data = self._some(size) if size else b""
-        if len(data) != size:
-            raise Damaged(f"the file is truncated in or after {self._name}")
+        try:
+            data = self._file.read(size)
+        except EOFError:
+            raise self._broken("truncated") from None
+        except (zlib.error, gzip.BadGzipFile):
+            raise self._broken("damaged") from None
+        if self._max_bytes is not None and self.tell() > self._max_bytes:
+            raise TooLarge("the archive is too large after decompression")
         return data
 
-    def _some(self, size: int) -> bytes:
-        """Return up to `size` bytes, even from beyond the current entry."""
-        try:
-            return self._in.read(size)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise self._broken(error) from None
-
-    def _count(self, size: int) -> None:
-        if self._bytes_left is not None:
-            self._bytes_left -= size
-            if self._bytes_left < 0:
-                raise TooLarge("the archive is too large after decompression")
-
-    def _check_zeros(self, size: int) -> None:
-        if any(self._take(size)):
-            raise Damaged(f"the archive is damaged after its entry {self._name}: the padding is not zero")
-
-    def _check_end(self) -> None:
-        self._check_zeros(BLOCK)
-        try:
-            rest = self._in.read(1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # this also verifies the checksum of the last part
-            if not str(error).startswith(_NO_PART):
-                raise self._broken(error) from None
-            rest = b"?"
-        if rest:
-            raise Damaged("the file has extra bytes after its end marker")
-
-    def _broken(self, error: Exception) -> Damaged:
-        what = "truncated" if isinstance(error, EOFError) else "damaged"
-        return Damaged(f"the file is {what} in or after {self._name}")
-
-    def _parsed(self, header: bytes) -> tuple[str, int]:
-        try:
-            info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
-        except (tarfile.HeaderError, ValueError):
-            raise Damaged(f"the bytes after {self._name} are not an entry of an export or backup") from None
-        if header != _header(info.name, info.size, info.mtime):
-            raise Damaged(f"the entry {shown(info.name)} is not a regular file written by retentive")
-        return info.name, info.size
+    def _broken(self, how: str) -> Damaged:
+        return Damaged(f"the file is {how} {self._where}")
 
 
-def _header(name: str, size: int, mtime: float) -> bytes | None:
-    """Return the header of an entry, or None if the name or the size does not fit into a tar header."""
+def new_tar(raw: object, format: int) -> tarfile.TarFile:  # noqa: A002
+    """Return a tar file to write to `raw`, which stays open."""
+    return tarfile.TarFile(
+        fileobj=cast("Any", raw), mode="w", format=format, encoding="utf-8", errors="surrogateescape"
+    )
+
+
+def add_entry(tar: tarfile.TarFile, name: str, size: int, file: IO[bytes], *, mtime: float = 0) -> None:
+    """Add a file of `size` bytes to a tar file. Raises OSError."""
     info = tarfile.TarInfo(name)
-    info.size, info.mode, info.mtime = size, 0o600, mtime
-    try:
-        return info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
-    except (ValueError, UnicodeError):
-        return None
+    info.size, info.mtime, info.mode = size, mtime, 0o600
+    tar.addfile(info, file)
+    cast("Any", tar).members.clear()
 
 
 def shown(name: str) -> str:

@@ -21,9 +21,8 @@ WRITERS = {
     "engine/core.py",  # bookkeeping: `follow_up`
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
-    "transfer/contents.py",  # copies of complete stores, including their logs
+    "transfer/copies.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",
-    "transfer/restore.py",
     "store/location_records.py",
     "claude_agent.py",  # transcripts: records of a store without memories
 }

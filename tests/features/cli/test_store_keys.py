@@ -10,7 +10,7 @@ import pytest
 import retentive
 from retentive import InvalidInput, NotFound, Retentive
 from retentive.locations import open_backend
-from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import import_whole, restore

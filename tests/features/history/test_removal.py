@@ -14,7 +14,7 @@ from retentive.engine.access_times import KIND
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, Moved, Transaction
-from retentive.transfer.contents import read_records, read_side_records
+from retentive.transfer.copies import read_records, read_side_records
 from support.command_line import here
 from support.commands import tree
 from support.places import EVERYWHERE, opened, place_of

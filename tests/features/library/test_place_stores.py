@@ -12,7 +12,7 @@ import retentive
 from retentive import InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.errors import Archived, ReadOnly
 from retentive.storage.capabilities import below_encryption
-from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import restore

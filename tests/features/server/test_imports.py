@@ -20,9 +20,8 @@ from retentive import MemoryStore
 from retentive.server import uploads
 from retentive.server.application import MIN_BODY_BYTES
 from retentive.server.handlers import transfers
-from retentive.transfer.archive_writer import EXPORT, MANIFEST
+from retentive.transfer.archive import MANIFEST
 from retentive.transfer.export import export_whole
-from retentive.transfer.tar import TarWriter
 from retentive.values.records import SYSTEM_STORE
 from support.http_api import Answer, Api
 
@@ -212,19 +211,17 @@ def whole(api: Api, archive: bytes, query: str = "", **headers: str) -> Answer:
 
 def copy_of(archive: bytes, store_id: str) -> bytes:
     """The archive with another store id, and a manifest that fits."""
-    lines, raw = list[str](), io.BytesIO()
-    writer = TarWriter(raw, compressed=False)
+    files, manifest = dict[str, bytes](), ""
     with tarfile.open(fileobj=io.BytesIO(archive)) as given:
         for member in given.getmembers():
-            data = given.extractfile(member).read()  # type: ignore[union-attr]
-            if member.name == EXPORT:
-                data = json.dumps({**json.loads(data), "id": store_id}).encode()
-            if member.name == MANIFEST:
-                data = data.partition(b"\n")[0] + b"\n" + "".join(lines).encode()
-            lines.append(f"{hashlib.sha256(data).hexdigest()}  {member.name}\n")
-            writer.add(member.name, len(data), [data], mtime=0)
-    writer.finish()
-    return raw.getvalue()
+            name, data = member.name, given.extractfile(member).read()  # type: ignore[union-attr]
+            if name.startswith("stores/"):
+                header, _, rest = data.partition(b"\n")
+                name, data = f"stores/{store_id}.jsonl", json.dumps({**json.loads(header), "id": store_id}).encode()
+                data += b"\n" + rest
+            files[name] = data if name != MANIFEST else manifest.encode()
+            manifest += f"{hashlib.sha256(data).hexdigest()}  {name}\n"
+    return tar_of(files, tarfile.GNU_FORMAT)
 
 
 def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: MemoryStore) -> None:

@@ -167,7 +167,7 @@ def test_an_export(api: Api, store: MemoryStore, at: str, form: str) -> None:
     store.create(A, "one\n")
     answer = api.get(f"{at}/export?format={form}")
     with tarfile.open(fileobj=io.BytesIO(answer.body)) as archive:
-        assert "retentive-export.json" in archive.getnames()
+        assert "retentive-archive.json" in archive.getnames()
     assert answer.status == 200
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import tarfile
 from pathlib import Path
 
 import retentive
 from retentive.errors import RetentiveError
-from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.archive_writer import MANIFEST
-from retentive.transfer.restore import import_whole, restore
-from retentive.transfer.tar import TarReader, TarWriter
+from retentive.transfer.archive import MANIFEST, open_archive
+from retentive.transfer.restore import restore
 
 Entries = dict[str, bytes]
 
@@ -20,7 +20,7 @@ def refusal(path: Path) -> RetentiveError | None:
     with retentive.open("sqlite://") as target:
         try:
             with open_archive(str(path)) as archive:
-                (restore if archive.is_backup else import_whole)(archive, target.backend)
+                restore(archive, target.backend)
         except RetentiveError as error:
             assert target.stores() == []
             return error
@@ -29,24 +29,27 @@ def refusal(path: Path) -> RetentiveError | None:
 
 def read(path: Path) -> Entries:
     """Return the names and bytes of the entries."""
-    with path.open("rb") as raw:
-        tar = TarReader(raw)
-        return {name: tar.read(size) for name, size in tar.entries()}
+    with tarfile.open(path) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
 
 
 def write(path: Path, entries: Entries) -> Path:
     """Write a file with these entries."""
-    with path.open("wb") as raw:
-        tar = TarWriter(raw, compressed=False)
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
         for name, data in entries.items():
-            tar.add(name, len(data), [data], mtime=0)
-        tar.finish()
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
     return path
 
 
 def listed(entries: Entries) -> Entries:
     """Return the entries with a manifest that lists them correctly."""
     plain = {name: data for name, data in entries.items() if name != MANIFEST}
-    head = f"# retentive 1: {len(plain)} entries\n"
     rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]
-    return plain | {MANIFEST: "".join([head, *rows]).encode()}
+    return plain | {MANIFEST: "".join(rows).encode()}
+
+
+def store_in(entries: Entries) -> str:
+    """Return the name of the entry of the first memory store."""
+    return next(name for name in entries if name.startswith("stores/"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import retentive
 from retentive import MemoryStore, Retentive
 from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
-from retentive.transfer.contents import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.copies import RECORD_KINDS, SIDE_RECORD_KINDS
 from retentive.values.paths import ROOT
 from support.model import Model
 from support.places import KEYS, SEALED, opened

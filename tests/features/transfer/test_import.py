@@ -15,7 +15,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Created
-from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
 from retentive.transfer.sources import ArchiveSource, DirectorySource, Source, TarSource

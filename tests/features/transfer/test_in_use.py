@@ -8,9 +8,9 @@ import pytest
 
 import retentive
 from retentive.errors import Damaged
-from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_files, export_whole
-from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.restore import restore
 from support.places import place_of
 
 from .copies import fill
@@ -33,7 +33,7 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
         expected = {version.id: version for version in store.versions()}
     for name, made in (("b.tar", backup), ("e.tar.gz", export)):
         with retentive.open("sqlite://") as target, open_archive(str(tmp_path / name)) as archive:
-            restore(archive, target.backend) if archive.is_backup else import_whole(archive, target.backend)
+            restore(archive, target.backend)
             copy = target.store()
             versions = list(copy.versions())
             assert all(expected[version.id] == version for version in versions)

@@ -8,28 +8,31 @@ from importlib import import_module
 from pathlib import Path
 
 import retentive
-from retentive.transfer.contents import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.copies import RECORD_KINDS, SIDE_RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
-ARGUMENT = {"put_record": 0, "put_side_records": 1}  # position of the kind
+ARGUMENT = {"put_record": 0, "get_record": 0, "records": 0, "put_side_records": 1}  # position of the kind
 
 
 def test_every_kind_that_is_written_is_known() -> None:
-    """A new kind must be added to `retentive/transfer/contents.py`, because backups would omit it otherwise."""
+    """A new kind must be added to `retentive/transfer/copies.py`, because backups would omit it otherwise."""
     found = set(written())
-    assert {kind for method, kind in found if method == "put_record"} - set(RECORD_KINDS) == set()
+    assert {kind for method, kind in found if method != "put_side_records"} - set(RECORD_KINDS) == set()
+    assert ("records", "contributors") in found
     assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()
     assert ("put_side_records", "accessed") in found
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Yield the method and the kind of all calls whose kind is a constant."""
+    """Yield the method and the kind of all reads and writes of records whose kind is a constant."""
     for path in sorted(ROOT.rglob("*.py")):
         where = path.relative_to(ROOT)
         if where.parts[0] in {"storage", "testing", "transfer"}:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ARGUMENT:
+                if len(node.args) <= ARGUMENT[node.func.attr]:
+                    continue
                 kind = node.args[ARGUMENT[node.func.attr]]
                 if isinstance(kind, ast.Constant):
                     yield node.func.attr, str(kind.value)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive import Retentive
-from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import import_whole, restore
@@ -67,6 +67,30 @@ def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expect
         goes_on(target.store())
 
 
+def test_no_copy_launders_a_planted_line(tmp_path: Path) -> None:
+    """A copy keeps every contributor of a memory, also an export without `records`."""
+    path = "/memories/shared"
+    with place("memory", tmp_path) as source:
+        store = source.store()
+        store.create(path, "planted\n", actor="session:evil")
+        for number in range(40):
+            store.append(path, f"{number}\n", actor=f"session:{number}")
+        export_whole(store, str(tmp_path / "e.tar"))
+        back_up(source.backend, str(tmp_path / "b.tar"))
+        targets = [place("memory", tmp_path / name) for name in ("e.tar.d", "b.tar.d", "migrated")]
+        for name, opening in zip(("e.tar", "b.tar", None), targets, strict=True):
+            with opening as target:
+                if name is None:
+                    migrate(source.backend, target.backend)
+                else:
+                    with open_archive(str(tmp_path / name)) as archive:
+                        restore(archive, target.backend)
+                copy = target.store()
+                assert not copy.execute({"command": "view", "path": path}, actor="session:reader").is_error
+                copy.change_settings({"quarantine": ["session:evil"]})
+                assert copy.execute({"command": "view", "path": path}, actor="session:reader").code == "not_found"
+
+
 PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
 
 
@@ -97,7 +121,7 @@ def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
         fill(store, 8, steps=20)
         (again,) = migrate(source.backend, target.backend)
         assert facts(target.backend, store.id, redacted=False) == facts(source.backend, store.id, redacted=False)
-        assert again.copied <= again.versions
+        assert again.added <= again.versions
         goes_on(target.store("kept"))
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from retentive.engine.operation import AuditOnly
@@ -17,15 +15,13 @@ from retentive.server.errors import forbidden, invalid
 from retentive.server.objects import api_path, memory_store, prefix_of
 from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
 from retentive.store import core_of
-from retentive.transfer.archive_reader import Archive, opened_archive
-from retentive.transfer.archive_writer import BACKUP, EXPORT, spool
-from retentive.transfer.export import export_whole
+from retentive.transfer.archive import Archive, is_archive, writing_archive
+from retentive.transfer.export import export_to
+from retentive.transfer.files import CHUNK, spool
 from retentive.transfer.import_files import Import, ImportFiles
 from retentive.transfer.plain_files import write_tar
-from retentive.transfer.plain_tar import PlainTar
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import ArchiveSource, Item, Source, TarSource
-from retentive.transfer.tar import CHUNK
 
 _TAR = "application/x-tar"
 
@@ -35,17 +31,16 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
     The format `files` contains the memories as plain files. The other formats also contain the history.
     """
-    if format == "files":
-        raw = spool()
-        write_tar(call.store, raw)
-        return Streamed(pieces_of(raw), _TAR)
-    directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
-    path = os.path.join(directory.name, f"store.{format}")
+    raw = spool()
     try:
-        export_whole(call.store, path, records=notes)
-        raw = open(path, "rb")  # noqa: SIM115 - the answer closes it
-    finally:
-        directory.cleanup()  # the open file stays readable
+        if format == "files":
+            write_tar(call.store, raw)
+        else:
+            with writing_archive(raw, compressed=format == "tar.gz") as archive:
+                export_to(archive, call.store, records=notes)
+    except BaseException:
+        raw.close()
+        raise
     return Streamed(pieces_of(raw), "application/gzip" if format == "tar.gz" else _TAR)
 
 
@@ -78,8 +73,7 @@ def import_memories(
         source=source,
         session=session,
     )
-    with _source(call.upload.file) as found:
-        outcomes = list(work.run(found))
+    outcomes = list(work.run(_source(call.upload.file)))
     return {
         "type": "import_result",
         "files": [
@@ -103,9 +97,6 @@ class _Uploaded:
         self._source = source
         self.inside = source.inside
 
-    def count(self) -> int:
-        return self._source.count()
-
     def items(self) -> Iterator[Item]:
         with _as_request():
             yield from self._source.items()
@@ -119,46 +110,34 @@ def _as_request() -> Iterator[None]:
         raise invalid(f"the body cannot be imported: {error}") from None
 
 
-@contextmanager
-def _source(raw: IO[bytes]) -> Iterator[Source]:
+def _source(raw: IO[bytes]) -> Source:
     with _as_request():
-        first = next(PlainTar(raw, max_bytes=MAX_UPLOAD_BYTES).plain(), None)
-    if first is not None and first.name in {EXPORT, BACKUP}:
-        with _archive(raw) as archive:
-            yield _Uploaded(_checked(archive))
-    else:
-        with _as_request():
-            found = TarSource(raw, max_bytes=MAX_UPLOAD_BYTES, max_files=MAX_FILES, max_file_bytes=MAX_TEXT_BYTES)
-        yield _Uploaded(found)
-
-
-def _checked(archive: Archive) -> ArchiveSource:
-    source = ArchiveSource(archive)
-    if source.count() > MAX_FILES:
+        is_export = is_archive(raw, max_bytes=MAX_UPLOAD_BYTES)
+        if not is_export:
+            limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
+            return _Uploaded(TarSource(raw, **limits))
+    archive = _archive(raw)
+    if archive.exported().memories > MAX_FILES:
         raise invalid(f"the archive has more than {MAX_FILES} memories", "too_large")
-    return source
+    return _Uploaded(ArchiveSource(archive))
 
 
-@contextmanager
-def _archive(raw: IO[bytes]) -> Iterator[Archive]:
-    """Yield the archive in the body of a request. The archive is verified first."""
-    with ExitStack() as stack:
-        with _as_request():
-            opened = opened_archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
-            archive = stack.enter_context(opened)
-        yield archive
+def _archive(raw: IO[bytes]) -> Archive:
+    """Return the archive in the body of a request. The archive is verified first."""
+    with _as_request():
+        return Archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
 
 
 def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
     """Import a memory store from an export, with its history. `key` replaces the key of the memory store."""
-    with _archive(call.upload.file) as archive:
-        header = archive.exported().header
-        _check_store(call, header.id, header.key if key is None else key)
-        added = _known(call, header.id)
-        if added is None:
-            done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
-            added = done.added
-            _remember(call, header.id, added)
+    archive = _archive(call.upload.file)
+    header = archive.exported()
+    _check_store(call, header.id, header.key if key is None else key)
+    added = _known(call, header.id)
+    if added is None:
+        done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
+        added = done.added
+        _remember(call, header.id, added)
     info = call.location.info(header.id)
     with suppress(RetentiveError):  # the leader announces it later
         call.location.webhooks.announce([info])

@@ -1,0 +1,202 @@
+"""Archives: files with memory stores, for exports and backups.
+
+An archive is a tar file of regular files: a description, an entry of JSON lines for each memory store, and a manifest
+with the SHA-256 of each entry. It is verified completely before anything in it is used.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tarfile
+import time
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from typing import IO, Any, cast
+
+from retentive import __version__
+from retentive.errors import Damaged, InvalidInput, TooLarge
+from retentive.storage.contract import Memory, now_us, to_datetime
+from retentive.storage.disk import expanded
+from retentive.transfer.archive_check import LinesCheck
+from retentive.transfer.files import CHUNK, mapped_os_errors, new_file
+from retentive.transfer.lines import FORMAT, Header, Line, check_format, parse_line, to_json
+from retentive.transfer.tar import TarReader, add_entry, new_tar, shown
+
+ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
+COMPRESSED = (".tar.gz", ".tgz")
+MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
+_MAX_OTHER_BYTES = 64 << 20  # of the manifest, and of a line without its text
+
+
+class ArchiveWriter:
+    """Writes an archive. `directory` is where temporary files belong."""
+
+    def __init__(self, tar: tarfile.TarFile, directory: str | None) -> None:
+        self.directory = directory
+        self._tar = tar
+        self._manifest = ""
+        about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
+        self._add(ABOUT, BytesIO(to_json(about)))
+
+    def add_store(self, store_id: str, lines: IO[bytes]) -> None:
+        """Add the memory store with these lines."""
+        self._add(_entry_of(store_id), lines)
+
+    def finish(self) -> None:
+        """Add the manifest."""
+        self._add(MANIFEST, BytesIO(self._manifest.encode()))
+
+    def _add(self, name: str, file: IO[bytes]) -> None:
+        file.seek(0)
+        self._manifest += f"{hashlib.file_digest(cast('Any', file), 'sha256').hexdigest()}  {name}\n"
+        size = file.seek(0, 2)
+        file.seek(0)
+        add_entry(self._tar, name, size, file, mtime=int(time.time()))
+
+
+@contextmanager
+def writing_archive(raw: IO[bytes], *, compressed: bool, directory: str | None = None) -> Iterator[ArchiveWriter]:
+    """Yield a writer for the file `raw`. The archive is complete when the block ends without an error."""
+    out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) if compressed else None
+    with mapped_os_errors():
+        try:
+            tar = new_tar(out or raw, tarfile.GNU_FORMAT)
+            writer = ArchiveWriter(tar, directory)
+            yield writer
+            writer.finish()
+            tar.close()
+            if out is not None:
+                out.close()
+            raw.flush()
+        finally:
+            with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
+                if out is not None:
+                    out.close()
+
+
+@contextmanager
+def new_archive(path: str) -> Iterator[ArchiveWriter]:
+    """Yield the writer of an archive. The archive appears at `path` when the block ends without an error."""
+    path = expanded(path)
+    compressed, directory = path.endswith(COMPRESSED), os.path.dirname(path) or "."
+    with new_file(path) as raw, writing_archive(raw, compressed=compressed, directory=directory) as writer:
+        yield writer
+
+
+class Archive:
+    """Archive that is complete and unmodified. `headers` describe its memory stores, in the order of the file.
+
+    `memories` are the current memories of the last memory store, which in an export is the only one.
+
+    Raises `Damaged` or `UnknownSchema`. Raises `TooLarge` if a text has more than `max_text_bytes`, or if the file has
+    more than `max_bytes` when decompressed.
+    """
+
+    def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int = MAX_TEXT_BYTES) -> None:
+        self.raw = raw
+        self.headers: list[Header] = []
+        self.memories: list[Memory] = []
+        self._max_text_bytes = max_text_bytes
+        tar, manifest = TarReader(raw, max_bytes=max_bytes), ""
+        digests, inconsistent = dict[str, str](), list[Damaged]()
+        for entry in tar.entries():
+            if not digests and entry.name != ABOUT:
+                raise Damaged("the file is not an export or a backup of retentive, or its beginning is damaged")
+            if entry.type != tarfile.REGTYPE or not tar.has_one_header:
+                raise Damaged(f"the entry {shown(entry.name)} is not a regular file written by retentive")
+            if MANIFEST in digests or (entry.name != MANIFEST and entry.name <= next(reversed(digests), "")):
+                raise Damaged(f"the entry {shown(entry.name)} is out of order or repeated")
+            try:
+                if entry.name == MANIFEST:
+                    manifest = tar.data(_MAX_OTHER_BYTES).decode("ascii", "replace")
+                else:
+                    self._read(entry.name, tar)
+            except Damaged as error:  # raised below: if the entry was modified, the error says only this
+                inconsistent.append(error)
+            while tar.data(CHUNK):
+                pass
+            digests[entry.name] = tar.digest.hexdigest()
+        _compare(digests, manifest, *tar.rest(), tar.tell())
+        if inconsistent:
+            raise inconsistent[0]
+
+    def exported(self) -> Header:
+        """Return the header of the only memory store. Raises `InvalidInput` if there are others, or encrypted texts."""
+        if len(self.headers) != 1:
+            many = f"the file is a backup with {len(self.headers)} memory stores"
+            raise InvalidInput(f"{many}; restore it with `retentive restore-backup`")
+        if self.headers[0].seal is not None:
+            again = "export it again from a location opened with keys"
+            raise InvalidInput(f"the memory store in the file is encrypted; {again}")
+        return self.headers[0]
+
+    def stores(self, store_ids: Container[str]) -> Iterator[tuple[Header, Iterator[Line]]]:
+        """Yield memory stores, each with its lines after the header. Read them before the next memory store."""
+        wanted = {_entry_of(header.id): header for header in self.headers if header.id in store_ids}
+        for entry in (tar := TarReader(self.raw)).entries():
+            if entry.name in wanted:
+                lines = self._lines(tar)
+                next(lines)
+                yield wanted[entry.name], lines
+
+    def _read(self, name: str, tar: TarReader) -> None:
+        if name == ABOUT:
+            check_format(tar.data(_MAX_OTHER_BYTES))
+            return
+        lines = self._lines(tar)
+        check = LinesCheck(next(lines, None), self._max_text_bytes)
+        if name != _entry_of(check.header.id):
+            raise Damaged(f"the entry {shown(name)} does not belong in an export or backup")
+        for line in lines:
+            check.add(line)
+        self.memories = check.finish()
+        self.headers.append(check.header)
+
+    def _lines(self, tar: TarReader) -> Iterator[Line]:
+        """Yield the lines of the current entry. A line that is longer than the longest text allows is refused."""
+        parts, size = list[bytes](), 0
+        while data := tar.data(CHUNK):
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                yield parse_line(b"".join([*parts, end]))
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > 2 * self._max_text_bytes + _MAX_OTHER_BYTES:
+                raise TooLarge(f"the archive has a text of more than {self._max_text_bytes} bytes")
+        if size:
+            yield parse_line(b"".join(parts))
+
+
+def _compare(digests: dict[str, str], manifest: str, padding: int, is_more: bool, size: int) -> None:
+    """Compare the entries with the manifest. Raises `Damaged` with the name of an entry that differs."""
+    if is_more:
+        raise Damaged("the file has extra bytes after its end marker")
+    if digests.pop(MANIFEST, None) is None or padding < tarfile.BLOCKSIZE or size % tarfile.RECORDSIZE:
+        raise Damaged("the file is truncated: its manifest is missing, or a part of its end marker")
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in manifest.splitlines())}
+    for name in sorted(digests.keys() | listed.keys()):
+        if name not in digests:
+            raise Damaged(f"the entry {shown(name)} is missing in the file")
+        if listed.get(name) != digests[name]:
+            raise Damaged(f"the entry {shown(name)} was modified" + ("" if name in listed else " or added"))
+
+
+@contextmanager
+def open_archive(path: str) -> Iterator[Archive]:
+    """Open the export or backup at a path, verify it, and yield it. Raises `NotFound`, `Damaged` or `UnknownSchema`."""
+    with mapped_os_errors(), open(expanded(path), "rb") as raw:
+        yield Archive(raw)
+
+
+def is_archive(raw: IO[bytes], *, max_bytes: int | None = None) -> bool:
+    """Return whether a tar file is an export or a backup, and not a tar file of plain files. Raises `Damaged`."""
+    first = next(TarReader(raw, max_bytes=max_bytes).entries(), None)
+    return first is not None and first.name == ABOUT
+
+
+def _entry_of(store_id: str) -> str:
+    return f"stores/{store_id}.jsonl"

@@ -1,0 +1,274 @@
+"""Copies memory stores: reads one as the lines of an archive, and records such lines as a memory store elsewhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+from retentive.errors import Damaged, InvalidInput
+from retentive.storage import capabilities
+from retentive.storage.capabilities import below_encryption
+from retentive.storage.contract import Backend, Imported, Kept, Memory, Snapshot, StoreInfo, Transaction, Usage, Version
+from retentive.storage.paging import all_versions
+from retentive.transfer.archive_check import digest_of, is_absent
+from retentive.transfer.files import TransferProgress
+from retentive.transfer.lines import Copied, Header, Record
+from retentive.values.paths import ROOT
+from retentive.values.text import is_text
+
+RECORD_KINDS: tuple[str, ...] = (
+    "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "history",
+    "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
+    "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
+)  # fmt: skip
+"""Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""
+SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
+"""Kinds of side records that are copied with a memory store. Add every new kind here."""
+MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
+BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # limits of one transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Copy of one memory store. `added` counts the versions that the target did not have before.
+
+    `revision` is the revision of the source up to which the copy is complete. `behind` is True if the source of a
+    migration already has later revisions. `digest` is a digest of the paths, ids and hashes of the memories.
+    """
+
+    id: str
+    key: str | None
+    revision: int
+    memories: int
+    size_bytes: int
+    versions: int
+    added: int
+    digest: str
+    behind: bool = False
+
+    @classmethod
+    def of(cls, header: Header, *, added: int, versions: int | None = None, behind: bool = False) -> Self:
+        """Return the result for a memory store with this header."""
+        names = ("id", "key", "revision", "memories", "size_bytes", "digest")
+        facts = {name: getattr(header, name) for name in names}
+        return cls(**facts, versions=header.versions if versions is None else versions, added=added, behind=behind)
+
+
+def is_raw(backend: Backend, info: StoreInfo) -> bool:
+    """Return whether an encrypted memory store is read without keys, and so copied in encrypted form."""
+    return info.seal is not None and below_encryption(backend) is backend
+
+
+def header_of(snapshot: Snapshot, info: StoreInfo, *, raw: bool) -> Header:
+    """Return the facts of a memory store."""
+    state = snapshot.state
+    return Header(
+        **{name: getattr(info, name) for name in ("id", "key", "name", "created_at", "workspace_id")},
+        **{name: getattr(state, name) for name in ("revision", "settings", "properties")},
+        **state.usage._asdict(),
+        seal=state.seal if raw else None,
+        versions=sum(1 for _ in all_versions(snapshot)),
+        digest=_digest(snapshot),
+    )
+
+
+def read_versions(
+    snapshot: Snapshot, *, after: str | None = None, until: str | None = None, raw: bool
+) -> Iterator[Copied]:
+    """Yield the versions after a version, up to the version `until`, oldest first, with their texts.
+
+    With `raw`, an encrypted text is yielded as it is stored. Raises `Damaged` if a text is invalid.
+    """
+    before = None if until is None else until + "!"  # "!" sorts after this id and before every later id
+    while page := list(snapshot.versions(after=after, before=before, limit=BATCH_VERSIONS, oldest_first=True)):
+        for known in page:
+            version, data = snapshot.version(known.id)
+            if not raw and data is not None and not is_text(data):
+                raise Damaged(f"the text of version {version.id} is not valid UTF-8 or contains a NUL character")
+            yield Copied(version if raw else replace(version, seal=None), data)
+        after = page[-1].id
+
+
+def batches(versions: Iterable[Copied]) -> Iterator[list[Copied]]:
+    """Yield versions in batches. Each batch is for one transaction."""
+    batch, size = list[Copied](), 0
+    for copied in versions:
+        batch.append(copied)
+        size += len(copied.data or b"")
+        if len(batch) == BATCH_VERSIONS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def read_records(snapshot: Snapshot) -> Iterator[Record]:
+    """Yield the records that a copy of the memory store includes."""
+    return (Record(kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
+
+
+def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
+    """Yield the side records that a copy of the memory store includes."""
+    for kind in SIDE_RECORD_KINDS:
+        yield from (Record(kind, key, value, is_side=True) for key, value in backend.side_records(store_id, kind))
+
+
+def record_external_edits(backend: Backend, store_id: str) -> None:
+    """Read the memory store once.
+
+    If the backend is a directory, it records external edits after this read, in a short transaction of its own.
+    """
+    backend.read(store_id, lambda snapshot: deque(snapshot.list(ROOT), maxlen=0))
+
+
+def newest_version(snapshot: Snapshot) -> str | None:
+    """Return the id of the newest version, or None if there are no versions."""
+    return next((version.id for version in snapshot.versions(limit=1)), None)
+
+
+def newest_in(target: Backend, header: Header) -> str | None:
+    """Return the id of the newest version that a memory store has in the target; None if it is not there or is empty.
+
+    Raises `InvalidInput` if a memory store of the target cannot be a copy of the memory store with this header.
+    """
+    info = target.get_store(header.id)
+    if info is None or info.id != header.id:
+        info = None if header.key is None else target.get_store(header.key, workspace=header.workspace_id)
+    if info is None:
+        return None
+    if info.erased_at is not None:
+        raise InvalidInput(f"the memory store {header.id} was erased in the target, and its id cannot be used again")
+    if info.id != header.id:
+        raise InvalidInput(f"a different memory store in the target already uses the key {header.key!r}")
+    if (info.key, info.workspace_id) != (header.key, header.workspace_id):
+        raise InvalidInput(
+            f"the memory store {header.id} exists in the target with another key or in another workspace"
+        )
+    return target.read(header.id, newest_version)
+
+
+def copy_versions(
+    target: Backend,
+    header: Header,
+    found: Callable[[str | None], Iterator[list[Copied]]],
+    *,
+    progress: TransferProgress | None,
+    mark: bool = False,
+) -> int:
+    """Record the versions that a copy lacks; create it if needed. Returns the number of added versions.
+
+    `found` returns the versions after a version, in batches. With `mark`, a record in the copy has the id of the last
+    copied version, because the source may remove this version later.
+    """
+    info = target.create_store(
+        key=header.key,
+        name=header.name,
+        seal=header.seal,
+        store_id=header.id,
+        created_at=header.created_at,
+        workspace=header.workspace_id,
+    )
+    if header.seal is None:
+        capabilities.unlock(target, info)
+    added = 0
+    for batch in found(target.read(header.id, newest_version)):
+        target.write(header.id, partial(_record, batch=batch, raw=header.seal is not None, mark=mark))
+        added += len(batch)
+        if progress is not None:
+            progress(added, header.versions)
+    return added
+
+
+def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> None:
+    """Record versions with their ids, times and actors.
+
+    A history has gaps where versions were redacted or removed. A redacted version does not say if its memory was
+    changed or deleted; the memory is absent until its next version. If the version that moved or deleted a memory was
+    removed, the memory stays until a later version needs its path. A deletion then stands for the removed version.
+    """
+    for copied in batch:
+        version, data = copied.version, copied.data
+        before, changes, sealing = tx.find(version.memory_id), list[Imported](), None
+        if not is_absent(version):
+            others = [memory for memory in _in_the_way(tx, version.path) if memory.id != version.memory_id]
+            earlier = version.id[:-1] + chr(ord(version.id[-1]) - 1)  # sorts after the ids of all earlier versions
+            changes = stand_ins(others, earlier, version)
+            if data is None:
+                raise Damaged(f"version {version.id} in the history has no text, although it is not a deletion")
+            if before is not None and before.path != version.path and tx.get(before.path).data == data:
+                data = None  # a rename keeps the text
+        if raw and version.seal is not None:
+            size_bytes, sha256 = (None, None) if data is None else (version.size_bytes, version.sha256)
+            kept, data = Kept(data, size_bytes, sha256, version.seal), None
+            sealing = partial(_as_stored, kept)
+        tx.record([*changes, Imported(version, before, data, sealing)], None)
+    if mark:
+        tx.put_record(MARK, UNTIL, batch[-1].version.id)
+
+
+def _as_stored(kept: Kept, _memory_id: str, _version_id: str) -> Kept:
+    return kept
+
+
+def _in_the_way(tx: Transaction, path: str) -> list[Memory]:
+    """Return the memories at, above and below a path."""
+    entry = tx.get(path)
+    above = None if entry.above is None else tx.get(entry.above).memory
+    below = (memory for memory, _ in tx.list(path)) if entry.below else ()
+    return [memory for memory in (entry.memory, above, *below) if memory is not None]
+
+
+def stand_ins(memories: Iterable[Memory], earlier: str, at: Version) -> list[Imported]:
+    """Return deletions that stand for versions that were removed from the history.
+
+    They are redacted versions, because their paths need not be known, and because nothing in them needs encryption.
+    Their ids follow `earlier`. Their time and revision are those of the version `at`.
+    """
+    gone = replace(at, operation="deleted", path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
+    gone = replace(gone, redacted_at=at.created_at)
+    return [
+        Imported(replace(gone, id=f"{earlier}~{number:06d}", memory_id=memory.id), memory)
+        for number, memory in enumerate(memories)
+    ]
+
+
+def complete_copy(target: Backend, header: Header, records: Iterable[Record]) -> None:
+    """Complete a copy that has all versions: write settings, properties, seal and records, and verify its memories.
+
+    `records` includes the side records. Raises `Damaged` if the memories of the copy differ from those of `header`.
+    """
+    wanted = list(records)
+
+    def work(tx: Transaction) -> None:
+        if (tx.state.settings, tx.state.properties) != (header.settings, header.properties):
+            tx.set_metadata(settings=header.settings, properties=header.properties)
+        if header.seal is not None and tx.state.seal != header.seal:
+            tx.set_metadata(seal=header.seal)
+        for kind, values in _changed(read_records(tx), [record for record in wanted if not record.is_side]).items():
+            for key, value in values.items():
+                tx.put_record(kind, key, value)
+
+    target.write(header.id, work)
+    beside = _changed(read_side_records(target, header.id), [record for record in wanted if record.is_side])
+    for kind, values in beside.items():
+        target.put_side_records(header.id, kind, values)
+    digest, usage = target.read(header.id, lambda found: (_digest(found), found.state.usage))
+    if digest != header.digest or usage != Usage(header.memories, header.size_bytes):
+        raise Damaged("the memories of the copy differ from the original")
+
+
+def _changed(present: Iterable[Record], wanted: Iterable[Record]) -> dict[str, dict[str, str | None]]:
+    """Return the records to put, by kind and key. The value None removes a record."""
+    old, new = ({(record.kind, record.key): record.value for record in records} for records in (present, wanted))
+    changed: dict[str, dict[str, str | None]] = {}
+    for kind, key in old.keys() | new.keys():
+        if old.get((kind, key)) != new.get((kind, key)):
+            changed.setdefault(kind, {})[key] = new.get((kind, key))
+    return changed
+
+
+def _digest(snapshot: Snapshot) -> str:
+    return digest_of(memory for memory, _ in snapshot.list(ROOT))

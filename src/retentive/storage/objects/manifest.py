@@ -2,8 +2,7 @@
 
 The memories, versions and records of a store are in one ordered map. The manifest has the root of the map's tree of
 pages, and a *log*: the latest edits of the map, which are not in the tree yet. Most commits therefore write only the
-manifest and a pack, which has the new texts. Compaction moves the log into the tree. Other writers may add edits to the
-log meanwhile. The new tree can be used with these edits too, so the writers need not wait for a compaction.
+manifest and a pack, which has the new texts. Compaction moves the log into the tree.
 
 Object storage has no queue. The first writer that replaces the manifest wins (`manifest_swap.py`), and the attempts of
 other writers fail. The manifest has the ids of the latest commits, so that writers see how many others there are.
@@ -11,13 +10,13 @@ other writers fail. The manifest has the ids of the latest commits, so that writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
-from retentive.storage.objects.ordered_map import Rebuild, Tree
+from retentive.storage.objects.ordered_map import Tree
 from retentive.storage.objects.records import (
     MEMORY,
     RECORD,
@@ -89,15 +88,6 @@ class Manifest:
         edits, memories = self.edits, sum(key[0] == MEMORY for key in self.log)
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
-
-    def compacted(self, rebuild: Rebuild) -> Manifest:
-        """Return this state with the tree of `rebuild`, which was made from this state or an earlier one.
-
-        The edits that this tree includes are removed from the log. The generation must still be that of `rebuild`.
-        """
-        missing = object()
-        log = {key: value for key, value in self.log.items() if rebuild.edits.get(key, missing) != value}
-        return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
         """Return the bytes of the manifest. A row of the log that is both a version and a memory is encoded once."""

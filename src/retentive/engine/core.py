@@ -19,7 +19,7 @@ from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refuse
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
-from retentive.values.listing import KnownListings
+from retentive.values.listing import Listing
 from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
@@ -79,13 +79,9 @@ class StoreCore:
         self.examiner.check(DEFAULTS.changed(self.pins))  # raises for invalid settings at opening
         if cast("Accesses | None", self.accesses) is None:
             self.accesses = Accesses(self.backend, clock=self.clock)
-        self._listings = KnownListings()
         self._has_files = capabilities.capability(self.backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
-
-    @property
-    def listings(self) -> KnownListings | None:
-        """Cache of directory listings. None for plain files, which may change without a new version."""
-        return None if self._has_files else self._listings
+        self.listings: dict[object, Listing] | None = None if self._has_files else {}
+        """Listings of directories, by revision. None for plain files, which may change without a new version."""
 
     def with_options(self, **options: Any) -> Self:
         """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""

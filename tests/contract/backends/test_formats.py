@@ -13,9 +13,10 @@ import retentive
 from retentive.doctor import check_location
 from retentive.errors import UnknownSchema
 from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sql.schema import APPLICATION_ID
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.format import APPLICATION_ID, SQLITE
+from retentive.storage.sqlite.format import SQLITE
 from support.places import place_of
 
 A = "/memories/a"
@@ -175,7 +176,7 @@ def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
     place = place_of("postgresql", tmp_path)
     created(place)
     with psycopg.connect(place, autocommit=True) as connection:
-        connection.execute("INSERT INTO retentive_schema (number, applied_at) VALUES (7, 0)")
+        connection.execute("INSERT INTO retentive_schema (number) VALUES (7)")
     refused(place, "schema 7, but this version of retentive supports only schema 1; upgrade")
     with psycopg.connect(place, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)

@@ -26,7 +26,7 @@ from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Clocked
-from retentive.storage.contract import Clock, NewId, Transaction, now_us
+from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
@@ -107,7 +107,7 @@ class ServerBackend(SqlBackend, Clocked):
             # Two processes may do this at once. One of them fails with a conflict, tries again, and finds the tables.
             if self.schema.is_current(connection):
                 return []
-            self.schema.create(connection, now_us(self.clock))
+            self.schema.create(connection)
             return [SCHEMA]
 
         return self.transact(create)

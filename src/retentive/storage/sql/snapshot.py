@@ -196,7 +196,7 @@ class SqlSnapshot(Snapshot):
             f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_VERSION} FROM memories m"
             f" LEFT JOIN versions v ON {_NEWEST} WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
             + ("" if limit is None else f" LIMIT {limit:d}"),
-            (self.store, max(low, start), high),
+            (self.store, max(low, stores.as_bound(start)), high),
         )
         listed = ((self._memory(path, fields), cast("bytes | None", data)) for data, path, *fields in rows)
         if not texts:
@@ -211,7 +211,7 @@ class SqlSnapshot(Snapshot):
 
     def _walk_at(self, before: str, under: str, start: str, wanted: int | None) -> Iterator[Version]:
         store, (low, high) = self.store, below(under)
-        at: str | None = max(low, start)
+        at: str | None = max(low, stores.as_bound(start))
         paths = _PATHS if wanted is None else min(max(wanted, 1), _PATHS)
         while at is not None and wanted != 0:
             rows = self.connection.rows(_LIST_AT, (store, at, high, store, high, paths, store, store, before, before))

@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.contract import Clock, NewId, Transaction, now_us, sortable_id
+from retentive.storage.contract import Clock, NewId, Transaction, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
@@ -64,7 +64,7 @@ class SqliteBackend(SqlBackend):
         self.renew_after_fork()
         try:
             if not SQLITE.is_current(self._writer.connection):
-                self._writer.transact(lambda connection: SQLITE.create(connection, now_us(self.clock)))
+                self._writer.transact(SQLITE.create)
             elif self._space is not None:
                 self._space.keep(self._writer.connection)
             if self._path is not None:

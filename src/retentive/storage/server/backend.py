@@ -30,7 +30,6 @@ from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
-    DeadlineExceeded,
     NoServer,
     SerializationConflict,
     ServerConnection,
@@ -154,7 +153,7 @@ class ServerBackend(SqlBackend, Clocked):
         """Run the jobs of one store and commit. Retries until the deadline of the oldest job."""
         store_id, deadline = jobs[0].store_id, jobs[0].deadline
         if deadline < time.monotonic():
-            raise DeadlineExceeded("other writers locked the memory store for too long")
+            raise Unavailable("the database server or other writers took too long")
 
         def attempt(connection: ServerConnection) -> None:
             def transaction(_: StoreJob, head: StoreHead | None) -> SqlTransaction:
@@ -236,7 +235,7 @@ class ServerBackend(SqlBackend, Clocked):
                     raise
             except SerializationConflict:
                 if not backoff.wait():
-                    raise DeadlineExceeded("other writers locked the memory store for too long") from None
+                    raise Unavailable("other writers locked the memory store for too long") from None
 
 
 def _add_token(connection: Connection, number: int, tokens: str) -> str:

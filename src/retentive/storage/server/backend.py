@@ -39,7 +39,7 @@ from retentive.storage.server.connection import (
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import SCHEMA, Schema
-from retentive.storage.sql.snapshot import StoreHead, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -194,7 +194,7 @@ class ServerBackend(SqlBackend, Clocked):
                 with closing(self.connect()) as connection:
                     connection.begin(writes=True)
                     connection.run(_LOCK, (store_id,))
-                    head = select_head(connection, store_id)
+                    head = SqlSnapshot(connection, store_id).head
                     tokens = head.token or _NO_TOKEN
                     _add_token(connection, head.no, tokens)
                     connection.commit()

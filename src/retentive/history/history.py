@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -16,7 +16,7 @@ from retentive.engine.repeats import request_key
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, no_memory, page_of
+from retentive.history.log import BlameLine, Feed, ListedVersion, LogFilter, feed, newest_position, no_memory, page_of
 from retentive.history.operations import PlannedOperation, Restore, Undo
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
@@ -28,15 +28,6 @@ from retentive.values import diff
 from retentive.values.pages import ListPage
 from retentive.values.provenance import Origin
 from retentive.values.text import decoded
-
-
-@dataclass(frozen=True, slots=True)
-class BlameLine:
-    """Line of a text with its number, and the version that added the line."""
-
-    number: int
-    text: str = field(repr=False)
-    version: Version
 
 
 class History:
@@ -285,7 +276,7 @@ class History:
         `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
         at that time.
         """
-        with self._context.checking(_named(Restore, dry_run), actor):
+        with self._context.checking("restore.preview" if dry_run else "restore", actor):
             operation = Restore(self._context.parsed(path), self._named(to), mode)
         return self._change(operation, dry_run, actor, origin)
 
@@ -309,7 +300,7 @@ class History:
         `partial`, what `merge` can reverse is reversed, and `left` lists the other memories with the reasons. `source`
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
-        with self._context.checking(_named(Undo, dry_run), actor):
+        with self._context.checking("undo.preview" if dry_run else "undo", actor):
             target = None if path is None else self._context.parsed(path)
             operation = Undo(self._named(change), None, None, mode, target)
         return self._change(operation, dry_run, actor, origin)
@@ -356,7 +347,7 @@ class History:
 
         `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
-        with self._context.checking(_named(Undo, dry_run), actor):
+        with self._context.checking("undo.preview" if dry_run else "undo", actor):
             operation = Undo(None, by, since, mode)
         return self._change(operation, dry_run, actor, origin)
 
@@ -409,7 +400,3 @@ def _check_limit(limit: int | None) -> None:
 def _text(found: Snapshot, version: Version, *, path: str = "") -> str | None:
     data = found.version(version.id)[1]
     return None if data is None else decoded(data, path=path)
-
-
-def _named(operation: type[PlannedOperation], dry_run: bool) -> str:
-    return f"{operation.name}.preview" if dry_run else operation.name

@@ -82,6 +82,15 @@ class LogFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class BlameLine:
+    """Line of a text with its number, and the version that added the line."""
+
+    number: int
+    text: str = field(repr=False)
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
 class ListedVersion:
     """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
 

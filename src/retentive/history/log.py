@@ -131,6 +131,12 @@ def page_of(
     return found, None if is_end else last
 
 
+def check_limit(limit: int | None) -> None:
+    """Raise `InvalidInput` for a negative limit."""
+    if limit is not None and limit < 0:
+        raise InvalidInput("`limit` must be an integer of at least 0")
+
+
 def no_memory(path: str) -> NotFound:
     """Return the error for a path at which no memory is or was."""
     return NotFound(f"there is no memory at or below {path}, and there was none before")

@@ -1,10 +1,10 @@
-"""Time to examine texts of 1 MB for sensitive values, in a process with google-re2 or without it.
+"""Time to examine texts of 1 MB for sensitive values.
 
-    python benchmarks/examination_speed.py [--without-re2] [--bytes N] [--runs N] [--only NAME]
+    python benchmarks/examination_speed.py [--bytes N] [--runs N] [--only NAME]
 
 Prints JSON. The time is the processor time of a `create` command in memory with default guards, less that of the same
 command with the guards off. `growth` is the time of the text divided by that of its first eighth: 8 if time grows with
-the length, 64 if it grows with the square. `sensitive_values.py` starts it for both engines.
+the length, 64 if it grows with the square. `sensitive_values.py` starts it.
 """
 
 from __future__ import annotations
@@ -211,14 +211,10 @@ def _off() -> dict[str, object]:
 def main() -> None:
     """Measure every input and print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--without-re2", action="store_true", help="in a process that cannot import google-re2")
     options.add_argument("--bytes", type=int, default=1_000_000)
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--only", action="append", choices=[*ORDINARY, *WORST])
     chosen = options.parse_args()
-    if chosen.without_re2:
-        sys.modules["re2"] = None  # type: ignore[assignment] # makes `import re2` fail
-    engine = "re" if chosen.without_re2 else "re2"
     found = []
     for name, make in (ORDINARY | WORST).items():
         if chosen.only and name not in chosen.only:
@@ -228,8 +224,8 @@ def main() -> None:
         short, long = (data[:size].decode(errors="ignore") for size in (chosen.bytes // GROWTH, chosen.bytes))
         least, middle = timed(long, chosen.runs)
         growth = least / max(timed(short, chosen.runs)[0], 1e-6)
-        print(f"{engine} {name}: {least * 1000:.0f} ms, growth {growth:.1f}", file=sys.stderr)
-        known = {"text": name, "engine": engine, "worst_case": name in WORST, "bytes": len(data)}
+        print(f"{name}: {least * 1000:.0f} ms, growth {growth:.1f}", file=sys.stderr)
+        known = {"text": name, "worst_case": name in WORST, "bytes": len(data)}
         found.append(known | {"least_s": least, "median_s": middle, "growth": growth})
     print(json.dumps(found))
 

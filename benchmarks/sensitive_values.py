@@ -37,7 +37,7 @@ SPEED_BYTES = {"full": 1_000_000, "quick": 300_000, "tiny": 10_000}
 MIN_RECALL = 0.97
 MAX_CHANGED = 0.002
 MAX_FLAGGED = 0.02
-MAX_SECONDS_MB = {"re2": 0.100, "re": 1.0}
+MAX_SECONDS_MB = 1.0
 TIMEOUT_S = 60
 EXAMPLES = 4  # finds shown of each document
 MAX_SHOWN = 120
@@ -135,33 +135,29 @@ def _benign_sheet(counts: dict[tuple[str, str], Counter[str]]) -> Sheet:
 
 
 def speed(size: str, only: Sequence[str]) -> Sheet:
-    """Time of 1 MB, ordinary and at worst, with google-re2 and without; each text in a process of its own."""
+    """Time of 1 MB, ordinary and at worst; each text in a process of its own."""
     rows: list[tuple[str, ...]] = []
     records: list[dict[str, object]] = []
     names = [name for name in (ORDINARY | WORST) if not only or name in only]
-    with steps(2 * len(names), "speed") as step:
-        for engine in ("re2", "re"):
-            for name in names:
-                seconds_mb, growth = _seconds_mb(engine, name, size)
-                bar = MAX_SECONDS_MB[engine]
-                verdict = "short" if seconds_mb is None else judged(seconds_mb, bar, at_most=True)
-                taken = f"over {TIMEOUT_S} s" if seconds_mb is None else f"{seconds_mb * 1000:.0f} ms"
-                rate = f"{1 / seconds_mb:.1f}" if seconds_mb else ""
-                kind = "worst case" if name in WORST else "ordinary"
-                rows.append((name, kind, engine, taken, rate, f"{growth:.1f}" if growth else "", verdict))
-                known: dict[str, object] = {"text": name, "engine": engine, "seconds_mb": seconds_mb, "growth": growth}
-                records.append(known | {"verdict": verdict})
-                step(name)
-    bars = " or ".join(f"{seconds * 1000:.0f} ms" for seconds in MAX_SECONDS_MB.values())
-    columns = ("text", "kind", "engine", "1 MB", "MB/s", "growth, 125 KB to 1 MB", f"bar {bars}")
+    with steps(len(names), "speed") as step:
+        for name in names:
+            seconds_mb, growth = _seconds_mb(name, size)
+            verdict = "short" if seconds_mb is None else judged(seconds_mb, MAX_SECONDS_MB, at_most=True)
+            taken = f"over {TIMEOUT_S} s" if seconds_mb is None else f"{seconds_mb * 1000:.0f} ms"
+            rate = f"{1 / seconds_mb:.1f}" if seconds_mb else ""
+            kind = "worst case" if name in WORST else "ordinary"
+            rows.append((name, kind, taken, rate, f"{growth:.1f}" if growth else "", verdict))
+            records.append({"text": name, "seconds_mb": seconds_mb, "growth": growth, "verdict": verdict})
+            step(name)
+    columns = ("text", "kind", "1 MB", "MB/s", "growth, 125 KB to 1 MB", f"bar {MAX_SECONDS_MB * 1000:.0f} ms")
     return Sheet("Examination of 1 MB", columns, rows, records)
 
 
-def _seconds_mb(engine: str, name: str, size: str) -> tuple[float | None, float | None]:
+def _seconds_mb(name: str, size: str) -> tuple[float | None, float | None]:
     """Seconds for 1 MB of a text and the growth from an eighth of it, None if it takes too long."""
     script = Path(__file__).with_name("examination_speed.py")
     command = [sys.executable, str(script), "--bytes", str(SPEED_BYTES[size]), "--only", name]
-    command += ["--runs", "5" if size == "full" else "2", *(["--without-re2"] if engine == "re" else [])]
+    command += ["--runs", "5" if size == "full" else "2"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -33,7 +33,6 @@ from retentive.locations import (
     parse_location,
 )
 from retentive.opening import Keys, encryption
-from retentive.redaction.search import has_re2
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, need_posix, os_error, sync_directory
@@ -173,8 +172,6 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     keys: dict[str | None, str | None] = {}
     with suppress(Exception):  # reported below
         keys |= {info.id: info.key for info in backend.list_stores()}
-    if not has_re2():
-        yield found("re2_missing")
     for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, Refused
-from retentive.redaction.changes import UNKNOWN, SameEnds
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
 from retentive.values.paths import MemoryPath, visible
@@ -150,7 +149,6 @@ class Guard(Rules):
         again: Again | None = None,
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
-        same: SameEnds = UNKNOWN,
     ) -> Guarded:
         """Return the change that writes `text` to the memory in `entry`, which `view` shows. Raises `Refused`.
 
@@ -160,8 +158,7 @@ class Guard(Rules):
         `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
         the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
         Size limits then do not apply, because a mask can be longer than the masked value. `again` has the id and the
-        creation time of a deleted memory that this write restores. `same` gives the number of unchanged characters at
-        the start of the text and at its end, if these numbers are known.
+        creation time of a deleted memory that this write restores.
         """
         memory, data = entry.memory, text.encode()
         version_id = "" if memory is None else memory.version_id
@@ -175,7 +172,7 @@ class Guard(Rules):
         else:
             self._check_bytes(entry, len(data))  # first, because examining a long text takes long
             before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
-            examined = self.examiner.examine(self.settings, text, path=path.text, before=before, same=same)
+            examined = self.examiner.examine(self.settings, text, path=path.text, before=before)
         if examined.refused:
             raise Refused("sensitive", kinds=listed(examined.refused))
         notes: list[Phrase] = []
@@ -302,10 +299,10 @@ def is_archived(snapshot: Snapshot) -> bool:
     return text is not None and properties_of(text).archived_at is not None
 
 
-def guard_of(
-    store: StoreCore, present: Snapshot, settings: Settings, call: Invocation, examiner: TextExaminer
-) -> Guard:
+def guard_of(store: StoreCore, present: Snapshot, settings: Settings, call: Invocation) -> Guard:
     """Return the guard of an operation. `present` is the store with the proposals that the actor sees applied."""
     who = call.actor or store.actor
     hidden = Assessment(present, settings, who) if is_used(settings) else None
-    return Guard(settings, who, examiner, hidden, store.scope, present=present, call=call, api_key_id=store.api_key_id)
+    return Guard(
+        settings, who, store.examiner, hidden, store.scope, present=present, call=call, api_key_id=store.api_key_id
+    )

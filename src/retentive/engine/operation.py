@@ -161,7 +161,6 @@ class Write(Operation[R_co]):
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
     - `is_command`: if true, the tool_use id of a call identifies a repetition, as a request's key does.
-    - `incoming_text`: the text that the operation would store. A long one is examined before the lock is acquired.
     """
 
     __slots__ = ()
@@ -169,7 +168,6 @@ class Write(Operation[R_co]):
     allowed_when_archived: bool = False
     under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
     is_command: ClassVar[bool] = False
-    incoming_text: str = ""
 
     @abstractmethod
     def decide(self, view: Snapshot, guard: Guard) -> Plan[R_co]:

@@ -51,7 +51,7 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
             if is_archived(snapshot) and not operation.operation.allowed_when_archived:
                 raise Refused("archived")
             present = with_own_proposals(snapshot, settings, who)
-            guard = guard_of(store, present, settings, call, store.examiner)
+            guard = guard_of(store, present, settings, call)
             return Outcome(settings, operation.operation.decide(within(present, store.scope), guard).result)
         except REFUSALS as refusal:
             return Outcome(settings, error=refusal)
@@ -62,8 +62,8 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
         settings = store.known_settings[1]
         if is_audited and settings is not None and settings.audit:
             with suppress(RetentiveError):  # the caller gets the original error, not this one
-                audit.add_alone(store, operation, call, Outcome(settings, error=failure))
+                audit.add_of_read(store, operation, call, Outcome(settings, error=failure))
         raise
     if is_audited and outcome.settings.audit:
-        audit.add_alone(store, operation, call, outcome)
+        audit.add_of_read(store, operation, call, outcome)
     return outcome

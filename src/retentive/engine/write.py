@@ -16,7 +16,6 @@ from retentive.engine.pending import NEW
 from retentive.engine.proposing import is_under_review, propose, with_own_proposals
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
-from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.storage.contract import (
     UNCHANGED,
     Actor,
@@ -43,7 +42,6 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
     A refusal is part of the outcome, and changes nothing. A failure of the storage is raised. Safe from any thread.
     """
     who = call.actor or store.actor
-    examiner = _examined_ahead(store, operation)
     known_as = repeats.identities(operation, call, who, store.id)
     latest: Outcome[R] | None = None  # of the transaction so far; None before its settings were read
 
@@ -82,7 +80,7 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
 
             # Decide, as the actor sees the store. Nothing has been recorded if this is refused.
             present = with_own_proposals(tx, settings, who) if waits else tx
-            guard = guard_of(store, present, settings, call, examiner)
+            guard = guard_of(store, present, settings, call)
             plan = operation.decide(within(present, store.scope), guard)
             if waits and plan.changes:
                 proposed = propose(tx, present, plan.changes, settings, who, at_us=now_us(store.clock))
@@ -124,17 +122,6 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
     if store.after_write is not None:
         store.after_write()
     return outcome
-
-
-def _examined_ahead(store: StoreCore, operation: Write[Any]) -> TextExaminer:
-    """Return the examiner that finds sensitive values in the texts of an operation.
-
-    A long text is examined now, before the write lock is acquired, so that other writers need not wait for it.
-    """
-    settings, text = store.known_settings[1], operation.incoming_text
-    if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
-        return store.examiner
-    return store.examiner.prepared(settings, text)
 
 
 def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list[Recorded]:

@@ -12,24 +12,22 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
 from retentive.redaction.documents import JsonDocument, Span, Unescaped, document, escaped_lines, unescaped
 from retentive.redaction.kinds import KINDS, SPECIFIC_LAST, check_known, with_changes
-from retentive.redaction.rules import NAME, Find, Kind, Rule
-from retentive.redaction.search import Limits, Scanned
+from retentive.redaction.rules import NAME, Find, Kind, Rule, data
 from retentive.redaction.views import plain
 
 if TYPE_CHECKING:
-    from retentive.redaction.built_in import BuiltInRules
+    from retentive.redaction.engine import Engine
 
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
 _MARKER = re.compile(r"\[(?i:REDACTED(?::[a-z][a-z0-9_-]{0,39})?)\]")
-_SHORT_CHARS = 4_000  # a text of up to this length first gets a quick check for any match
 # A marker can be the context that makes the value beside it a match, so a redacted text is examined again. More passes
 # than these find nothing in practice.
 _MAX_PASSES = 3
@@ -50,11 +48,11 @@ class Detector:
         kinds: Collection[str] | None = None,
         rules: Sequence[Rule] = (),
         detectors: Sequence[Callable[[str], Iterable[Find]]] = (),
-        *,
-        with_re2: bool | None = None,
     ) -> None:
         self._kinds = _known(kinds)
-        self._rules, self._detectors, self._with_re2 = tuple(rules), tuple(detectors), with_re2
+        contacts = {"email", "phone"} & self._kinds
+        by_pattern = [Rule(kind, data()["patterns"][kind], likely=kind == "phone") for kind in sorted(contacts)]
+        self._rules, self._detectors = (*rules, *by_pattern), tuple(detectors)
         for rule in self._rules:
             _ = rule.compiled
 
@@ -70,9 +68,7 @@ class Detector:
         """Return the matches in a text, and in the texts in it down to `levels` levels."""
         has_rules = self._rules or self._detectors
         has_escapes = levels > 0 and "\\" in text
-        if not has_rules and not has_escapes and self._has_none(text):
-            return []
-        finds = [find for find in self._built_in(text, in_path=in_path) if find.kind in self._kinds]
+        finds = list(self._built_in(text, in_path=in_path))
         if has_escapes:
             finds = [_before_quote(find, text) for find in finds]
         whole = document(text)
@@ -107,8 +103,7 @@ class Detector:
                 plain_strings.append(span)
                 inner += _moved_back(self._by_rules(value.text), value)
         together = unescaped(whole.text, plain_strings)
-        joined = (find for find in self._built_in(together.text, in_path=in_path) if find.kind in self._kinds)
-        inner += _moved_back(joined, together)
+        inner += _moved_back(self._built_in(together.text, in_path=in_path), together)
         rest = JsonDocument(whole.text, [span for span in whole.literals if span not in documents])
         parts = ((find, span) for find in finds for span in rest.inside(find.start, find.end))
         return [*inner, *(find._replace(start=start, end=end) for find, (start, end) in parts)]
@@ -128,21 +123,13 @@ class Detector:
         return text, kinds
 
     def _built_in(self, text: str, *, in_path: bool) -> Iterator[Find]:
-        if not self._kinds or self._has_none(text):
+        if not self._kinds:
             return
-        rules = _built_in_rules(self._with_re2)
         seen, view = plain(text)
-        scanned = Scanned(seen)
-        left = Limits(bounded={"password", "secret"} <= self._kinds)
-        found = list(
-            rules.find(scanned, left, in_path=in_path, with_contacts=not self._kinds.isdisjoint({"email", "phone"}))
-        )
-        for find in [*found, *rules.encoded(scanned, found, left)]:
-            yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
-
-    def _has_none(self, text: str) -> bool:
-        """Return True if a quick check shows that the built-in rules have no match in a text as written."""
-        return len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text)
+        found = list(_engine().find(seen, in_path=in_path))
+        for find in [*found, *_engine().encoded(seen, found)]:
+            if find.kind in self._kinds:
+                yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
 
     def _by_rules(self, text: str) -> Iterator[Find]:
         for rule in self._rules:
@@ -158,20 +145,10 @@ class Detector:
                 yield find
 
 
-def reaches_far(text: str) -> bool:
-    """Return whether a match of the built-in rules may depend on text that is far from it, such as a table's heading.
-
-    Also True for a text with invisible characters, because any number of them can separate a value from its context.
-    """
-    if text.lstrip(" \t\r\n")[:1] in {"{", "["}:  # a document is examined string by string
-        return True
-    seen, view = plain(text)
-    return view is not None or _built_in_rules(None).reach_far(seen)
-
-
 def replaced(text: str, finds: Iterable[Find]) -> str:
     """Replace each match in a text by `[REDACTED:{kind}]`. A JSON document stays a JSON document."""
-    whole, names = document(text), Counter[str]()
+    finds = list(finds)
+    whole, names = document(text) if finds else None, Counter[str]()
     parts, at = [], 0
     for find in finds:
         marker = f"[REDACTED:{find.kind}]"
@@ -201,11 +178,11 @@ def _before_quote(find: Find, text: str) -> Find:
     return find._replace(end=max(find.start + 1, find.start + len(text[find.start : find.end].rstrip("\\"))))
 
 
-@lru_cache(maxsize=4)
-def _built_in_rules(with_re2: bool | None) -> BuiltInRules:
-    from retentive.redaction.built_in import BuiltInRules  # noqa: PLC0415 - compiled at first use
+@cache
+def _engine() -> Engine:
+    from retentive.redaction.engine import Engine  # noqa: PLC0415 - compiles its patterns, which takes some 50 ms
 
-    return BuiltInRules(with_re2)
+    return Engine()
 
 
 def _known(kinds: Collection[str] | None) -> frozenset[str]:

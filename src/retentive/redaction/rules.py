@@ -1,12 +1,14 @@
-"""Types of the redaction rules: a kind of sensitive value, a rule that finds values of a kind, and a match."""
+"""Redaction rules: their types, and the built-in ones as data (`rules.toml`)."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from retentive.errors import InvalidInput
 
@@ -77,3 +79,24 @@ class Rule:
         if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):
             return None
         return Find(self.name, start, end, likely=self.likely)
+
+
+@cache
+def data() -> Any:
+    """Return the tables of `rules.toml`. They are constant."""
+    return tomllib.loads(files("retentive.redaction").joinpath("rules.toml").read_text("utf-8"))
+
+
+def expanded(pattern: str) -> str:
+    """Return a pattern of `rules.toml` with the `parts` that it names filled in."""
+    for name, part in data()["parts"].items():
+        pattern = pattern.replace(f"<{name}>", part)
+    return pattern
+
+
+def lowered(text: str) -> str:
+    r"""Return the text in lower case, with each character at its old position.
+
+    Only \u0130 needs care, because its lower case has two characters.
+    """
+    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()

@@ -1,88 +1,74 @@
-"""Values in table columns whose heading names a password or secret: CSV, Markdown tables, rows of an INSERT."""
+"""Passwords in table columns whose heading names a password or secret: CSV, Markdown tables, rows of an INSERT."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
-from retentive.redaction.values import CERTAIN, NO
+from retentive.redaction.values import CERTAIN
 
-if TYPE_CHECKING:
-    from retentive.redaction.search import Budget
-
-_WORDS = (
-    "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"
-    "|senha|パスワード|密码|密碼|口令|client[ _-]?secret|access[ _-]?key|secret[ _-]?key|pin"
-)
-# A cell with one of these words, between separators. Its line is the head of a table if all other cells are short too.
-SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
-SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
-INSERT_HINT = r"insert[ \n]"
-MAX_ROWS = 5_000  # maximum values that are found in one table
-_CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
-_FIELD = re.compile(
-    r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
-)
+WORDS = (
+    "password", "passwd", "passwort", "kennwort", "passphrase", "pwd", "pass", "pw", "secret", "token", "api key",
+    "api-key", "api_key", "mot de passe", "mdp", "contraseña", "senha", "パスワード", "密码", "密碼", "口令",
+    "access key",
+    "access_key", "insert into",
+)  # fmt: skip
+_HEADING = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{'|'.join(WORDS[:-1])})[\s\"'`*]*", re.IGNORECASE)
+_INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[^()]{1,200}\(([^()]{1,2000})\)\s{0,9}values\s{0,9}", re.IGNORECASE)
+_ROW = re.compile(r"[\s,]{0,9}\(((?:[^()'\"]|'(?:[^'\n]|'')*'|\"[^\"\n]*\"|\([^()]{0,100}\)){0,4000})\)")
+_FIELD = re.compile(r"\s*(?:[NEe]?'((?:[^'\n]|'')*)'|\"([^\"\n]*)\"|([^,'\"]*))\s*(?:,|$)")
+_MAX_HEAD = 300  # characters
 
 
-def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[Find], int]:
-    """Return the passwords in the table whose head has a cell at `start`, and the position where the table ends.
-
-    No matches are returned if the line is not the head of a table.
-    """
-    begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
-    stop = text.find("\n", end - 1, end + 300)
-    head = text[begin:stop].strip("\r") if stop > 0 else ""
+def find(text: str, start: int, end: int) -> tuple[list[Find], int]:
+    """Return the passwords in the table whose head has a word for a password at `start`, and the end of the table."""
+    if text[start:end].lower() == "insert into":
+        return _in_insert(text, start)
+    begin = text.rfind("\n", max(0, start - _MAX_HEAD), start) + 1
+    stop = text.find("\n", end, begin + _MAX_HEAD)
+    head = text[begin : max(stop, 0)].strip("\r")
     mark = next((mark for mark in ("|", "\t", ";", ",", "  ") if mark in head.strip()), "")
-    cells = re.split(" {2,}", head) if mark == "  " else head.split(mark) if mark else []
-    columns = [number for number, cell in enumerate(cells) if _CELL.fullmatch(cell)]
-    if mark != "|" and not all(cell.strip() for cell in cells):
-        return [], end  # an item of a list in code
-    if not columns or len(head) > 300 or any(len(cell.split()) > 4 for cell in cells):
+    cells = _cells(head, mark)
+    columns = [number for number, cell in enumerate(cells) if _HEADING.fullmatch(cell)]
+    is_list = mark != "|" and not all(cell.strip() for cell in cells)  # an item of a list in code
+    if not mark or not columns or is_list or any(len(cell.split()) > 4 for cell in cells):
         return [], end
     finds: list[Find] = []
-    known = {"": False}  # results by cell, because values repeat in a column
-    at, sign = stop + 1, re.escape(mark[0])
-    # One regular expression matches a whole row, because a table may fill the whole text.
-    gap = " {2,}" if mark == "  " else sign
-    field = r"\S+(?: \S+)*" if mark == "  " else f"[^{sign}\n]*"
-    row = re.compile(rf"(?:{field}{gap}){{{columns[0]}}}({field})[^\n]*\n?")
-    for match in row.finditer(text, at):
-        if match.start() != at or match.end() == at or len(finds) >= MAX_ROWS:
+    at = stop + 1
+    while at < len(text):
+        row = text[at : (text.find("\n", at) + 1) or len(text)]
+        if mark not in row.rstrip("\n"):
             break
-        at = match.end()
-        cell = match[1]
-        if cell not in known:
-            value = cell.strip(" \t\r\"'`*")
-            known[cell] = left.take() and " " not in value and values.password(value, quoted=True) > NO
-        if known[cell]:
-            value = cell.strip(" \t\r\"'`*")
-            first = text.index(value, match.start(1))
-            finds.append(Find("password", first, first + len(value), likely=True))
+        place = at
+        for number, cell in enumerate(_cells(row, mark)):
+            place = text.index(cell, place)
+            value = cell.strip(" \t\r\n\"'`*")
+            if number in columns and values.password(value, quoted=True):
+                first = text.index(value, place)
+                finds.append(Find("password", first, first + len(value), likely=True))
+            place += len(cell)
+        at += len(row)
     return finds, at
 
 
-def find_in_insert(text: str, start: int, end: int) -> Iterator[Find]:
-    """Yield the values of a password column in `INSERT INTO users (name, password) VALUES ('bob', '...'), (...)`."""
-    names = text[start:end].partition("(")[2].rpartition(")")[0].split(",")
-    columns = [number for number, name in enumerate(names) if _CELL.fullmatch(name)]
-    at = end
-    for _ in range(200):
-        for number in range(len(names)):
-            field = _FIELD.match(text, at)
-            if field is None:
-                return
-            at = field.end()
-            group = 1 if field[1] is not None else 2
-            if number in columns and field[group] and values.password(field[group], quoted=True):
-                certain = values.password(field[group], quoted=True) == CERTAIN
-                yield Find("password", *field.span(group), likely=not certain)
-            if field[3] == ")":
-                break
-        following = re.compile(r"\s*,\s*\(").match(text, at)
-        if following is None:
-            return
-        at = following.end()
+def _cells(row: str, mark: str) -> list[str]:
+    return re.split(" {2,}", row) if mark == "  " else row.split(mark) if mark else []
+
+
+def _in_insert(text: str, start: int) -> tuple[list[Find], int]:
+    """Return the values of password columns in `INSERT INTO users (name, password) VALUES ('bob', '...'), (...)`."""
+    head = _INSERT.match(text, start)
+    if head is None:
+        return [], start
+    columns = {number for number, name in enumerate(head[1].split(",")) if _HEADING.fullmatch(name)}
+    finds: list[Find] = []
+    at = head.end()
+    while columns and (row := _ROW.match(text, at)) is not None:
+        for number, field in enumerate(_FIELD.finditer(row[1])):
+            grade = values.password(field[1] or field[2] or "", quoted=True) if number in columns else 0
+            if grade:
+                first, last = field.span(field.lastindex or 0)
+                finds.append(Find("password", row.start(1) + first, row.start(1) + last, likely=grade < CERTAIN))
+        at = row.end()
+    return finds, at

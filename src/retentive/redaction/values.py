@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 
 from retentive.redaction.checks import entropy, has_row, is_random, is_scrambled
-from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholder, is_state
+from retentive.redaction.words import NOT_VALUES, is_placeholder
 
 NO, LIKELY, CERTAIN = 0, 1, 2
 MAX_PASSWORD = 200  # characters
@@ -47,7 +47,7 @@ _NAME = re.compile(
 _RULES = re.compile(
     r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?(?:[a-z][a-z_-]+|[A-Z_]{3,})=[\w.-]*|@[A-Za-z_]\w*(?:=.*)?|,.*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
 )
-_PROGRAM_TEXT = re.compile(r"%0A|\\[sdw][*+]")
+_PROGRAM_TEXT = re.compile(r"%0A|\\[sdw][*+]|;--")
 _FORMAT = re.compile(r"%%|%0A|%[sdu](?![A-Za-z0-9])")
 _BRACKETS = re.compile(r"[()\[\]{}<>]")
 _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
@@ -75,7 +75,7 @@ def secret(text: str, *, quoted: bool = True) -> int:
         return NO
     if _HASH.search(text) or _PATH.match(text) or _EMAIL.fullmatch(text) or _MEASURE.fullmatch(text):
         return NO
-    if _NUMBERED.fullmatch(text) or _NAME.search(text) or is_stand_in(text):
+    if _NUMBERED.fullmatch(text) or _NAME.search(text) or _PROGRAM_TEXT.search(text) or is_stand_in(text):
         return NO
     least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits can as well be the key of a database row
     return CERTAIN if len(text) >= least else LIKELY
@@ -98,11 +98,14 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
 
     The grade is at least LIKELY if the value is not a word, a number or program code.
     """
-    if not 4 <= len(text) <= MAX_PASSWORD or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
+    if (
+        not 4 <= len(text) <= MAX_PASSWORD
+        or " " in text
+        or is_stand_in(text)
+        or _HASH.match(text)
+        or _EMAIL.fullmatch(text)
+    ):
         return NO
-    if " " in text:
-        mixed = re.search(r"\d", text) is not None and len(text.split()) <= 3 and not LITTLE & set(text.lower().split())
-        return LIKELY if quoted and (mixed or is_passphrase(text)) else NO
     if _PATH.match(text) or _RULES.fullmatch(text) or _NAME.search(text) or UUID.fullmatch(text):
         return LIKELY if UUID.fullmatch(text) and not in_code else NO
     if not quoted and _BRACKETS.search(text):
@@ -134,25 +137,8 @@ def _is_unlike_a_word(text: str) -> bool:
     if re.search(r"\d", text) or _SIGNS.search(text[1:-1]):
         return True
     parts = re.split(r"[-_.]", text.lower())
-    chain = len(parts) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", part) for part in parts) and not LITTLE & set(parts)
+    chain = len(parts) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", part) for part in parts)
     turns = (
         sum(one.islower() != two.islower() for one, two in pairwise(text)) if text.isalpha() and text.isascii() else 0
     )
     return chain or (turns >= 4 and len(text) >= 8)
-
-
-def is_a_word(text: str) -> bool:
-    """Return whether a word can itself be a password (`swordfish`) and does not describe a password (`expired`)."""
-    if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or _SECRET_WORD.search(text):
-        return False
-    parts = re.split(r"[-_.]", text.lower())
-    if is_state(text) or parts[0] in OPENERS or any(map(is_state, parts)):
-        return False
-    return len(text) >= 6 and not LITTLE & set(parts)
-
-
-def is_passphrase(text: str) -> bool:
-    """Return whether the words are a passphrase and not a sentence."""
-    words = text.split()
-    plain = all(re.fullmatch(r"[a-zà-ÿA-Z][a-zà-ÿ]{1,11}", word) for word in words)
-    return plain and 4 <= len(words) <= 10 and not LITTLE & set(words)

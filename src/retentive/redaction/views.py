@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64, a2b_qp
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import itemgetter
 
 _RANGES = "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
@@ -18,7 +18,6 @@ _INVISIBLE, _VISIBLE = re.compile(f"[{_RANGES}]"), re.compile(f"[^{_RANGES}]+")
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(),;?[]{}"}
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?:[^\s\"'<>%]{0,200}+%[0-9A-Fa-f]{2})*+[^\s\"'<>%]{0,200}")
 _UNENCODED = re.compile(r"[^\s\"'<>%]+")
-SEEK_BASE64 = "[A-Za-z0-9+/_-]{24}"
 _IS_BASE64 = bytes(
     0x61 if chr(at).isascii() and (chr(at).isalnum() or chr(at) in "+/_-") else 0x20 for at in range(256)
 )
@@ -109,16 +108,11 @@ def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
     return kinds
 
 
-def decoded(text: str, base64_within: Iterable[tuple[int, int]] | None = None) -> Decoded | None:
-    """Decode URL-encoded pieces of a text, and base64 in the spans `base64_within`. Returns None if nothing is encoded.
-
-    Without `base64_within`, base64 is decoded in the whole text.
-    """
-    within = [(0, len(text))] if base64_within is None else base64_within
-    pieces = [*_unquoted(text), *chain.from_iterable(_from_base64(text, *span) for span in within)]
+def decoded(text: str) -> Decoded | None:
+    """Decode the URL-encoded pieces and the base64 of a text. Returns None if nothing is encoded."""
+    pieces = sorted([*_unquoted(text), *_from_base64(text)], key=itemgetter(1))
     if not pieces:
         return None
-    pieces.sort(key=itemgetter(1))
     starts = list(accumulate((len(piece) + 1 for piece, _, _ in pieces), initial=0))
     return Decoded("\n".join(piece for piece, _, _ in pieces), starts, [(start, end) for _, start, end in pieces])
 
@@ -135,8 +129,8 @@ def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
             yield a2b_qp(data).decode("utf-8", "replace"), start, end
 
 
-def _from_base64(text: str, begin: int, stop: int) -> Iterator[tuple[str, int, int]]:
-    for start, end in _base64_runs(text, begin, stop):
+def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
+    for start, end in _base64_runs(text):
         body = text[start:end]
         try:
             data = a2b_base64(body.replace("-", "+").replace("_", "/") + "=" * (-len(body) % 4))
@@ -146,14 +140,14 @@ def _from_base64(text: str, begin: int, stop: int) -> Iterator[tuple[str, int, i
             yield data.decode(), start, end + len(_PADDING.match(text, end)[0])  # type: ignore[index] # it may be empty
 
 
-def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
+def _base64_runs(text: str) -> Iterator[tuple[int, int]]:
     """Runs of at least 24 characters of base64. A search with `re` would be slow."""
-    marks = text[begin:stop].encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
+    marks = text.encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
     start = marks.find(_LONG)
     while start >= 0:
         end = marks.find(b" ", start)
         end = len(marks) if end < 0 else end
-        yield begin + start, begin + end
+        yield start, end
         start = marks.find(_LONG, end)
 
 

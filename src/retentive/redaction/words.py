@@ -14,7 +14,7 @@ PASSWORD_WORDS = (
     "clave del router", "clave de la red", "senha", "wachtwoord", "psw", "pass phrase",
     "pass code", "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code",
     "netzwerkschlüssel", "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi",
-    "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
+    "wlan schlüssel", "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
     "phrase de passe", "shared secret", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé",
     "パスコード", "合言葉", "暗号化キー", "パス", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰", "пароль",
     "пароля", "hasło", "lösenord", "adgangskode", "salasana", "parola d'ordine", "비밀번호", "암호",
@@ -31,10 +31,6 @@ SECRET_WORDS = (
     "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "金鑰", "ключ api", "токен", "llave api",
 )  # fmt: skip
 SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # these also occur inside other words
-LOGIN_WORDS = (
-    "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
-    "zugang", "benutzer", "ログイン", "認証情報", "アカウント", "账号", "帐号", "帳號", "登录", "登入", "帐密", "帳密", "账密", "admin", "sign in",
-)  # fmt: skip
 # Names, in lower case, of random values that are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
 NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
@@ -99,55 +95,3 @@ def is_placeholder(value: str) -> bool:
     """Return whether a value is a placeholder such as `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
     plain = value.strip().strip("\"'`").lower()
     return not plain or plain in NOT_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
-
-
-# Words that describe a password: `The password is wrong`, `Das Passwort ist abgelaufen`.
-_STATES_TEXT = """
-simple easy hard complex complicated trivial similar identical different unique common obvious random secure insecure
-sensitive confidential useless necessary needed essential important critical available unavailable active inactive
-temporary permanent fresh stale outdated dead alive gone lost found broken fixed right false okay great awful terrible
-horrible funny weird strange silly stupid crap garbage rubbish bad better best worse worst enough plenty longer shorter
-stronger weaker older newer anything something nothing everything yours mine hers ours theirs elsewhere somewhere
-nowhere everywhere inside outside above below there somebody someone mandatory case-sensitive read-only write-only
-one-time auto-generated self-service up-to-date out-of-date hard-coded user-defined passwordless in-memory
-important constant compliant relevant redundant current sufficient consistent transparent absent present urgent
-efficient dependent independent persistent equivalent primary secondary arbitrary known printed shown hidden
-salted stored pending done ready live invisible plain cleartext recoverable irrecoverable safe-ish overdue
-vault keeper dashlane lastpass keepassx keepassxc keepass enpass nordpass proton passbolt okta azure google apple
-wichtig nötig geheim bekannt unbekannt identisch gleich anders kompliziert einfach schwach stark kurz lang lange
-veraltet neu alt aktuell abgelaufen gesperrt erlaubt verboten optional pflicht pflichtfeld vertraulich persönlich
-temporär weg verloren kaputt sicherer länger kürzer möglich vorhanden hinterlegt gespeichert gesetzt leer egal
-immer nicht noch schon nur wieder jetzt nun da hier dort dasselbe derselbe tresor umschlag safe wie folgt folgendes
-correct incorrect faux juste bon mauvais faible fort forte court courte long longue simple sûr sure perdu perdue
-changé changée expirée périmé périmée confidentiel identique différent unique inutile nécessaire obligatoires
-connu connue caché cachée bloqué bloquée temporaire provisoire personnel valide valable actif active ici là trop
-bien mal encore toujours jamais déjà pas plus stocké rangé enregistré chiffré haché partagé partagée
-coffre coffre-fort celui celle toujours-là voici
-incorrecta incorrecto correcta correcto inválida inválido válida válido segura seguro débil fuerte obligatoria temporal
-secreta nueva antigua larga corta demasiado caduca conocida
-"""
-STATES = frozenset(_STATES_TEXT.split())
-_STATE_ENDINGS = re.compile(
-    r"(?:[a-z]{3}ed|[a-z]{4}ing|able|ible|ful|less|ly|ive|ous|ical|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if|[aeií]d[oa]|[oi]v[oa])$|^(?:un|ge|ver|be|er|ent|zer)[a-zäöüß]{3,}(?:t|en)$"
-)
-
-
-def is_state(word: str) -> bool:
-    """Return whether a word, such as `expired` or `vault`, describes a password and is not the password itself."""
-    lower = word.lower()
-    return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None
-
-
-# Words of sentences. A text that contains one of these words is not a passphrase.
-_LITTLE_TEXT = """
-the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
-le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters
-password passwords required optional end case token secret see ask stored saved kept same set change from via or
-if but has have been was were per use used need needs needed when only all any at least but so we they he she
-wird wurde werden liegt steht im am bei vom zum zur nur noch nicht bitte siehe wie bekannt kommt sind hat haben auf
-dans est sera voir avec sur pas plus par les des une qui que chez pour être sont
-"""
-LITTLE = frozenset(_LITTLE_TEXT.split())
-OPENERS = frozenset(
-    {"ask", "see", "same", "do", "no", "not", "to", "set", "use", "per", "auto", "self", "case", "one", "read", "non"}
-)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from retentive.values.extras import pip_install
-
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
@@ -82,13 +80,6 @@ KINDS: dict[str, Kind] = {
         _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
         _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
-        # The process
-        Kind(
-            "re2_missing",
-            "google-re2 is not installed, so the search for sensitive values is slow.",
-            f"`{pip_install('guards')}`",
-            severity="note",
-        ),
         # Databases
         Kind("rows_left", "Rows belong to no memory store."),
         Kind("text_left", "A text in the database belongs to no version."),
@@ -105,6 +96,8 @@ KINDS: dict[str, Kind] = {
         _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
         _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
         _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
+        _repairable("directory_empty", "There are empty directories.", severity="note"),
+        _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
         _repairable(
             "object_missing",

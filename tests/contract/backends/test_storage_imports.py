@@ -33,6 +33,7 @@ WALLS = [
     {"sealed"},
 ]
 FACES = {
+    "sql": ["SqlSnapshot", "SqlTransaction"],
     "sqlite": ["SqliteBackend"],
     "server": ["ServerBackend"],
     "files": ["DirectoryBackend"],

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.redaction.changes import changed
-from retentive.redaction.detector import Detector, Find
-from retentive.redaction.examiner import TextExaminer, allowance
+from retentive.redaction.examiner import allowance
 from retentive.stats import stats
-from retentive.values.settings import DEFAULTS
 from support.command_line import here
 from support.places import EVERYWHERE, opened
 
@@ -97,45 +94,6 @@ def test_an_edit_that_completes_a_value_redacts_all_of_it(store: MemoryStore) ->
     assert store.read(A) == "one\n[REDACTED:private_key]\ntwo\n"
 
 
-def test_an_edit_of_a_text_known_to_be_clean_examines_what_changed() -> None:
-    """A text is known by the settings it was examined with, and again after each edit."""
-    sizes: list[int] = []
-
-    class CountingDetector(Detector):
-        def find(self, text: str, *, in_path: bool = False) -> list[Find]:
-            sizes.append(len(text))
-            return super().find(text, in_path=in_path)
-
-    examiner = TextExaminer(_detectors={(): CountingDetector()})
-    text = "words of a line\n" * 10_000
-    edited = text + f"{KEY}\n"
-
-    def largest(before: str, after: str, **settings: str) -> int:
-        sizes.clear()
-        examiner.examine(DEFAULTS.changed(settings), after, path=A, before=before)
-        return max(sizes)
-
-    assert largest("", text) == len(text)
-    assert largest(text, text + "one\n") < 10_000
-    assert largest(text + "one\n", text + "two\n") < 10_000
-    assert largest(text, text + "one\n", sensitive_likely="redact") == len(text) + 4
-    assert largest(text, text + "one\n", sensitive="reject") < 10_000
-    assert largest(text, edited) == len(edited)  # a find may be part of a longer value
-    assert largest(edited, edited + "one\n") == len(edited) + 4
-    assert largest("x" * len(text), text + "new\n") == len(text) + 4
-
-
-@pytest.mark.parametrize("around", [0, 1, 999, 1_000, 2_500])
-def test_the_changed_span_is_the_smallest(around: int) -> None:
-    spans = {
-        ("", "a"): (0, 1, 0), ("a", ""): (0, 0, 1), ("ab", "aXb"): (1, 2, 1), ("aa", "aaa"): (2, 3, 2),
-        ("abc", "abd"): (2, 3, 3)
-    }  # fmt: skip
-    for (before, after), span in spans.items():
-        found = changed("-" * around + before + "=" * around, "-" * around + after + "=" * around)
-        assert found == tuple(around + at for at in span)
-
-
 def test_modes_and_allowances(store: MemoryStore) -> None:
     """Allowances are kinds, path patterns and hashes of single values. Each hash of a value has a random key."""
     for settings, saved in (
@@ -170,19 +128,3 @@ def test_scan_lists_and_redacts_likely_values_on_request(tmp_path: Path) -> None
         assert [one.kinds for one in place.store().scan(redact=True, likely=True)] == [("password",)]
         assert place.store().scan() == []
     assert here(tmp_path / "m", "scan", "--allow", text=b"hunter2\n").stdout.startswith("value:")
-
-
-def test_a_long_text_is_examined_once_before_the_lock() -> None:
-    """The text of an edit is examined before the lock.
-
-    Inside the lock, only the lines at its edges are examined again.
-    """
-    examiner = TextExaminer()
-    brought = f"first {KEY}\n" + "some words\n" * 1_000 + "the password is hunter2\n"
-    before = "top AKIA\nend QYLPMN5HXRZW2TVB\n"
-    after = before[:8] + brought + before[8:]
-    ahead = examiner.prepared(DEFAULTS, brought)
-    assert ahead.ahead is not None
-    assert ahead.examine(DEFAULTS, after, before=before) == examiner.examine(DEFAULTS, after, before=before)
-    assert ahead.examine(DEFAULTS, brought) == examiner.examine(DEFAULTS, brought)
-    assert ahead.examine(DEFAULTS, brought, before="x") == examiner.examine(DEFAULTS, brought, before="x")

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 from anthropic.lib.tools import ToolError
@@ -17,13 +16,9 @@ import retentive
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.errors import SensitiveValue
 from retentive.redaction.detector import Find, Rule
-from retentive.redaction.examiner import TextExaminer
-from retentive.values.settings import Settings
 from support.command_line import here
 from support.commands import create
 from support.places import EVERYWHERE, LOCAL, opened
-
-from .sensitive_values import BARE, NAMED
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
@@ -294,31 +289,6 @@ def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
             assert "broken" not in "".join(map(repr, chain))
 
 
-@pytest.mark.parametrize(
-    "template", ["{v}", "/memories/{v}.md", "password={v}", "/memories/pw_{v}", "key/{v}", "Bearer-{v}"]
-)
-def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
-    """The test uses all test values, and all words that can precede a value."""
-    examiner, rng = TextExaminer(), Random(7)
-    makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
-    values = [make(rng) for make in makes for _ in range(5)]
-    for text in [template.format(v=value) for value in values]:
-        assert examiner.plain is not None
-        assert examiner.plain_path is not None
-        if examiner.plain(text):
-            assert examiner.detector(()).find(text) == []
-        if examiner.plain_path(text):
-            assert [find for find in examiner.detector(()).find(text, in_path=True) if not find.likely] == []
-
-
-def test_a_path_remembered_as_harmless_is_examined_again_with_other_rules() -> None:
-    examiner, path = TextExaminer(), "/memories/1234567890/ord.md"
-    assert examiner(Settings(), path) == (path, [])
-    assert examiner.harmless == {path}
-    assert examiner(Settings(), path) == (path, ())
-    assert TextExaminer([Rule("order", r"[0-9]{10}")])(Settings(), path)[1] == ["order"]
-
-
 NAMED_BY_KEY = f"/memories/{KEY}"
 NOT_COMMANDS: list[object] = [
     {"command": KEY},
@@ -384,14 +354,3 @@ def test_a_text_that_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path, detectors=[broken]) as place:
         reply = place.store().execute({"command": "delete", "path": A})
     assert (reply.text, reply.code) == ("Error: The path … does not exist", "not_found")
-
-
-def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
-    """The patterns are slow to compile, so ordinary paths must not load them."""
-    with opened("sqlite", tmp_path) as place:
-        for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
-            for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
-                place.store().execute(command)
-        assert place.store()._core.examiner._detectors == {}
-        place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
-        assert len(place.store()._core.examiner._detectors) == 1

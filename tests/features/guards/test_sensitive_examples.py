@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from retentive.redaction.detector import Detector
-from retentive.redaction.issuers import IBANS
 from retentive.redaction.numbers import is_iban
-from retentive.redaction.vendors import VENDORS
+from retentive.redaction.rules import data
 
 from .sensitive_values import BECH32, LOWER, URL64, card, crc62, iban, jwt, of, uuid
 
@@ -51,7 +50,7 @@ def example(form: str, rng: Random) -> str:
     return re.sub(r"(.{30})\{crc\}$", lambda part: part[1] + crc62(part[1]), text)
 
 
-@pytest.mark.parametrize("row", VENDORS, ids=lambda row: f"{row[0]} {row[1][:12]}")
+@pytest.mark.parametrize("row", [row for row in data()["vendors"] if row[4]], ids=lambda row: f"{row[0]} {row[1][:12]}")
 def test_the_example_of_a_vendor_is_certain(row: tuple[str, ...]) -> None:
     rng = Random(row[1])
     for _ in range(10):
@@ -83,12 +82,11 @@ def test_ordinary_text_has_no_find(text: str) -> None:
         ("name,password\nanna,Tulip#77x\nbob,Kiwi_88yz\n", ["password", "password"]),
         ("| user | Passwort |\n|---|---|\n| anna | Tulip#77x |\n", ["password"]),
         ("Her SSN is 536-22-1234", ["us_ssn"]),
-        ("credentials: admin / J3nk!nsRul3z", ["password"]),
         ("The password is hunter2.", ["password"]),
         (ORDER, ["payment_card"]),
     ],
 )
-def test_columns_neighbours_prose_and_bare_numbers_are_only_likely(text: str, kinds: list[str]) -> None:
+def test_columns_prose_and_bare_numbers_are_only_likely(text: str, kinds: list[str]) -> None:
     assert (certain(text), likely(text)) == ([], kinds)
 
 
@@ -126,9 +124,8 @@ def test_a_card_number_in_a_path_is_certain() -> None:
         assert [(find.kind, find.likely) for find in DETECTOR.find(path, in_path=True)] == [("payment_card", False)]
 
 
-def test_every_country_has_a_structure_and_the_registry_examples_hold() -> None:
+def test_the_examples_of_the_registry_of_accounts_hold() -> None:
     """Source of the accounts: the examples of the SWIFT IBAN registry."""
-    assert len(IBANS) == 89
     for account in (
         "GB29NWBK60161331926819",
         "NO9386011117947",
@@ -137,7 +134,7 @@ def test_every_country_has_a_structure_and_the_registry_examples_hold() -> None:
     ):
         assert is_iban(account)
         assert not is_iban(account[:-1] + ("1" if account[-1] != "1" else "2"))
-    assert all(is_iban(iban(Random(seed))) for seed in range(50))
+    assert all(is_iban(iban(Random(seed)).replace(" ", "")) for seed in range(50))
     assert all(certain(f"card {card(Random(seed))}") == ["payment_card"] for seed in range(50))
 
 

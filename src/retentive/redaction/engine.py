@@ -1,0 +1,161 @@
+"""Built-in rules: one search of a text for literals finds the places where a sensitive value may be.
+
+Each rule names literals in lower case. One regular expression searches the lower-cased text for all of them. A rule
+runs only where one of its literals was found, and reads a bounded part of the text there, so the time is proportional
+to the length of any text. The rules are data (`rules.toml`), except those for values after words such as `password`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+from retentive.redaction import named, numbers, phrases, tables
+from retentive.redaction.checks import CHECKS, is_strong
+from retentive.redaction.rules import Find, data, expanded, lowered
+from retentive.redaction.views import decoded, unwrapped
+
+Finder: TypeAlias = Callable[[str, int, int], tuple[Iterable[Find], int]]
+"""Takes a text and the span of a literal. Returns the matches, and the position up to which it examined the text."""
+_BOUND = re.compile(r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)\Z")  # before a token
+_STARTS = re.compile(r"(?<![0-9A-Za-z])|(?![0-9A-Za-z])|(?<=\\[nrt])")  # where a match may start
+_ALNUM = re.compile("[0-9A-Za-z]")
+_HEAD = re.compile(r"[A-Za-z0-9._/+=-]{6,1000}+(?=[ \t]{0,3}\r?\n)")  # part of a token before a line break
+_MAX_TOKEN = 8_000  # characters
+
+
+class Form:
+    """A row of `forms` in `rules.toml`."""
+
+    def __init__(self, kind: str, literals: str, back: int, pattern: str, check: str) -> None:
+        self.kind, self.literals, self._back, self._pattern = kind, literals, back, pattern
+        self._check = CHECKS[check]
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(expanded(self._pattern))
+
+    def find(self, text: str, start: int, end: int) -> tuple[list[Find], int]:
+        """Return the match at a literal."""
+        starts = _STARTS.finditer(text, max(0, start - self._back), start + 1) if self._back else ()
+        for at in (*(place.start() for place in starts), start):
+            match = self._compiled.match(text, at)
+            if match is not None and match.end() > start and self._check(match["value"]):
+                break
+        else:
+            return [], start
+        is_weak = self.kind in {"password", "url_password", "connection_string"} and not is_strong(match["value"])
+        return [Find(self.kind, *match.span("value"), likely=is_weak)], start
+
+
+class VendorTokens:
+    """Keys and tokens of vendors, by their prefixes: the rows of `vendors` in `rules.toml`."""
+
+    def __init__(self) -> None:
+        self._rows = data()["vendors"]
+        self._compiled: dict[str, re.Pattern[str]] = {}
+        self.prefixes = [prefix for row in self._rows for prefix in row[1].split()]
+
+    def find(self, text: str, start: int, end: int) -> tuple[list[Find], int]:
+        """Return the token at a prefix, also if one line break splits it."""
+        if not _BOUND.search(text[max(0, start - 3) : start]):
+            return [], start
+        find, stop = self._match(text, start)
+        head = _HEAD.match(text, start)
+        if head is not None and (find is None or find.end == head.end()):
+            tail, follows = unwrapped(text, head.end())
+            whole, _ = self._match(head[0] + tail, 0)
+            size = whole.end - len(head[0]) if whole is not None else 0
+            if whole is not None and size > 0 and (find is None or re.search("[0-9]", tail[:size])):
+                return [Find(whole.kind, start, follows + size)], follows + size
+        return [find] if find is not None else [], stop
+
+    def _match(self, text: str, start: int) -> tuple[Find | None, int]:
+        two = text[start : start + 2]
+        if two not in self._compiled:
+            rows = enumerate(self._rows)
+            self._compiled[two] = re.compile(
+                "|".join(
+                    f"(?P<r{number}>(?:{'|'.join(map(re.escape, row[1].split()))})(?:{expanded(row[2])}))"
+                    for number, row in rows
+                    if any(prefix.startswith(two) for prefix in row[1].split())
+                )
+                or "(?!)"
+            )
+        match = self._compiled[two].match(text, start, start + _MAX_TOKEN)
+        if match is None or match.lastgroup is None:
+            return None, start
+        row = self._rows[int(match.lastgroup[1:])]
+        value = match[0].rstrip(".-")
+        stop = start + len(value)
+        if _ALNUM.match(text, stop) or not CHECKS[row[3]](value):
+            return None, match.end()
+        return Find(row[0], start, stop), stop
+
+
+class Engine:
+    """The built-in rules, compiled."""
+
+    def __init__(self) -> None:
+        tokens, forms = VendorTokens(), [Form(*row) for row in data()["forms"]]
+        finders: list[tuple[Finder, Iterable[str]]] = [(tokens.find, tokens.prefixes)]
+        finders += [(form.find, form.literals.split("|")) for form in forms if form.literals[0] != "~"]
+        finders += [
+            (named.find, named.WORDS),
+            (tables.find, tables.WORDS),
+            (phrases.find_seed, phrases.SEED_WORDS),
+            (phrases.find_cookies, phrases.COOKIE_WORDS),
+        ]
+        literals = {literal.lower() for _, own in finders for literal in own}
+        self._literals = re.compile(alternatives(literals))
+        # A literal found is the longest at its place; the finders of its beginnings run there too.
+        self._finders: dict[str, dict[Finder, int]] = {literal: {} for literal in literals}
+        for finder, own in finders:
+            for part in map(str.lower, own):
+                for literal in literals:
+                    if literal.startswith(part):
+                        size = max(len(part), self._finders[literal].get(finder, 0))
+                        self._finders[literal][finder] = size
+        self._signs = [form for form in forms if form.literals[0] == "~"]
+        self._sign = re.compile("|".join(f"({form.literals[1:]})" for form in self._signs))
+
+    def find(self, text: str, *, in_path: bool = False) -> Iterator[Find]:
+        """Yield the matches in a text as written. In a path, a card number needs no word for cards near it."""
+        lower, reach = lowered(text), dict[Finder, int]()
+        at = 0
+        while (match := self._literals.search(lower, at)) is not None:
+            start, at = match.start(), match.start() + 1  # literals may overlap
+            for finder, size in self._finders[match[0]].items():
+                if start >= reach.get(finder, 0):
+                    finds, reach[finder] = finder(text, start, start + size)
+                    yield from finds
+        for match in self._sign.finditer(lower):
+            yield from self._signs[(match.lastindex or 1) - 1].find(text, *match.span())[0]
+        yield from numbers.find(text, in_path=in_path)
+
+    def encoded(self, text: str, found: Sequence[Find]) -> Iterator[Find]:
+        """Yield the URL-encoded or base64 parts of a text that contain a certain value when decoded.
+
+        `found` has the matches of `find` in the same text. A part that contains one of them is left out.
+        """
+        view = decoded(text)
+        if view is None:
+            return
+        starts = sorted(find.start for find in found)
+        for find in self.find(view.text):
+            start, end = view.span(find.start, find.end)
+            is_known = bisect.bisect_left(starts, end) > bisect.bisect_left(starts, start)
+            if not find.likely and not is_known:
+                yield Find(find.kind, start, end)
+
+
+def alternatives(texts: Iterable[str]) -> str:
+    """Return a pattern for the longest of the texts. Common beginnings are merged, which `re` does not do."""
+    by_first: dict[str, set[str]] = {}
+    for text in texts:
+        by_first.setdefault(text[:1], set()).add(text[1:])
+    branches = [re.escape(first) + alternatives(rests) for first, rests in by_first.items() if first]
+    return f"(?:{'|'.join(branches)})" + "?" * ("" in by_first) if branches else ""

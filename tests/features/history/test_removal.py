@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -361,14 +362,16 @@ def test_a_write_during_a_store_erasure_leaves_no_file(tmp_path: Path, monkeypat
     """A new store with the same name finds no files of the erased store."""
     with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
         create(place.store("tested"), A, SECRET)
-        writer, sync, written = other.store("tested"), place.backend._make_durable, list[str]()  # type: ignore[attr-defined]
+        writer, write, written = other.store("tested"), place.backend.write, list[str]()
 
-        def written_meanwhile() -> None:
-            sync()
-            if not written:
+        def written_meanwhile(*given: Any, **options: Any) -> Any:
+            """Write right after the memories were deleted, before their versions are."""
+            result = write(*given, **options)
+            if not written and tree(writer) == {}:
                 written.append(create(writer, B, SECRET))
+            return result
 
-        monkeypatch.setattr(place.backend, "_make_durable", written_meanwhile)
+        monkeypatch.setattr(place.backend, "write", written_meanwhile)
         place.erase("tested")
         assert len(written) == 1
         assert tree(place.store("tested")) == {}

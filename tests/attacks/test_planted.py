@@ -252,14 +252,16 @@ def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
     begun(scene)
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
-        assert isinstance(store._core.backend, DirectoryBackend)
-        tree = store._core.backend._files.tree(store._core.info)
+        backend = store._core.backend
+        assert isinstance(backend, DirectoryBackend)
+        with backend.reading() as connection:
+            tree = backend._tree(connection, store.id)
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 
 
 MARKS = ["memories", ".retentive", "stores", ".retentive/tmp"]
-INNER = [f".retentive/{name}" for name in ("format", "journal", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+INNER = [f".retentive/{name}" for name in ("journal", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 INNER_CASES = [
     (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.values.listing import KnownListings, human_size, listing
+import retentive
+from retentive.values.listing import human_size, listing
 
 
 @pytest.mark.parametrize(
@@ -100,12 +101,17 @@ def test_rows_are_cut_at_the_limit_and_counted_whole() -> None:
 
 
 def test_few_and_short_listings_are_kept() -> None:
-    known, short = KnownListings(), listing("/memories", [("/memories/a", 1)], max_rows=0)
-    keys = [("state", path) for path in range(40)]
-    for key in keys:
-        known.add(short, *key)
-        assert known.get(*key) == short
-    assert 1 <= sum(known.get(*key) is not None for key in keys) < 20
-    assert known.get("another state", 39) is None
-    known.add(listing("/memories", [(f"/memories/{name:05}", 1) for name in range(3_000)], max_rows=0), "long")
-    assert known.get("long") is None
+    store = retentive.open("sqlite://", list_rows=0).store()
+    known = store._core.listings
+    assert known == {}
+    for number in range(40):
+        store.create(f"/memories/{number}/a", "")
+    for number in range(40):
+        shown = store.view(f"/memories/{number}")
+        assert store.view(f"/memories/{number}") == shown
+        assert 1 <= len(known) < 20
+    known.clear()
+    for number in range(2_100):
+        store.create(f"/memories/long/{number}", "")
+    assert len(store.view("/memories/long").splitlines()) == 2_102
+    assert known == {}

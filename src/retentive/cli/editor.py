@@ -20,8 +20,8 @@ from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
 from retentive.cli.performed import CHANGE, Done, end, perform_text
 from retentive.engine.handlers import ABSENT, check_free
-from retentive.engine.operation import AuditOnly
-from retentive.engine.queries import get_entry, read_fact
+from retentive.engine.operation import AuditOnly, Read
+from retentive.engine.queries import read_fact
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.remote import is_remote
 from retentive.storage.contract import Entry, Memory
@@ -97,7 +97,11 @@ def _editable(location: Location, path: str) -> Entry | Reply:
             named: tuple[MemoryPath, ...] = ()
             try:
                 named = (MemoryPath.parse(path),)
-                entry = Entry(below=True) if named[0].is_root else core.peek(get_entry(named[0]))
+                entry = (
+                    Entry(below=True)
+                    if named[0].is_root
+                    else core.peek(Read("load", lambda found: found.get(named[0].text)))
+                )
                 check_free(entry)
             except Refused as refusal:
                 return core.reply(AuditOnly("write", refusal, named), core.invocation())

@@ -80,7 +80,7 @@ class SearchAll:
         query = replace(self._query, progress=lambda _: progress(0))  # raises if the page was closed
         cores = [both for each in self._stores if (both := self._core(*each)) is not None]
         statistics = None
-        if query.is_ranked and not any(core.scope for _, core in cores):
+        if query.mode == "ranked" and not query.regex and not any(core.scope for _, core in cores):
             known = (self._tried(info, partial(query.statistics, core, core.peek)) for info, core in cores)
             statistics = sum((each for each in known if each is not None), Statistics())
         found: list[tuple[StoreInfo, Results]] = []

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append, changes_field
-from retentive.engine.operation import Operation, Outcome
+from retentive.engine.operation import Operation, Outcome, ReadOperation
 from retentive.errors import Refused, RetentiveError, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
 from retentive.values.records import Invocation
@@ -39,18 +39,16 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
 
 
 def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
-    """Write the entry of an operation in a transaction of its own: of a read, or of a write that was rolled back."""
-    store.backend.write(store.id, lambda tx: add(tx, store, operation, call, outcome), may_use_reserve=True)
+    """Write the entry in a transaction of its own: of a read, or of a write that was rolled back.
 
-
-def add_of_read(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
-    """Write the entry of a read. If this fails, the read fails too.
-
-    On read-only storage, no entry can be written, and memories there must still be readable. Reads then leave no entry.
+    If this fails, a read fails too. On read-only storage, no entry can be written, and memories there must still be
+    readable. Reads then leave no entry.
     """
     try:
-        add_alone(store, operation, call, outcome)
+        store.backend.write(store.id, lambda tx: add(tx, store, operation, call, outcome), may_use_reserve=True)
     except StorageReadOnly:
+        if not isinstance(operation, ReadOperation):
+            raise
         if store.id not in _read_without_entry:
             _read_without_entry.add(store.id)
             logging.getLogger("retentive").warning("reads leave no audit entry: the storage is read-only")

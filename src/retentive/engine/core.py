@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
@@ -18,7 +19,7 @@ from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refuse
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
-from retentive.values.listing import KnownListings
+from retentive.values.listing import Listing
 from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
@@ -34,14 +35,15 @@ _EXACT_MODES = ("sensitive", "sensitive_likely")
 class StoreOptions(TypedDict, total=False):
     """Keyword arguments of `StoreCore`."""
 
-    pins: Mapping[str, object] | None
-    examiner: TextExaminer | None
+    pins: Mapping[str, object]
+    examiner: TextExaminer
     replies: Replies
     actor: Actor | None
     clock: Clock
-    accesses: Accesses | None
+    accesses: Accesses
 
 
+@dataclass(eq=False)
 class StoreCore:
     """Memory store as used inside this package. Threads may share it.
 
@@ -52,47 +54,34 @@ class StoreCore:
     - `hides_history`: true for a caller who may not see hidden memories in the history either, such as a model.
     - `api_key_id`: API key to record with the changes. Empty if there is none, or if the actor already names it.
     - `after_write`: function that is called after each write of an open location, to do a piece of its maintenance.
+    - `known_settings`: text of the stored settings when they were last read, and the effective settings.
     """
 
-    integration = "python"
-    exact = False
+    backend: Backend
+    info: StoreInfo
+    pins: Mapping[str, object] = field(default_factory=dict)
+    examiner: TextExaminer = field(default_factory=TextExaminer)
+    replies: Replies = REPLIES
+    actor: Actor | None = None
+    clock: Clock = time.time
+    accesses: Accesses = cast("Accesses", None)  # noqa: RUF009 - made for each store without a location
+    integration: str = "python"
+    exact: bool = False
     request: RequestKey | None = None
     scope: tuple[str, ...] = ()
     after_write: Callable[[], None] | None = None
     hides_history: bool = False
     api_key_id: str = ""
+    known_settings: tuple[str | None, Settings | None] = (None, None)
 
-    def __init__(
-        self,
-        backend: Backend,
-        info: StoreInfo,
-        *,
-        pins: Mapping[str, object] | None = None,
-        examiner: TextExaminer | None = None,
-        replies: Replies = REPLIES,
-        actor: Actor | None = None,
-        clock: Clock = time.time,
-        accesses: Accesses | None = None,
-    ) -> None:
-        self.backend = backend
-        self.info = info
-        self.id = info.id
-        self.pins = dict(pins or {})
-        self.examiner = examiner or TextExaminer()
+    def __post_init__(self) -> None:
+        self.id = self.info.id
         self.examiner.check(DEFAULTS.changed(self.pins))  # raises for invalid settings at opening
-        self.replies = replies
-        self.actor = actor
-        self.clock = clock
-        self.accesses = accesses or Accesses(backend, clock=clock)
-        self.known_settings: tuple[str | None, Settings | None] = (None, None)
-        """Text of the stored settings when they were last read, and the effective settings that follow from it."""
-        self._listings = KnownListings()
-        self._has_files = capabilities.capability(backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
-
-    @property
-    def listings(self) -> KnownListings | None:
-        """Cache of directory listings. None for plain files, which may change without a new version."""
-        return None if self._has_files else self._listings
+        if cast("Accesses | None", self.accesses) is None:
+            self.accesses = Accesses(self.backend, clock=self.clock)
+        self._has_files = capabilities.capability(self.backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
+        self.listings: dict[object, Listing] | None = None if self._has_files else {}
+        """Listings of directories, by revision. None for plain files, which may change without a new version."""
 
     def with_options(self, **options: Any) -> Self:
         """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""

@@ -30,12 +30,13 @@ from retentive.values.commands import (
     check_text,
     paths_of,
 )
-from retentive.values.listing import KnownListings, Listing, listing
+from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import PROPOSED_TEXT, Recorded
 from retentive.values.settings import Settings
 from retentive.values.text import TextPage, count_lines, decoded, insert, replace, snippet, view
 
+_MAX_LISTINGS, _MAX_LISTED_ROWS = 16, 2_000  # in the cache: at most about 3 MB
 ABSENT: Final = ""
 """Value of `if_version` if there must be no memory at the path."""
 
@@ -143,7 +144,7 @@ class RunView(ReadOperation[Viewed]):
     name = "view"
     for_paths = True
     command: View
-    listings: KnownListings | None = None
+    listings: dict[object, Listing] | None = None
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
@@ -175,15 +176,16 @@ class RunView(ReadOperation[Viewed]):
         """Return the listing of a directory, from the cache if no version was added since. An overlay has no cache."""
         state = snapshot.state  # with the usage: a database that was restored from a backup may repeat a revision
         key = (state.revision, state.usage, path, max_rows, shown)
-        cache = None if isinstance(snapshot, Overlay) else self.listings
-        known = None if cache is None else cache.get(*key)
-        if known is not None:
-            return known
-        sizes = ((memory.path, memory.size_bytes) for memory, _ in snapshot.list(path))
-        made = listing(path, sizes, max_rows=max_rows, shown=shown)
-        if cache is not None:
-            cache.add(made, *key)
-        return made
+        known = {} if self.listings is None or isinstance(snapshot, Overlay) else self.listings
+        found = known.get(key)
+        if found is None:
+            sizes = ((memory.path, memory.size_bytes) for memory, _ in snapshot.list(path))
+            found = listing(path, sizes, max_rows=max_rows, shown=shown)
+            if len(known) >= _MAX_LISTINGS:
+                known.clear()
+            if len(found.rows) <= _MAX_LISTED_ROWS:
+                known[key] = found
+        return found
 
 
 def check_free(entry: Entry) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
-from retentive.storage.contract import Entry, Memory, Snapshot, Version
+from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.values.paths import MemoryPath
 from retentive.values.text import decoded
 
@@ -21,11 +21,6 @@ def load(path: MemoryPath) -> Read[tuple[Memory, str]]:
         return entry.memory, decoded(entry.data, path=entry.memory.path)
 
     return Read("load", work, path, lambda found: read_fact(found[0]))
-
-
-def get_entry(path: MemoryPath) -> Read[Entry]:
-    """Read the memory at `path`, which is not the root, and whether there are memories above or below it."""
-    return Read("load", lambda snapshot: snapshot.get(path.text), path, lambda entry: read_fact(entry.memory))
 
 
 def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory]]:

@@ -62,8 +62,8 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
         settings = store.known_settings[1]
         if is_audited and settings is not None and settings.audit:
             with suppress(RetentiveError):  # the caller gets the original error, not this one
-                audit.add_of_read(store, operation, call, Outcome(settings, error=failure))
+                audit.add_alone(store, operation, call, Outcome(settings, error=failure))
         raise
     if is_audited and outcome.settings.audit:
-        audit.add_of_read(store, operation, call, outcome)
+        audit.add_alone(store, operation, call, outcome)
     return outcome

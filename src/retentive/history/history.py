@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -15,12 +15,13 @@ from retentive.engine.queries import version_fact
 from retentive.engine.repeats import request_key
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound, Refused
+from retentive.history import log as reads
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, no_memory, page_of
+from retentive.history.log import BlameLine, Feed, ListedVersion, LogFilter
 from retentive.history.operations import PlannedOperation, Restore, Undo
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
-from retentive.history.removal import Removed, erase, redact
+from retentive.history.removal import Erase, Redact, Removed, remove
 from retentive.history.revisions import Named, Revision, as_revision, one_version
 from retentive.history.versions import LoggedChange, grouped, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
@@ -28,15 +29,6 @@ from retentive.values import diff
 from retentive.values.pages import ListPage
 from retentive.values.provenance import Origin
 from retentive.values.text import decoded
-
-
-@dataclass(frozen=True, slots=True)
-class BlameLine:
-    """Line of a text with its number, and the version that added the line."""
-
-    number: int
-    text: str = field(repr=False)
-    version: Version
 
 
 class History:
@@ -83,7 +75,7 @@ class History:
         """
         with self._context.checking("log"):
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
-            _check_limit(limit)
+            reads.check_limit(limit)
             target = None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
@@ -114,7 +106,7 @@ class History:
             target = None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
-            versions, following = page_of(
+            versions, following = reads.page_of(
                 partial(snapshot.versions, memory_id=memory_id, oldest_first=oldest_first),
                 only or LogFilter(),
                 self._context.settings_of(snapshot),
@@ -138,11 +130,11 @@ class History:
                 raise InvalidInput(
                     "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
                 )
-        return self._context.result_of(feed(after, limit))
+        return self._context.result_of(reads.feed(after, limit))
 
     def newest(self) -> str:
         """Return the cursor of the newest change, for `feed`. This is cheap and adds no entry to the audit log."""
-        return self._context.read(newest_position)
+        return self._context.read(reads.newest_position)
 
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
@@ -152,7 +144,7 @@ class History:
         Raises `NotFound` if no memory is or was at or below `path`.
         """
         with self._context.checking("log"):
-            _check_limit(limit)
+            reads.check_limit(limit)
             target = None if path is None else self._context.parsed(path)
         chosen = only or LogFilter()
 
@@ -160,7 +152,7 @@ class History:
             versions = chosen.chosen(versions_in(snapshot, target), self._context.settings_of(snapshot))
             found = grouped(snapshot, versions, limit)
             if not found and not (target is None or target.is_root) and not any(versions_in(snapshot, target)):
-                raise no_memory(target.text)
+                raise reads.no_memory(target.text)
             return found
 
         return self._context.result_of(Read("log", work, target, needs_external_edits=True, sees_all=True))
@@ -285,7 +277,7 @@ class History:
         `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
         at that time.
         """
-        with self._context.checking(_named(Restore, dry_run), actor):
+        with self._context.checking("restore.preview" if dry_run else "restore", actor):
             operation = Restore(self._context.parsed(path), self._named(to), mode)
         return self._change(operation, dry_run, actor, origin)
 
@@ -309,7 +301,7 @@ class History:
         `partial`, what `merge` can reverse is reversed, and `left` lists the other memories with the reasons. `source`
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
-        with self._context.checking(_named(Undo, dry_run), actor):
+        with self._context.checking("undo.preview" if dry_run else "undo", actor):
             target = None if path is None else self._context.parsed(path)
             operation = Undo(self._named(change), None, None, mode, target)
         return self._change(operation, dry_run, actor, origin)
@@ -356,7 +348,7 @@ class History:
 
         `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
-        with self._context.checking(_named(Undo, dry_run), actor):
+        with self._context.checking("undo.preview" if dry_run else "undo", actor):
             operation = Undo(None, by, since, mode)
         return self._change(operation, dry_run, actor, origin)
 
@@ -373,7 +365,8 @@ class History:
         """
         with self._context.checking("redact", actor):
             target = None if all_of is None else self._context.parsed(all_of)
-        return redact(self._context, version_ids, actor, all_of=target)
+        ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
+        return remove(self._context, Redact(ids, self._context.clock(), target), actor)
 
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
@@ -385,7 +378,7 @@ class History:
         """
         with self._context.checking("erase", actor):
             target = memory_id if memory_id is not None else self._context.parsed(path or "")
-        return erase(self._context, target, actor)
+        return remove(self._context, Erase(target), actor)
 
     def _named(self, given: Named) -> Revision:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
@@ -401,15 +394,6 @@ class History:
             raise self._context.raised(refusal) from None
 
 
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 0:
-        raise InvalidInput("`limit` must be an integer of at least 0")
-
-
 def _text(found: Snapshot, version: Version, *, path: str = "") -> str | None:
     data = found.version(version.id)[1]
     return None if data is None else decoded(data, path=path)
-
-
-def _named(operation: type[PlannedOperation], dry_run: bool) -> str:
-    return f"{operation.name}.preview" if dry_run else operation.name

@@ -82,6 +82,15 @@ class LogFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class BlameLine:
+    """Line of a text with its number, and the version that added the line."""
+
+    number: int
+    text: str = field(repr=False)
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
 class ListedVersion:
     """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
 
@@ -120,6 +129,12 @@ def page_of(
     if len(found) > limit:
         return found[:limit], found[limit - 1].id
     return found, None if is_end else last
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise `InvalidInput` for a negative limit."""
+    if limit is not None and limit < 0:
+        raise InvalidInput("`limit` must be an integer of at least 0")
 
 
 def no_memory(path: str) -> NotFound:

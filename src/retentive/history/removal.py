@@ -208,39 +208,20 @@ def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
         raise ReadOnly("the memory is read-only")
 
 
-def redact(
-    context: StoreCore,
-    version_ids: Sequence[str],
-    actor: Actor | str | None,
-    *,
-    all_of: MemoryPath | None = None,
-) -> Removed:
-    """Remove the text, path, size and hash of versions. Actor and time are kept. All are redacted, or none.
+def remove(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Removed:
+    """Run a removal and complete it. Raises the errors of its `decide`, and `InvalidInput` for an actor under review.
 
-    Raises `ReadOnly`. Raises `NotFound` for an unknown version, and `InvalidInput` for the newest version of an
-    existing memory.
+    The text, path, size and hash of a redacted version are removed, and its actor and time are kept. With a memory, all
+    its versions are erased; with a directory, also the proposals and the paths in the audit log that name something at
+    or below it.
     """
-    ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-    removed = _run(context, Redact(ids, context.clock(), all_of), actor)
-    return Removed(len(removed["redacted"]), pending=not finish(context))
-
-
-def erase(context: StoreCore, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
-    """Remove a memory, or the present and deleted memories below a directory, with all their versions.
-
-    With a directory, the proposals and the paths in the audit log that name something at or below it are removed too.
-    Raises `ReadOnly`, and `NotFound` if there never was such a memory.
-    """
-    removed = _run(context, Erase(target), actor)
-    context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(removed["memories"]))
-    return Removed(len(removed["erased"]), pending=not finish(context))
-
-
-def _run(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Mapping[str, Any]:
     try:
-        return context.result_of(operation, actor)
+        result = context.result_of(operation, actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
+    if "memories" in result:
+        context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(result["memories"]))
+    return Removed(len(result["erased" if "memories" in result else "redacted"]), pending=not finish(context))
 
 
 def finish(context: StoreCore) -> bool:

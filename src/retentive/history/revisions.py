@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -160,11 +160,9 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
     versions of the command. Raises the errors of `moment`.
     """
     revision = as_revision(named)
-    base, back = revision.base, revision.back
-    versions: Iterator[Version] = versions_in(found, target)
+    base, back, before, first_number = revision.base, revision.back, "~", None
     if isinstance(base, datetime):
-        bound = moment(found, base).bound
-        versions = (each for each in versions if each.id < bound)
+        before = moment(found, base).bound
     elif base is not None:
         if isinstance(base, str):
             change = _same_change(found, version_at(found, revision))
@@ -174,7 +172,12 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
         if not back:
             return change
         back -= 1
-        versions = (each for each in versions if each.revision < change[0].revision)
+        first_number = change[0].revision
+    versions = (
+        each
+        for each in versions_in(found, target)
+        if each.id < before and (first_number is None or each.revision < first_number)
+    )
     changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
     seen = list(islice(changes, back + 1))
     if len(seen) > back:

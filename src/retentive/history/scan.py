@@ -77,26 +77,32 @@ class RedactFound(Write[Scanned]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Scanned]:
         """Remove the sensitive values, all at once. Raises `Refused` if one of the memories to change is read-only."""
-        scanner = _Scanner(self.examiner, guard.settings, likely=self.likely)
-        present, after, refusals = list(scanner.present(view)), Pending(view), []
-        older = [pair for pair in scanner.older(view) if pair[1].kinds] if self.history else []
-        unclean = [(each, MemoryPath(each.path, found.path), found) for each, found, in_text in present if in_text]
-        for _, path, _ in unclean:
+        every = list(_findings(view, self.examiner, guard.settings, history=self.history, likely=self.likely))
+        findings = [found for each, found, _ in every if isinstance(each, Memory)]
+        older = [(each, found) for each, found, _ in every if isinstance(each, Version) and found.kinds]
+        unclean = [
+            (each, MemoryPath(each.path, found.path), found, examined.text)
+            for each, found, examined in every
+            if isinstance(each, Memory) and examined.removed
+        ]
+        after, refusals = Pending(view), list[Refused]()
+        for _, path, _, _ in unclean:
             guard.check(path)
-        for memory, path, found in unclean:
+        for memory, path, found, text in unclean:
             try:
-                entry = view.get(path.text)
-                text = scanner.examined(entry.data, path.text).text
-                after.add(guard.put(after, entry, path, text, is_removal=True).changes)
+                after.add(guard.put(after, view.get(path.text), path, text, is_removal=True).changes)
                 if self.history:
-                    older.append((find_version(view, memory.version_id), found))
+                    older.append((find_version(view, memory.version_id), replace(found, in_path=False)))
             except Refused as refusal:
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
         for version, found in older:
             guard.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
-        findings = [found for _, found, _ in present] + [replace(found, in_path=False) for _, found in older]
-        result = Scanned(_joined(findings), tuple(refusals), rewritten=len(unclean) - len(refusals))
+        result = Scanned(
+            _joined([*findings, *(found for _, found in older)]),
+            tuple(refusals),
+            rewritten=len(unclean) - len(refusals),
+        )
         if not older:
             return Plan(result, after.changes)
         redacted = tuple(version.id for version, _ in older)
@@ -144,60 +150,47 @@ def scan_read(context: StoreCore, *, history: bool) -> Read[list[Finding]]:
     """Return a read operation that scans the store without changing it."""
 
     def work(snapshot: Snapshot) -> list[Finding]:
-        scanner = _Scanner(context.examiner, context.settings_of(snapshot))
-        older = scanner.older(snapshot) if history else ()
-        return _joined([*(found for _, found, _ in scanner.present(snapshot)), *(found for _, found in older)])
+        every = _findings(snapshot, context.examiner, context.settings_of(snapshot), history=history)
+        return _joined(found for _, found, _ in every)
 
     return Read("scan", work, needs_external_edits=True, sees_all=True)
 
 
-class _Scanner:
-    """Search for the kinds of sensitive values that the settings name.
+def _findings(
+    snapshot: Snapshot, examiner: TextExaminer, settings: Settings, *, history: bool, likely: bool = False
+) -> Iterator[tuple[Memory | Version, Finding, Examined]]:
+    """Yield the memories that have a finding and, with `history`, then the older versions that have one, newest first.
 
-    The search finds them even if the settings turn off the checks of new texts.
+    The kinds are those that the settings name, even if the settings turn off the checks of new texts.
     """
+    settings = settings.changed({"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"})
 
-    def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
-        modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
-        self._examiner, self._settings = examiner, settings.changed(modes)
+    def examined(of: Memory | Version, data: bytes | None, *, is_damaged: bool) -> tuple[Finding, Examined]:
+        shown, in_path = examiner(settings, of.path)
+        found = examiner.examine(settings, decoded(None if is_damaged else data), path=of.path)
+        flagged = (kind for _, kinds in found.flagged for kind in kinds.split(", "))
+        kinds, flags = tuple(dict.fromkeys((*in_path, *found.removed))), tuple(dict.fromkeys(flagged))
+        return Finding(shown, kinds, bool(in_path) and isinstance(of, Memory), flags, is_damaged), found
 
-    def examined(self, data: bytes | None, path: str) -> Examined:
-        return self._examiner.examine(self._settings, decoded(data), path=path)
-
-    def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Yield each existing memory that has a finding.
-
-        The memory comes with its finding, and with a flag that is true if the text contains values to remove.
-        """
-        for memory, data in readable_texts(snapshot):
-            is_damaged = data is None or not is_text(data)
-            finding, examined = self._finding(memory.path, None if is_damaged else data, is_damaged=is_damaged)
-            if finding.kinds or finding.likely or is_damaged:
-                yield memory, finding, bool(examined.removed)
-
-    def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """Yield the versions with findings, newest first, except the newest version of each existing memory."""
-        present = {memory.version_id for memory, _ in snapshot.list(ROOT)}
-        for version in all_versions(snapshot):
-            if version.id in present or version.redacted_at is not None:
-                continue
-            try:
-                data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
-                is_damaged = data is not None and not is_text(data)
-            except Damaged as error:
-                if error.is_outdated:
-                    raise
-                is_damaged = True
-            finding, _ = self._finding(version.path, None if is_damaged else data, is_damaged=is_damaged)
-            if finding.kinds or finding.likely or is_damaged:
-                yield version, replace(finding, in_path=False)
-
-    def _finding(self, path: str, data: bytes | None, *, is_damaged: bool) -> tuple[Finding, Examined]:
-        shown, in_path = self._examiner(self._settings, path)
-        examined = self.examined(data, path)
-        likely = (kind for _, kinds in examined.flagged for kind in kinds.split(", "))
-        kinds = tuple(dict.fromkeys((*in_path, *examined.removed)))
-        return Finding(shown, kinds, bool(in_path), tuple(dict.fromkeys(likely)), is_damaged), examined
+    present = set()
+    for memory, data in readable_texts(snapshot):
+        present.add(memory.version_id)
+        finding, text = examined(memory, data, is_damaged=data is None or not is_text(data))
+        if finding.kinds or finding.likely or finding.damaged:
+            yield memory, finding, text
+    for version in all_versions(snapshot) if history else ():
+        if version.id in present or version.redacted_at is not None:
+            continue
+        try:
+            data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
+            is_damaged = data is not None and not is_text(data)
+        except Damaged as error:
+            if error.is_outdated:
+                raise
+            data, is_damaged = None, True
+        finding, text = examined(version, data, is_damaged=is_damaged)
+        if finding.kinds or finding.likely or finding.damaged:
+            yield version, finding, text
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:

@@ -57,11 +57,6 @@ class StoreSearch:
     If the function raises an error, the search ends with this error.
     """
 
-    @property
-    def is_ranked(self) -> bool:
-        """True if the results are ranked. Only a ranked search uses `statistics`."""
-        return self.mode == "ranked" and not self.regex
-
     def check(self, context: StoreCore) -> None:
         """Raise `InvalidInput` if the query or the directory is malformed."""
         with context.checking("search"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference
-from retentive.history.history import BlameLine, History
-from retentive.history.log import Feed, ListedVersion, LogFilter, no_memory
+from retentive.history.history import History
+from retentive.history.log import BlameLine, Feed, ListedVersion, LogFilter, no_memory
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision

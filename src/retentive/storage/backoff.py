@@ -40,22 +40,17 @@ class Backoff:
         return True
 
 
-def lock_backoff(*, deadline: float) -> Backoff:
-    """Return a backoff for locks that other processes of this machine hold only for milliseconds.
-
-    `deadline` is a time of `time.monotonic`.
-    """
-    return Backoff(0.0002, 0.002, factor=1.5, deadline=deadline)
-
-
 def wait_until(attempt: Callable[[], bool], failure: str, *, deadline: float | None = None) -> None:
-    """Call `attempt` repeatedly until it returns True.
+    """Call `attempt` repeatedly until it returns True. For locks that other processes hold only for milliseconds.
 
-    Raises `Unavailable` with the message `failure` at the deadline. The default deadline is `LOCK_TIMEOUT_S` from now.
+    Raises `Unavailable` with the message `failure` at `deadline`, a time of `time.monotonic`. The default is
+    `LOCK_TIMEOUT_S` from now.
     """
     if attempt():
         return
-    backoff = lock_backoff(deadline=time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline)
+    backoff = Backoff(
+        0.0002, 0.002, factor=1.5, deadline=time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline
+    )
     while not attempt():
         if not backoff.wait():
             raise Unavailable(failure)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,19 +35,13 @@ class Scratch:
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
-        self._made = 0
 
     def write(self, data: bytes) -> str:
         """Write `data` to a temporary file and return its name. The caller removes the file. Raises OSError."""
         name = self.new_name()
-        descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
         try:
-            try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            finally:
-                os.close(descriptor)
+            with open(os.open(name, _NEW, FILE_MODE, dir_fd=self.directory), "wb") as file:
+                file.write(data)
         except OSError:
             self.discard(name)
             raise
@@ -54,8 +49,7 @@ class Scratch:
 
     def new_name(self) -> str:
         """Return a file name that is not in use."""
-        self._made += 1
-        return f"{os.getpid()}-{id(self):x}-{self._made}"
+        return secrets.token_hex(12)
 
     def discard(self, name: str) -> None:
         """Remove the file `name`."""
@@ -67,16 +61,13 @@ class Scratch:
         for name in os.listdir(self.directory):
             self.discard(name)
 
-    def close(self) -> None:
-        """Close the directory."""
-        with suppress(OSError):
-            os.close(self.directory)
-
     def now_ns(self) -> int:
-        """Return the current time by the clock of the file system, as its files get it. Raises OSError."""
-        os.utime(self.directory)
-        status = os.fstat(self.directory)
-        return max(status.st_mtime_ns, status.st_ctime_ns)
+        """Return the current time by the clock of the file system, as its files get it, or 0 if it is unknown."""
+        with suppress(OSError):
+            os.utime(self.directory)
+            status = os.fstat(self.directory)
+            return max(status.st_mtime_ns, status.st_ctime_ns)
+        return 0
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:

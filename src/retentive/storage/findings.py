@@ -96,8 +96,6 @@ KINDS: dict[str, Kind] = {
         _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
         _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
         _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
-        _repairable("directory_empty", "There are empty directories.", severity="note"),
-        _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
         _repairable(
             "object_missing",

@@ -244,7 +244,7 @@ class Retentive:
 
     @property
     def _is_read_only(self) -> bool:
-        return bool((self._options.get("pins") or {}).get("read_only"))
+        return bool(self._options.get("pins", {}).get("read_only"))
 
     def _changed(
         self, id_or_key: str, workspace: str, change: Write[Properties], actor: Actor | str | None

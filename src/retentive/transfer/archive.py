@@ -37,21 +37,13 @@ class ArchiveWriter:
     def __init__(self, tar: tarfile.TarFile, directory: str | None) -> None:
         self.directory = directory
         self._tar = tar
-        self._manifest = ""
-        about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
-        self._add(ABOUT, BytesIO(to_json(about)))
+        self.manifest = b""
 
-    def add_store(self, store_id: str, lines: IO[bytes]) -> None:
-        """Add the memory store with these lines."""
-        self._add(_entry_of(store_id), lines)
-
-    def finish(self) -> None:
-        """Add the manifest."""
-        self._add(MANIFEST, BytesIO(self._manifest.encode()))
-
-    def _add(self, name: str, file: IO[bytes]) -> None:
+    def add(self, name: str, file: IO[bytes]) -> None:
+        """Add an entry with the bytes of a file."""
         file.seek(0)
-        self._manifest += f"{hashlib.file_digest(cast('Any', file), 'sha256').hexdigest()}  {name}\n"
+        digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+        self.manifest += f"{digest}  {name}\n".encode()
         size = file.seek(0, 2)
         file.seek(0)
         add_entry(self._tar, name, size, file, mtime=int(time.time()))
@@ -60,21 +52,21 @@ class ArchiveWriter:
 @contextmanager
 def writing_archive(raw: IO[bytes], *, compressed: bool, directory: str | None = None) -> Iterator[ArchiveWriter]:
     """Yield a writer for the file `raw`. The archive is complete when the block ends without an error."""
-    out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) if compressed else None
+    out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) if compressed else BytesIO()
     with mapped_os_errors():
         try:
-            tar = new_tar(out or raw, tarfile.GNU_FORMAT)
+            tar = new_tar(out if compressed else raw, tarfile.GNU_FORMAT)
             writer = ArchiveWriter(tar, directory)
+            about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
+            writer.add(ABOUT, BytesIO(to_json(about)))
             yield writer
-            writer.finish()
+            writer.add(MANIFEST, BytesIO(writer.manifest))
             tar.close()
-            if out is not None:
-                out.close()
+            out.close()
             raw.flush()
         finally:
             with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
-                if out is not None:
-                    out.close()
+                out.close()
 
 
 @contextmanager
@@ -135,7 +127,7 @@ class Archive:
 
     def stores(self, store_ids: Container[str]) -> Iterator[tuple[Header, Iterator[Line]]]:
         """Yield memory stores, each with its lines after the header. Read them before the next memory store."""
-        wanted = {_entry_of(header.id): header for header in self.headers if header.id in store_ids}
+        wanted = {entry_of(header.id): header for header in self.headers if header.id in store_ids}
         for entry in (tar := TarReader(self.raw)).entries():
             if entry.name in wanted:
                 lines = self._lines(tar)
@@ -148,7 +140,7 @@ class Archive:
             return
         lines = self._lines(tar)
         check = LinesCheck(next(lines, None), self._max_text_bytes)
-        if name != _entry_of(check.header.id):
+        if name != entry_of(check.header.id):
             raise Damaged(f"the entry {shown(name)} does not belong in an export or backup")
         for line in lines:
             check.add(line)
@@ -198,5 +190,6 @@ def is_archive(raw: IO[bytes], *, max_bytes: int | None = None) -> bool:
     return first is not None and first.name == ABOUT
 
 
-def _entry_of(store_id: str) -> str:
+def entry_of(store_id: str) -> str:
+    """Return the name of the entry of a memory store."""
     return f"stores/{store_id}.jsonl"

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import IO
 
 from retentive.engine.operation import AuditOnly
 from retentive.engine.trust import SETS as CONTRIBUTORS
@@ -20,7 +18,7 @@ from retentive.storage.disk import expanded
 from retentive.storage.paging import stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
-from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, new_archive
+from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, entry_of, new_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import TransferProgress, check_free, counted, new_directory, new_file, spool
 from retentive.transfer.lines import Header, to_line
@@ -95,36 +93,27 @@ def back_up(
 def _add(
     archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, records: bool, progress: TransferProgress | None
 ) -> Copy:
-    copies.record_external_edits(backend, info.id)
     raw = copies.is_raw(backend, info)
+
+    def write(snapshot: Snapshot) -> Header:
+        lines.seek(0)  # a backend may run this function more than once
+        lines.truncate()
+        header = copies.header_of(snapshot, info, raw=raw)
+        lines.write(to_line(header))
+        for copied in counted(copies.read_versions(snapshot, raw=raw), progress, header.versions):
+            lines.write(to_line(copied))
+        for record in copies.read_records(snapshot):
+            if records or record.kind == CONTRIBUTORS:  # a part of the provenance of versions
+                lines.write(to_line(record))
+        return header
+
+    copies.record_external_edits(backend, info.id)
     with spool(archive.directory) as lines:
-        write = partial(_write, info=info, lines=lines, raw=raw, records=records, progress=progress)
         header = backend.read(info.id, write)
         if records:
             lines.writelines(map(to_line, copies.read_side_records(backend, info.id)))
-        archive.add_store(info.id, lines)
+        archive.add(entry_of(info.id), lines)
     return Copy.of(header, added=header.versions)
-
-
-def _write(
-    snapshot: Snapshot,
-    *,
-    info: StoreInfo,
-    lines: IO[bytes],
-    raw: bool,
-    records: bool,
-    progress: TransferProgress | None,
-) -> Header:
-    lines.seek(0)  # a backend may run this function more than once
-    lines.truncate()
-    header = copies.header_of(snapshot, info, raw=raw)
-    lines.write(to_line(header))
-    for copied in counted(copies.read_versions(snapshot, raw=raw), progress, header.versions):
-        lines.write(to_line(copied))
-    for record in copies.read_records(snapshot):
-        if records or record.kind == CONTRIBUTORS:  # a part of the provenance of versions
-            lines.write(to_line(record))
-    return header
 
 
 def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:

@@ -6,11 +6,19 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, TypeAlias, TypeVar
 
-from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StorageReadOnly, StoreFull, Unavailable
+from retentive.errors import (
+    AlreadyExists,
+    NotFound,
+    PermissionDenied,
+    RetentiveError,
+    StorageReadOnly,
+    StoreFull,
+    Unavailable,
+)
 from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_MODE, os_error, sync_directory
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | BINARY
@@ -19,6 +27,11 @@ CHUNK = 64 * 1024
 T = TypeVar("T")
 TransferProgress: TypeAlias = Callable[[int, int | None], None]
 """Function that shows progress. It gets the number of versions or files that are done, and the total if it is known."""
+_MESSAGES: Mapping[type[RetentiveError], str] = {
+    StoreFull: "the disk is full; the file was not written",
+    StorageReadOnly: "the file cannot be written, because its file system is read-only",
+    PermissionDenied: "this process has no permission to read or write the file",
+}
 
 
 class NameTaken(AlreadyExists):
@@ -51,27 +64,42 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     The file gets its name when the block ends without an error. By then it is complete and synced to disk. After an
     error, the file is removed. Raises `NameTaken`.
     """
-    directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
+    with _named_at_the_end(os.path.abspath(path)) as part:
+        file = os.fdopen(os.open(part, _NEW, FILE_MODE), "w+b")
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        finally:
+            with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
+                file.close()
+        check_free(path)
+
+
+@contextmanager
+def new_directory(target: str) -> Iterator[str]:
+    """Yield the temporary path of a new directory, which gets the name `target` like a file of `new_file`."""
+    with _named_at_the_end(target) as part:
+        os.mkdir(part, DIRECTORY_MODE)
+        yield part
+        for directory, _, _ in os.walk(part):  # the names of the files must be on disk too
+            sync_directory(directory)
+
+
+@contextmanager
+def _named_at_the_end(target: str) -> Iterator[str]:
+    directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():
-        file = os.fdopen(os.open(part, _NEW, FILE_MODE), "w+b")
-    try:
-        with mapped_os_errors():
-            try:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            finally:
-                with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
-                    file.close()
-            check_free(path)
-            os.rename(part, path)
+        try:
+            yield part
+            os.rename(part, target)  # replaces an empty directory and nothing else
             sync_directory(directory)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
+        except BaseException:
+            with suppress(OSError):
+                shutil.rmtree(part) if os.path.isdir(part) else os.unlink(part)
+            raise
 
 
 def check_free(path: str) -> None:
@@ -91,29 +119,7 @@ def mapped_os_errors() -> Iterator[None]:
     except FileNotFoundError:
         raise NotFound("the file or its directory does not exist") from None
     except OSError as error:
-        mapped = os_error(error)
-        if isinstance(mapped, StoreFull):
-            raise StoreFull("the disk is full; the file was not written") from None
-        if isinstance(mapped, StorageReadOnly):
-            raise StorageReadOnly("the file cannot be written, because its file system is read-only") from None
-        if isinstance(mapped, PermissionDenied):
-            raise PermissionDenied("this process has no permission to read or write the file") from None
+        kind = type(os_error(error))
+        if kind in _MESSAGES:
+            raise kind(_MESSAGES[kind]) from None
         raise Unavailable(f"the file could not be read or written ({error.strerror})") from None
-
-
-@contextmanager
-def new_directory(target: str) -> Iterator[str]:
-    """Yield the temporary path of a new directory, which gets the name `target` like a file of `new_file`."""
-    parent, name = os.path.split(target)
-    part = os.path.join(parent, f".{name}.{secrets.token_hex(4)}.part")
-    with mapped_os_errors():
-        try:
-            os.mkdir(part, DIRECTORY_MODE)
-            yield part
-            for directory, _, _ in os.walk(part):  # the names of the files must be on disk too
-                sync_directory(directory)
-            os.rename(part, target)  # replaces an empty directory and nothing else
-            sync_directory(parent)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import tarfile
-from functools import partial
 from io import BytesIO
 from typing import IO, Any
 
@@ -18,6 +17,7 @@ from retentive.storage.paging import readable_texts
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.copies import record_external_edits
 from retentive.transfer.files import TransferProgress, counted, mapped_os_errors
+from retentive.transfer.lines import to_json
 from retentive.transfer.sources import LAYOUT, TarSource
 from retentive.transfer.tar import TarReader, add_entry, new_tar
 from retentive.values.paths import ROOT, is_reserved
@@ -38,31 +38,31 @@ _CANNOT_HOLD = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, er
 def write_tar(store: MemoryStore, raw: IO[bytes], *, progress: TransferProgress | None = None) -> None:
     """Write the memories of one revision to the tar file `raw`, in its directory `memories`."""
     core = core_of(store)
-    core.result_of(AuditOnly("export"))
-    record_external_edits(core.backend, core.id)
-    with mapped_os_errors():
-        core.read(partial(_write_tar, store=store, raw=raw, progress=progress))
 
-
-def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes], progress: TransferProgress | None) -> None:
-    raw.seek(0)  # a backend may run this function more than once
-    raw.truncate()
-    state, damaged, sizes = snapshot.state, list[str](), list[int]()
-    with new_tar(raw, tarfile.PAX_FORMAT) as tar:
-        directory = tarfile.TarInfo(LAYOUT)
-        directory.type, directory.mode = tarfile.DIRTYPE, 0o700
-        tar.addfile(directory)
-        for memory, data in counted(readable_texts(snapshot), progress, state.usage.memories):
-            if data is None or not is_text(data):
-                damaged.append(memory.path)
-            else:
+    def write(snapshot: Snapshot) -> None:
+        raw.seek(0)  # a backend may run this function more than once
+        raw.truncate()
+        state, damaged, sizes = snapshot.state, list[str](), list[int]()
+        with new_tar(raw, tarfile.PAX_FORMAT) as tar:
+            directory = tarfile.TarInfo(LAYOUT)
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o700
+            tar.addfile(directory)
+            for memory, data in counted(readable_texts(snapshot), progress, state.usage.memories):
+                if data is None or not is_text(data):
+                    damaged.append(memory.path)
+                    continue
                 name, mtime = LAYOUT + memory.path[len(ROOT) :], int(memory.updated_at.timestamp())
                 add_entry(tar, name, len(data), BytesIO(data), mtime=mtime)
                 sizes.append(len(data))
-        about = {"id": store.id, "key": store.key, "revision": state.revision, "damaged": damaged}
-        text = json.dumps({**about, "memories": len(sizes), "size_bytes": sum(sizes)}, ensure_ascii=False).encode()
-        add_entry(tar, FILES, len(text) + 1, BytesIO(text + b"\n"))
-    raw.flush()
+            about = {"id": store.id, "key": store.key, "revision": state.revision, "damaged": damaged}
+            text = to_json({**about, "memories": len(sizes), "size_bytes": sum(sizes)})
+            add_entry(tar, FILES, len(text), BytesIO(text))
+        raw.flush()
+
+    core.result_of(AuditOnly("export"))
+    record_external_edits(core.backend, core.id)
+    with mapped_os_errors():
+        core.read(write)
 
 
 def unpack(raw: IO[bytes], part: str) -> tuple[dict[str, Any], list[int], list[tuple[str, str]]]:

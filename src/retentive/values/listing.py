@@ -1,12 +1,11 @@
-"""Rows of a directory view: two levels of names, each with its size. Also a cache of such listings."""
+"""Rows of a directory view: two levels of names, each with its size."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _UNITS = ("K", "M", "G", "T")
-_MAX_KNOWN, _MAX_KEPT_ROWS = 16, 2_000  # at most about 3 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,27 +17,6 @@ class Listing:
 
     rows: tuple[str, ...]
     total: int
-
-
-class KnownListings:
-    """Cache of directory listings. Threads may share it.
-
-    A key has the `state` of the snapshot and all arguments of the listing. When the cache is full, it is emptied.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, ...], Listing] = {}
-
-    def get(self, *key: Hashable) -> Listing | None:
-        """Return the listing that was added with this key, or None."""
-        return self._known.get(key)
-
-    def add(self, found: Listing, *key: Hashable) -> None:
-        """Add the listing `found` to the cache under `key`, unless it has too many rows."""
-        if len(found.rows) <= _MAX_KEPT_ROWS:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            self._known[key] = found
 
 
 def human_size(size_bytes: int) -> str:

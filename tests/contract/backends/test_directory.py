@@ -395,7 +395,6 @@ def test_a_failed_opening_releases_its_lock(place: Path) -> None:
     """The next opening does not wait, even while the exception of the failed opening is still referenced."""
     private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
-    (private / "format").write_text("1\n")
     with pytest.raises(RetentiveError) as failed:
         retentive.open(place)
     with (private / "live").open() as live:

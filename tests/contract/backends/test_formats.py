@@ -13,9 +13,10 @@ import retentive
 from retentive.doctor import check_location
 from retentive.errors import UnknownSchema
 from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sql.schema import APPLICATION_ID
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.format import APPLICATION_ID, SQLITE
+from retentive.storage.sqlite.format import SQLITE
 from support.places import place_of
 
 A = "/memories/a"
@@ -123,47 +124,36 @@ def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
 # -- directories ---------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_carries_its_format(tmp_path: Path) -> None:
+def test_a_newer_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
+    """The database has the format number of the whole directory."""
     created(f"{tmp_path}/memory")
-    assert (tmp_path / "memory/.retentive/format").read_text() == "1\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("2\n", "format 2, but this version of retentive supports only format 1; upgrade"),
-        ("", "does not contain a format number"),
-        ("one\n", "does not contain a format number"),
-    ],
-)
-def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:
-    created(f"{tmp_path}/memory")
-    (tmp_path / "memory/.retentive/format").write_text(text)
-    before = files_in(tmp_path)
-    refused(f"{tmp_path}/memory", message)
-    assert files_in(tmp_path) == before
+    database(tmp_path / "memory/.retentive/memory.db", "PRAGMA user_version = 2")
+    before = (tmp_path / "memory/.retentive/memory.db").read_bytes()
+    refused(f"{tmp_path}/memory", "schema 2, but this version of retentive supports only schema 1; upgrade")
+    assert (tmp_path / "memory/.retentive/memory.db").read_bytes() == before
 
 
 def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) -> None:
-    """A folder that has contents but no format number belongs to another application."""
+    """A folder that has contents but no database belongs to another application."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     (private / "settings.ini").write_text("mine")
     before = files_in(tmp_path)
-    refused(f"{tmp_path}/memory", "no format number")
+    refused(f"{tmp_path}/memory", "no database of retentive")
     assert files_in(tmp_path) == before
     assert [path.name for path in (tmp_path / "memory").iterdir()] == [".retentive"]
 
 
-@pytest.mark.parametrize("left", [[], ["format.123"]])
+@pytest.mark.parametrize("left", [[], ["tmp", "live"], ["memory.db-new", "memory.db-reserve", "memory.db"]])
 def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_path: Path) -> None:
-    """The creating process was killed before it renamed the file with the format number."""
+    """The creating process was killed before the database had its tables."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     for name in left:
-        (private / name).touch()
+        (private / name).mkdir() if name == "tmp" else (private / name).touch()
     created(f"{tmp_path}/memory")
-    assert (private / "format").read_text() == "1\n"
+    with retentive.open(tmp_path / "memory") as opened:
+        assert opened.store().read(A) == "kept"
 
 
 def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
@@ -186,7 +176,7 @@ def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
     place = place_of("postgresql", tmp_path)
     created(place)
     with psycopg.connect(place, autocommit=True) as connection:
-        connection.execute("INSERT INTO retentive_schema (number, applied_at) VALUES (7, 0)")
+        connection.execute("INSERT INTO retentive_schema (number) VALUES (7)")
     refused(place, "schema 7, but this version of retentive supports only schema 1; upgrade")
     with psycopg.connect(place, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)

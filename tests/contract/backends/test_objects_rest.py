@@ -190,10 +190,7 @@ def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
 
 
 def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
-    """Another writer commits while a writer compacts. The compaction is used with the manifest of the other writer.
-
-    If the other writer has compacted too, only one of the two compactions is used.
-    """
+    """Another writer commits while a writer compacts, and may compact too. Nothing is lost, and no page is left."""
     other = Opened(open_objects(url))
     for size in (1, 9):  # the second one is long enough to be compacted
         store = Opened(small(url))

@@ -33,7 +33,6 @@ WALLS = [
     {"sealed"},
 ]
 FACES = {
-    "sql": ["SqlSnapshot", "SqlTransaction"],
     "sqlite": ["SqliteBackend"],
     "server": ["ServerBackend"],
     "files": ["DirectoryBackend"],

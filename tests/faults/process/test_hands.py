@@ -23,9 +23,9 @@ from .ext4 import disk, why_not
 PROGRAM = """
 import json, os, sys
 from retentive import MemoryTool
-from retentive.storage.files import observer
+from retentive.storage.files import backend
 place, commands, sync_after_s, end = sys.argv[1:]
-observer.SYNC_AFTER_S = float(sync_after_s)
+backend.SYNC_AFTER_S = float(sync_after_s)
 memory = MemoryTool(place, actor="session:1")
 for command in json.loads(commands):
     memory.call(command)
@@ -124,8 +124,8 @@ def test_no_edit_between_two_runs_is_undone(end: str, tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from retentive import MemoryTool
-from retentive.storage.files import observer
-observer.SYNC_AFTER_S = 1_000.0
+from retentive.storage.files import backend
+backend.SYNC_AFTER_S = 1_000.0
 memory = MemoryTool(sys.argv[1])
 memory.call({"command": "create", "path": "/memories/a.md", "file_text": ""})
 if os.fork() == 0:

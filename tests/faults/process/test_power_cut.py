@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from retentive.storage.files.journal import mount_id
+from retentive.storage.files.following import mount_id
 from support.profiles import sized
 from support.targets import BACKENDS, CONTROL, MOUNT, open_target, url_of
 

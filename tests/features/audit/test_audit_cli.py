@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import retentive
 from retentive.audit.chain import key_of
-from support.command_line import here
+from support.command_line import here, interactive
 
 from .logs import Log
 
@@ -79,3 +80,25 @@ def test_a_log_that_was_never_on(tmp_path: Path) -> None:
     empty: dict[str, object] = {"entries": 0, "problem": None, "differences": [], "head": None, "unaudited": []}
     assert (verified.exit_code, json.loads(verified.stdout)) == (0, empty)
     assert here(place, "--store", "other", "audit", "verify").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "expected"),
+    [
+        (["erase", "/memories/a.md"], "y", "erase"),
+        (["erase", "/memories/a.md"], "n", "erase.preview"),
+        (["redact", "--all-of", "/memories/a.md"], "y", "redact"),
+        (["redact", "--all-of", "/memories/a.md"], "n", "redact.preview"),
+    ],
+)
+def test_a_removal_with_confirmation_leaves_one_entry(
+    at: str, tmp_path: Path, arguments: list[str], answer: str, expected: str
+) -> None:
+    """Counting the versions for the question has no entry. If the answer is no, the entry is of the preview."""
+    with interactive(tmp_path, "--at", at, *arguments) as shown:
+        shown.expect("Permanently")
+        shown.type(f"{answer}\r")
+        assert shown.end() == (0 if answer == "y" else 1)
+    with retentive.open(at, sweep=False) as place:
+        last = list(place.store().audit.entries())[5:]
+    assert [(entry.operation, entry.outcome, entry.integration) for entry in last] == [(expected, "ok", "cli")]

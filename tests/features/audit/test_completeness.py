@@ -136,7 +136,7 @@ def versions_after(store: MemoryStore, last: str) -> list[tuple[str, str]]:
 
 
 def test_every_operation_has_a_case() -> None:
-    of_commands = {"Read erase.preview", "Read redact.preview"}  # tested in test_cli_completeness.py
+    of_commands = {"Read erase.preview", "Read redact.preview"}  # tested in test_audit_cli.py
     of_checks = {"Read erase"}  # what is left after an erasure in the console, whose entry covers it
     of_stores = {"EraseStore"}  # its entry goes with the store; see test_an_erasure_of_a_store_that_is_refused
     assert operations() - of_commands - of_checks - of_stores == {name.partition(",")[0] for name in CASES}

@@ -109,6 +109,7 @@ def test_callers_of_peek_are_known() -> None:
         "server/handlers/history.py",  # the path of the memory, before `blame`
         "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since
         "server/handlers/search.py",  # the memories of the hits, after the search
+        "history/expiry.py",  # pieces of the preview of a sweep, which has an entry
         "console/live.py",  # the changes for live pages, each of which has an entry when it begins
         "console/pages/history.py",  # the revision of the store, before the page that shows the store
         "console/pages/memory.py",  # the path of a memory, before the redirect to its page

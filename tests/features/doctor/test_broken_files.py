@@ -82,21 +82,10 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
     assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
     assert "files_unsynced" in subjects(root, "note")
     findings = look(str(root), repair=True)
-    assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced", "directory_empty"}
+    assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced"}
     assert codes(findings) == set()
     assert (root / "memories" / "a.md").read_text() == "two\n"
     assert not (root / "memories" / "x.md").exists()
-
-
-def test_empty_directories_and_temporary_files_are_removed(root: Path) -> None:
-    (root / "memories" / "empty" / "inner").mkdir(parents=True)
-    left = root / ".retentive" / "tmp" / "1-2-3"
-    left.write_text("half a te")
-    os.utime(left, (1, 1))
-    assert subjects(root, "note") == {"directory_empty": {"/memories/empty/inner"}, "files_left": {"1 files"}}
-    assert codes(look(str(root), repair=True), severity="repaired") == {"directory_empty", "files_left"}
-    assert not left.exists()
-    assert not (root / "memories" / "empty").exists()
 
 
 @pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
@@ -114,7 +103,7 @@ def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: st
     assert len([one for one in findings if one.code == "file_altered"]) == 2
     assert "/memories/planted (the store is encrypted)" in {one.subject for one in findings}
     repaired = look(at, keys=keys, repair=True)
-    assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
+    assert codes(repaired, severity="repaired") == {"file_altered"}
     assert codes(repaired) == set()
     assert codes(repaired, severity="note") == {"file_foreign", "files_quarantined"}
     assert [path.read_bytes() for path in files] == before

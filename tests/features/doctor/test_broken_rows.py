@@ -145,7 +145,7 @@ def named(value: Value, names: Mapping[str, str]) -> Value:
 def test_a_schema_of_a_newer_retentive_is_reported(backend: str, tmp_path: Path) -> None:
     """The check reports the schema, and a repair does nothing."""
     place, _ = filled(backend, tmp_path)
-    newer = "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)"
+    newer = "INSERT INTO retentive_schema (number) VALUES (999)"
     sql(place, "PRAGMA user_version = 999" if backend == "sqlite" else newer)
     for repair in (False, True):
         assert codes(look(place, repair=repair)) == {"schema_new"}

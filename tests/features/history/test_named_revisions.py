@@ -18,7 +18,7 @@ from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter
 from retentive.history.revisions import as_revision, version_at
 from retentive.storage.contract import Version
-from retentive.storage.sql import SqlSnapshot
+from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.store import core_of
 
 from .changes import A, B, C, create, replace, run

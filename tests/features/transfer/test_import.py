@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import socket
 import tarfile
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import Damaged, InvalidInput, NotFound, TooLarge
 from retentive.storage.contract import Created
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
@@ -280,3 +282,77 @@ def test_an_export_writes_no_reserved_name(tmp_path: Path) -> None:
     assert [path for path, _ in done.left_out] == [hook.path]
     assert "reserved" in done.left_out[0][1]
     assert os.listdir(tmp_path / "out") == ["a.md"]
+
+
+END = bytes(10_240)
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 512)
+
+
+def pax(field: bytes, value: bytes, kind: bytes = tarfile.XHDTYPE) -> bytes:
+    body = b" " + field + b"=" + value + b"\n"
+    length = len(body) + len(str(len(body) + 3))
+    record = str(length).encode() + body
+    return header("pax", len(record), kind) + padded(record)
+
+
+PLAIN = header("a.md", 3) + padded(b"one")
+HOSTILE = {
+    "a long name": pax(b"path", b"x" * 5_000_000) + PLAIN,
+    "a long global header": pax(b"comment", b"x" * 5_000_000, tarfile.XGLTYPE) + PLAIN,
+    "a false size": header("pax", 2**40, tarfile.XHDTYPE) + PLAIN,
+    "many names": (header("././@LongLink", 2, tarfile.GNUTYPE_LONGNAME) + padded(b"x\0")) * 3_000 + PLAIN,
+    "many global headers": pax(b"comment", b"x" * 400, tarfile.XGLTYPE) * 3_000 + PLAIN,
+    "a negative size": header("a.md", -512) + PLAIN,
+    "a size that leads back": PLAIN + pax(b"size", b"-2048") + header("b.md", 3) + padded(b"two"),
+    "no number": pax(b"size", b"x") + PLAIN,
+    "a damaged header": PLAIN + b"x" * 512 + PLAIN,
+    "a damaged header at the end": PLAIN + PLAIN[:100] + b"?" + PLAIN[101:],
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, data in HOSTILE.items()])
+def test_a_hostile_header_is_refused_in_little_memory(data: bytes, compressed: bool) -> None:
+    raw = io.BytesIO(gzip.compress(data + END) if compressed else data + END)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged):
+            list(TarSource(raw, max_files=100).items())
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_entries_take_no_memory() -> None:
+    raw = io.BytesIO(header("d", 0, tarfile.DIRTYPE) * 20_000 + PLAIN + END)
+    tracemalloc.start()
+    try:
+        assert [item.read() for item in TarSource(raw, max_files=1).items()] == [b"one"]
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_limits_hold_for_decompressed_bytes() -> None:
+    """A skipped entry counts too."""
+    raw = io.BytesIO(gzip.compress(header("large", 50_000_000) + bytes(50_000_000) + END))
+    with pytest.raises(TooLarge):
+        TarSource(raw, max_bytes=1_000_000)
+
+
+def test_a_file_of_unusual_headers_is_read() -> None:
+    """Long names in both forms, and the comment of `git archive` for all entries."""
+    comment = pax(b"comment", b"0" * 40, tarfile.XGLTYPE)
+    long_pax = pax(b"path", b"d/" * 100 + b"pax.md") + PLAIN
+    long_gnu = header("././@LongLink", 207, tarfile.GNUTYPE_LONGNAME) + padded(b"d/" * 100 + b"gnu.md\0") + PLAIN
+    source = TarSource(io.BytesIO(comment + long_pax + long_gnu + END))
+    assert [(item.name[-6:], item.read()) for item in source.items()] == [("pax.md", b"one"), ("gnu.md", b"one")]

@@ -1,4 +1,4 @@
-"""A backup during writes contains one consistent state of a store. A damaged backup is detected."""
+"""A backup during writes contains one consistent state of a store."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.errors import Damaged
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.restore import restore
 from support.places import place_of
 
-from .copies import fill
 from .writers import QUICK, WRITERS, Writers
 
 
@@ -49,20 +47,3 @@ def check(seen: list[int], texts: dict[str, str]) -> None:
     for name, text in texts.items():
         assert text == "".join(f"{line}\n" for line in range(text.count("\n")))
         assert text.count("\n") >= seen[int(name)]
-
-
-@pytest.mark.parametrize("name", ["b.tar", "b.tar.gz"])
-def test_a_damaged_backup_is_detected_before_anything_is_restored(name: str, tmp_path: Path) -> None:
-    """The backup is truncated, or a byte in its middle is modified. `test_damage.py` tests more kinds of damage."""
-    path = tmp_path / name
-    with retentive.open("sqlite://") as opened:
-        fill(opened.store(), 4, steps=30)
-        back_up(opened.backend, str(path))
-    data = path.read_bytes()
-    middle = len(data) // 2
-    for damaged in (data[:middle], data[:-1], data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]):
-        path.write_bytes(damaged)
-        with retentive.open("sqlite://") as target:
-            with pytest.raises(Damaged), open_archive(str(path)) as archive:
-                restore(archive, target.backend)
-            assert target.stores() == []

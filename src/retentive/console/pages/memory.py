@@ -18,7 +18,7 @@ from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
 from retentive.engine.queries import load
 from retentive.errors import NotFound
-from retentive.history.history import BlameLine
+from retentive.history.log import BlameLine
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of

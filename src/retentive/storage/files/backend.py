@@ -3,10 +3,13 @@
 `{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains a SQLite database with metadata, history and texts.
 
-Files are written after the commit of the database (`observer.py`). If a process was killed in between, the next one
-writes them. Every other difference between the files and the database is an external edit and becomes a version. Only
-after a power cut, files since the last sync may be stale. Then too, a difference becomes a version first. After that, a
-file is changed back to the recorded text if a power cut can have left what it contains.
+A command first commits its versions to the database, and then writes the files while it still holds the lock. The texts
+are durable in the database. The command therefore does not sync the files, and succeeds even if a file cannot be
+written. If a process was killed before it wrote its files, the next one writes them (`following.py`).
+
+Every other difference between the files and the database is an external edit and becomes a version. Only after a power
+cut, files since the last sync may be stale. Then too, a difference becomes a version first. After that, a file is
+changed back to the recorded text if a power cut can have left what it contains.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from retentive.errors import InvalidInput, RetentiveError, Unavailable
+from retentive.errors import RetentiveError
+from retentive.storage import forking
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -33,21 +38,44 @@ from retentive.storage.contract import (
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.check import examine_files, restore_texts
-from retentive.storage.files.journal import MountId, mount_id
-from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
-from retentive.storage.files.observer import FilesObserver
-from retentive.storage.files.transaction import ExternalEdit, Unsynced
-from retentive.storage.files.tree import count_quarantined
+from retentive.storage.files.check import examine_files
+from retentive.storage.files.following import (
+    UNKNOWN,
+    Journal,
+    MountId,
+    changed_since,
+    mount_id,
+    newest_number,
+    read_journal,
+    stale_files,
+    sync_file_system,
+    synced_number,
+    write_files,
+    write_journal,
+)
+from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of
+from retentive.storage.files.transaction import (
+    DirectorySnapshot,
+    DirectoryTransaction,
+    ExternalEdit,
+    StaleFiles,
+    Unwritten,
+)
+from retentive.storage.files.tree import FileTree, count_quarantined, hash_of
+from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.stores import store_number
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
+from retentive.storage.sql.stores import find_store, store_number
 from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.storage.sqlite.writer import Writer
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
 
 T = TypeVar("T")
+SYNC_AFTER_S = 1.0  # the first commit this long after an unsynced one syncs the files
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class DirectoryBackend(SqliteBackend, PlainFiles):
@@ -67,13 +95,16 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         mount_id: MountId = mount_id,
     ) -> None:
         self.root = os.path.abspath(root)
+        self.private = private or os.path.join(self.root, PRIVATE)
+        self._trees: dict[str, FileTree] = {}  # by store id
+        self._unwritten: dict[str, Unwritten] = {}  # by store id
+        self._journal = Journal()
+        self._unsynced_since: float | None = None
         self._opened = ExitStack()
         try:
-            self._files = self._open_files(private, clock, new_id, mount_id)
-            self.private = private or os.path.join(self.root, PRIVATE)
-            path = os.path.join(self.private, "memory.db")
-            super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
-            self._files.start(self.exclusive)
+            self._open_files(mount_id)
+            super().__init__(os.path.join(self.private, DATABASE), clock=clock, new_id=new_id)
+            self._recover_from_crash()
         except OSError as error:
             self._opened.close()
             raise os_error(error) from None
@@ -81,35 +112,148 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             self._opened.close()
             raise
 
-    def _open_files(self, private: str | None, clock: Clock, new_id: NewId, mount_id: MountId) -> FilesObserver:
-        """Create missing directories, check the format, and return the observer that will write the files.
+    def _open_files(self, mount_id: MountId) -> None:
+        """Create missing directories, and open those that are used all the time. Raises OSError."""
+        make_directory(self.root)
+        self._base = self._open(self.root, os.O_RDONLY)  # the location may be a link
+        if self.private == os.path.join(self.root, PRIVATE):
+            _own_directory(PRIVATE, self._base)
+        check_private(self.private)
+        _own_directory("memories", self._base)
+        make_directory(os.path.join(self.private, "tmp"))
+        self._private = self._open(self.private)
+        self._scratch = Scratch(self._open(os.path.join(self.private, "tmp")))
+        self._folds, mount = _folds(self.root), mount_id(self._base)
+        self._has_mount, self._mount = mount is not None, sha256((mount or "").encode()).digest()
+        self._live = LockFile(os.path.join(self.private, "live"))  # shared by each process that has the directory open
+        self._opened.callback(self._live.close)
+        self._is_first = self._live.try_to_acquire()
+        if not self._is_first:
+            self._live.acquire(shared=True)  # waits while the first process recovers
 
+    def _open(self, path: str, flags: int = os.O_NOFOLLOW) -> int:
+        descriptor = os.open(path, _DIRECTORY | flags)
+        self._opened.callback(os.close, descriptor)
+        return descriptor
+
+    def _open_lock(self) -> LockFile:
+        """Return the lock on the bookkeeping folder: unlike a lock file, nobody removes it while it is in use."""
+        lock = LockFile(self.private, flags=_DIRECTORY)
+        forking.watch(lock)
+        return lock
+
+    def _recover_from_crash(self) -> None:
+        """Complete what a killed process has left, and compare the files after a power cut. Raises OSError.
+
+        While another process has the directory open, that process has done this, and no power was cut.
+        """
+        if self._is_first and self._lock is not None:
+            with self._lock.held():
+                self._scratch.clean()
+                journal = read_journal(self._private)
+                if not self._has_mount or journal.mount != self._mount:
+                    write_journal(self._private, Journal(journal.applied))
+            with suppress(RetentiveError), self.exclusive() as writer:  # prepares a batch, and so recovers
+                if self._journal.applied > synced_number(writer.connection):
+                    self._make_durable(writer)
+        self._live.acquire(shared=True)  # now other processes can open the directory
+
+    def prepare_batch(self, writer: Writer) -> None:
+        try:
+            self._journal = read_journal(self._private)
+            if self._journal.mount == UNKNOWN:
+                self._recover(writer)
+            self._catch_up(writer.connection, None)
+        except OSError as error:
+            raise os_error(error) from None
+
+    def follow_commit(self, writer: Writer) -> None:
+        with suppress(OSError, RetentiveError):  # the commit is durable, and the next batch writes the missing files
+            applied, now = self._journal.applied, time.monotonic()
+            self._catch_up(writer.connection, self._unwritten)
+            if self._journal.applied == applied:  # records have no files
+                return
+            if self._unsynced_since is None:
+                self._unsynced_since = now
+            elif now - self._unsynced_since >= SYNC_AFTER_S:
+                self._make_durable(writer)
+
+    def _catch_up(self, connection: Connection, own: dict[str, Unwritten] | None) -> None:
+        """Write the files of the versions after the number in the journal. If all are written, note it there.
+
+        `own` is as in `write_files`, by store id. Raises OSError.
+        """
+        applied, newest, self._unwritten = self._journal.applied, newest_number(connection), {}
+        for store_id, changes in (changed_since(connection, applied) if newest > applied else {}).items():
+            known = None if own is None else own.get(store_id, Unwritten())
+            tree = self._tree(connection, store_id)
+            failed = write_files(SqlSnapshot(connection, store_id), tree, changes, known)
+            if failed:
+                self._unwritten[store_id] = Unwritten(failed)
+        if not self._unwritten:
+            self._note(newest)
+
+    def _note(self, applied: int) -> None:
+        if self._journal != (applied, self._mount):
+            self._journal = Journal(applied, self._mount)
+            write_journal(self._private, self._journal)
+
+    def _recover(self, writer: Writer) -> None:
+        """Bring the files to the recorded state after a power cut, which may have taken files since the last sync.
+
+        What the files contain becomes versions first. In an encrypted store nobody edits files, so nothing is recorded.
         Raises OSError.
         """
-        make_directory(self.root)
-        self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._opened.callback(os.close, self._base)
-        if private is None:
-            private = os.path.join(self.root, PRIVATE)
-            _own_directory(PRIVATE, self._base)
-        _refuse_links(private)
-        check_format(private)
-        write_format(private)
-        _own_directory("memories", self._base)
-        temporary = os.path.join(private, "tmp")
-        make_directory(temporary)
-        directory = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        scratch = Scratch(directory)
-        self._opened.callback(scratch.close)
-        folds, mount = _folds(self.root), mount_id(self._base)
-        files = FilesObserver(private, self._base, scratch, clock=clock, new_id=new_id, folds=folds, mount=mount)
-        self._opened.callback(files.close)
-        return files
+        connection, newest = writer.connection, newest_number(writer.connection)
+        for store_id, changes in changed_since(connection, synced_number(connection)).items():
+            records, tree = SqlSnapshot(connection, store_id), self._tree(connection, store_id)
+            stale = stale_files(records, tree, changes)
+            if records.head.seal is None:
+                writer.transact(partial(self._keep, store_id=store_id, stale=stale), may_use_reserve=True)
+            else:
+                for path, (_, text) in stale.items():
+                    changes[path].ours = {hash_of(text)}
+                write_files(records, tree, {path: changes[path] for path in stale}, None)
+        self._note(newest)
+
+    def _keep(self, connection: Connection, store_id: str, stale: StaleFiles) -> None:
+        self.transaction(connection, store_id, None).recover(stale)
+
+    def _make_durable(self, writer: Writer) -> None:
+        """Sync the files, and record in the database that they are durable.
+
+        Ignores errors. If an error has occurred, a later call tries again.
+        """
+        with suppress(RetentiveError):
+            writer.transact(self._sync, may_use_reserve=True)
+            self._unsynced_since = None
+
+    def _sync(self, connection: Connection) -> None:
+        try:
+            sync_file_system(self._base)
+        except OSError as error:
+            raise os_error(error) from None
+        connection.run("UPDATE synced SET seq = max(seq, ?)", (self._journal.applied,))
+
+    def _tree(self, connection: Connection, store_id: str) -> FileTree:
+        if store_id not in self._trees:
+            parts = parts_of(find_store(connection, store_id))
+            self._trees[store_id] = FileTree(self._base, parts, self._scratch, folds=self._folds)
+        return self._trees[store_id]
+
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
+        return DirectorySnapshot(connection, store_id, self._tree(connection, store_id))
+
+    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> DirectoryTransaction:
+        tree, unwritten = self._tree(connection, store_id), self._unwritten.setdefault(store_id, Unwritten())
+        return DirectoryTransaction(
+            connection, store_id, head, tree, unwritten=unwritten, sync=self._sync, clock=self.clock, new_id=self.new_id
+        )
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         made = super().create_store(**new)
         try:
-            self._files.tree(made).make()
+            FileTree(self._base, parts_of(made), self._scratch).make()
         except OSError as error:
             raise os_error(error) from None
         return made
@@ -119,12 +263,9 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         info = self.get_store(store_id)
-        if info is None or info.erased_at is not None:
-            return
-        erased = False
+        erased = info is None or info.erased_at is not None
         while not erased:  # repeated after a concurrent write, because a remaining file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
-            self._make_durable()
             erase = partial(self._erase_if_empty, store_id=store_id, actor=actor)
             erased = self.transact(erase, may_use_reserve=True)
 
@@ -132,6 +273,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         number = store_number(connection, store_id)
         if connection.rows("SELECT 1 FROM memories WHERE store = ? LIMIT 1", (number,)):
             return False
+        self._sync(connection)  # recovery needs the versions as long as their files are not durable
         connection.run("DELETE FROM files WHERE store = ?", (number,))
         self._erase(connection, store_id, actor)
         return True
@@ -141,27 +283,6 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             return super().read(store_id, work, first_path=first_path)
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work, first_path=first_path)
-
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
-        try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
-        except Unsynced:
-            self._make_durable()
-        try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
-        except Unsynced:
-            raise Unavailable("the files of the memory store could not be synced to disk") from None
-
-    def _make_durable(self) -> None:
-        with self.exclusive() as writer:
-            self._files.make_durable(writer)
 
     def quarantined(self) -> int:
         self.check_open()
@@ -173,21 +294,18 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             yield from list(examine_files(connection, self._base))
 
     def rebuild(self) -> None:
-        for store in self.list_stores():
-            tree = self._files.tree(store)
-            self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
         super().rebuild()
         self.transact(lambda connection: connection.run("DELETE FROM files"))
-        self._make_durable()
+        with self.exclusive() as writer:
+            self._make_durable(writer)
         for store in self.list_stores():
             self.read(store.id, lambda snapshot: snapshot.list(ROOT))  # records external edits, or reverses them
-            with self.exclusive():
-                self._files.tree(store).prune(ROOT)
 
     def close(self) -> None:
         with suppress(RetentiveError):  # already closed, or the next process completes the sync
-            if self._files.is_unsynced:
-                self._make_durable()
+            if self._unsynced_since is not None:
+                with self.exclusive() as writer:
+                    self._make_durable(writer)
         super().close()
         self._opened.close()
 
@@ -214,17 +332,6 @@ def _own_directory(name: str, base: int) -> None:
         os.mkdir(name, DIRECTORY_MODE, dir_fd=base)
         os.fsync(base)
     try:
-        os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
+        os.close(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=base))
     except NotADirectoryError:
         raise not_a_directory(name) from None
-
-
-def not_a_directory(name: str) -> InvalidInput:
-    """Return the error for a link or file in place of the directory `name`."""
-    return InvalidInput(f"{name} in the location must be a directory, not a link or a file")
-
-
-def _refuse_links(private: str) -> None:
-    with os.scandir(private) as entries:
-        if any(entry.is_symlink() for entry in entries):
-            raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")

@@ -22,16 +22,18 @@ from typing import TypeVar, Unpack
 from retentive.errors import RetentiveError
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
+    EXTERNAL,
     Actor,
     Backend,
-    Change,
     Clock,
+    Imported,
     NewId,
     NewStore,
     Snapshot,
     StoreInfo,
     StoreSelection,
     Transaction,
+    Version,
     now_us,
     sortable_id,
     to_datetime,
@@ -40,6 +42,8 @@ from retentive.storage.disk import os_error, sync_directory
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE
 from retentive.storage.files.transaction import DirectoryTransaction
+from retentive.storage.files.tree import hash_of
+from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
@@ -58,25 +62,34 @@ class ForeignDirectory(Backend):
         self._root = os.path.abspath(root)
         self._clock, self._new_id = clock, new_id
         self._lock = threading.RLock()
-        self._is_adopted = False
         try:
             self._temporary = tempfile.mkdtemp(prefix="retentive-")
+            self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
+            oldest_us = _oldest_us(self._root)
         except OSError as error:
             raise os_error(error) from None
-        self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
         self._copy = self.inner = DirectoryBackend(self._root, clock=clock, new_id=new_id, private=self._temporary)
-        now = now_us(clock)
-        origin = _FileOrigin(now)
-        try:
-            created_us = origin.time_us(_oldest_ns(self._root, now)) - 1  # versions are later than their store
-        except OSError as error:
-            raise os_error(error) from None
-        store_id, created_at = origin.named(self._root, b"").new_id("memstore_", created_us), to_datetime(created_us)
-        made = self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY, created_at=created_at, store_id=store_id)
-        self.inner.clock, self.inner.new_id = origin.clock, origin.new_id
+        created_us = min(oldest_us or now_us(clock), now_us(clock)) - 1  # versions are later than their store
+        store_id, created_at = _id("memstore_", created_us, self._root, b""), to_datetime(created_us)
+        self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY, created_at=created_at, store_id=store_id)
         with suppress(RetentiveError):  # a file that cannot be read; the command that reads it reports the error
-            self.inner.write(made.id, origin.record)
-        self.inner.clock, self.inner.new_id = clock, new_id
+            self.inner.write(store_id, self._import)
+
+    def _import(self, tx: Transaction) -> None:
+        """Record all files as versions, oldest first. Their times and ids depend only on the files."""
+        assert isinstance(tx, DirectoryTransaction)
+        files, now, versions = tx.tree.scan(ROOT), now_us(self._clock), []
+        for edit in tx.external_edits(ROOT):
+            path, data = str(edit.path), edit.data or b""
+            at = min(_time_us(files[path]), now) if path in files else now  # no time in the future
+            version = Version(
+                _id("memver_", at, path, data), _id("mem_", at, path, data), "created", path, len(data), hash_of(data),
+                EXTERNAL, to_datetime(at), revision=1, provenance_text=edit.provenance_text,
+            )  # fmt: skip
+            versions.append((version, data))
+        versions.sort(key=lambda item: item[0].id)
+        changes = [Imported(version, None, data) for version, data in versions]
+        SqlTransaction.record(tx, changes, EXTERNAL)
 
     def _adopted(self) -> DirectoryBackend:
         """Copy the bookkeeping into the directory of the memories if this was not done before.
@@ -84,13 +97,12 @@ class ForeignDirectory(Backend):
         Returns the backend for writes. Reads in progress end with the other one.
         """
         with self._lock:
-            if not self._is_adopted:
+            if self.inner is self._copy:
                 try:
                     with self._copy.exclusive():
                         _adopt(self._temporary, self._root)
                 except OSError as error:
                     raise os_error(error) from None
-                self._is_adopted = True
                 self.inner = DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id)
             return self.inner
 
@@ -136,58 +148,20 @@ class ForeignDirectory(Backend):
             self._finalizer()
 
 
-class _FileOrigin:
-    """Source of the times and ids of versions that are made from files. Times and ids depend only on the file."""
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-        self.at_us = 0
-        self._name = b""
-
-    def time_us(self, mtime_ns: int) -> int:
-        """Convert the modification time of a file to microseconds, store it for `clock`, and return it.
-
-        A future time is replaced with the current time.
-        """
-        self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
-        return self.at_us
-
-    def named(self, path: str, data: bytes) -> _FileOrigin:
-        """Set the path and the text from which the next ids are computed. Returns this object."""
-        self._name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
-        return self
-
-    def clock(self) -> float:
-        """Return the time of the file in seconds. Half a microsecond is added to prevent errors of rounding."""
-        return (self.at_us + 0.5) / 1_000_000
-
-    def new_id(self, prefix: str, at: int) -> str:
-        """Return an id in the form of `sortable_id`, with a digest of path and text instead of random digits."""
-        return f"{prefix}{at:014x}{sha256(prefix.encode() + self._name).hexdigest()[:18]}"
-
-    def record(self, tx: Transaction) -> None:
-        """Record all files as versions, oldest first."""
-        assert isinstance(tx, DirectoryTransaction)
-        files, changes = tx.tree.scan(ROOT), tx.external_edits(ROOT)
-
-        def order(change: Change) -> tuple[int, str]:
-            status = files.get(str(change.path))
-            return 0 if status is None else self.time_us(status.st_mtime_ns), str(change.path)
-
-        for change in sorted(changes, key=order):
-            order(change)
-            self.named(str(change.path), change.data or b"")
-            tx.record_external([change])
+def _time_us(file: os.stat_result) -> int:
+    return max(file.st_mtime_ns // 1_000, 2)
 
 
-def _oldest_ns(root: str, default_us: int) -> int:
-    """Return the modification time, in nanoseconds, of the oldest memory file. Raises OSError.
-
-    If there are no files, `default_us` (in microseconds) is converted and returned.
-    """
+def _oldest_us(root: str) -> int | None:
     folders = os.walk(os.path.join(root, "memories"))
     files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-    return min((os.lstat(file).st_mtime_ns for file in files), default=default_us * 1_000)
+    return min((_time_us(os.lstat(file)) for file in files), default=None)
+
+
+def _id(prefix: str, at_us: int, path: str, data: bytes) -> str:
+    """Return an id in the form of `sortable_id`, with a digest of path and text instead of random digits."""
+    name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
+    return f"{prefix}{at_us:014x}{sha256(prefix.encode() + name).hexdigest()[:18]}"
 
 
 def _adopt(temporary: str, root: str) -> None:

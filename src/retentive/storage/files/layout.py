@@ -1,28 +1,20 @@
-"""Layout of a location that is a directory: names of its files, and the format number of the bookkeeping folder.
-
-The format number covers the journal, the quarantine and the layout of the folder. The database has its own format.
-"""
+"""Names in a location that is a directory, and the check that its bookkeeping folder belongs to retentive."""
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 
-from retentive.errors import UnknownSchema
+from retentive.errors import InvalidInput
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
-from retentive.storage.disk import FILE_MODE, sync_directory
 from retentive.storage.sql.schema import ForeignSchema
 
 DEFAULT_KEY = "default"
 PRIVATE = ".retentive"
 """Name of the bookkeeping folder, which contains the database, locks, temporary files and the quarantine."""
+DATABASE = "memory.db"
 _FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # valid on file systems that ignore case
-FORMAT = 1
-_NAME = "format"
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_BYTES = 64
+_NEW = frozenset({"tmp", "live", "journal", "quarantine"})  # may be there before the database
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
@@ -37,45 +29,19 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
     return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
 
 
-def check_format(private: str) -> None:
-    """Raise `UnknownSchema` if the bookkeeping folder has an unknown format or was not created by retentive.
+def check_private(private: str) -> None:
+    """Raise `ForeignSchema` if the bookkeeping folder was not created by retentive, `InvalidInput` for links in it.
 
-    Raises `OSError` if the folder cannot be read.
+    The format of the folder is that of the database. Raises OSError if the folder cannot be read.
     """
-    number = _number(private)
-    if number is None:
-        others = [name for name in os.listdir(private) if not name.startswith(_NAME)]
-        number = _number(private)  # read again, since another process may be creating the folder
-        if number is None and others:
-            raise ForeignSchema(
-                "the folder .retentive has no format number, so retentive did not create it; use another directory"
-            )
-    if number is not None and number != FORMAT:
-        known = f"this version of retentive supports only format {FORMAT}"
-        raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")
+    with os.scandir(private) as entries:
+        names = {entry.name: entry.is_symlink() for entry in entries}
+    if any(names.values()):
+        raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")
+    if DATABASE not in names and any(name not in _NEW and not name.startswith(DATABASE) for name in names):
+        raise ForeignSchema("the folder .retentive has no database of retentive; use another directory")
 
 
-def write_format(private: str) -> None:
-    """Write the format number into a new bookkeeping folder, before any other file. Raises OSError."""
-    if _number(private) is not None:
-        return
-    scratch = os.path.join(private, f"{_NAME}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        os.unlink(scratch)
-    with os.fdopen(os.open(scratch, _NEW, FILE_MODE), "wb") as file:
-        file.write(f"{FORMAT}\n".encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(scratch, os.path.join(private, _NAME))
-    sync_directory(private)
-
-
-def _number(private: str) -> int | None:
-    """Return the format number of the folder, or None if there is no format file. Raises `UnknownSchema`, OSError."""
-    try:
-        with os.fdopen(os.open(os.path.join(private, _NAME), _READ), "rb") as file:
-            return int(file.read(_MAX_BYTES))
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise UnknownSchema("the file .retentive/format does not contain a format number") from None
+def not_a_directory(name: str) -> InvalidInput:
+    """Return the error for a link or file in place of the directory `name`."""
+    return InvalidInput(f"{name} in the location must be a directory, not a link or a file")

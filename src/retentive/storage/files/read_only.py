@@ -14,9 +14,9 @@ from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.backend import DirectoryBackend, not_a_directory
+from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.check import examine_files
-from retentive.storage.files.layout import PRIVATE, check_format, parts_of
+from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
 from retentive.storage.files.tree import FileTree, count_quarantined
 from retentive.storage.sql.connection import Connection
@@ -44,12 +44,12 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
             if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
                 raise not_a_directory(name)
         try:
-            check_format(private)
+            check_private(private)
         except FileNotFoundError:
             raise NotFound("the directory has no database in .retentive, so there is no record of its files") from None
         except OSError as error:
             raise os_error(error) from None
-        super().__init__(os.path.join(private, "memory.db"))
+        super().__init__(os.path.join(private, DATABASE))
         try:
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -64,7 +64,8 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from super().check(quick=quick)
-        yield from self.look(lambda connection: list(examine_files(connection, self._base)))
+        with self._lock:  # without a transaction, because it may have to see the state after a wait
+            yield from list(examine_files(self._look_up(), self._base))
 
     def close(self) -> None:
         super().close()
@@ -102,7 +103,7 @@ class UnwritableDirectory(ReadOnlyDirectory):
     def _copied(self) -> DirectoryBackend:
         private = tempfile.mkdtemp(prefix="retentive-")
         try:
-            for name in ("format", "journal", "memory.db", "memory.db-wal"):
+            for name in ("journal", DATABASE, f"{DATABASE}-wal"):
                 with suppress(FileNotFoundError):
                     shutil.copyfile(os.path.join(self.root, PRIVATE, name), os.path.join(private, name))
             return DirectoryBackend(self.root, private=private)

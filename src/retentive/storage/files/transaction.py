@@ -8,11 +8,12 @@ file system, since a later change within the same tick would leave it as it is (
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from typing import TypeAlias
 
-from retentive.errors import Refused
+from retentive.errors import Refused, Unavailable
 from retentive.storage.contract import (
     EXTERNAL,
     Actor,
@@ -27,8 +28,7 @@ from retentive.storage.contract import (
     create_or_update,
     verified,
 )
-from retentive.storage.files.tree import FileKind, FileTree, Found, stamp_of
-from retentive.storage.files.writing import FilePlan, StaleFiles, hash_of
+from retentive.storage.files.tree import FileKind, FileTree, Hash, hash_of, stamp_of
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
 from retentive.storage.sql.transaction import SqlTransaction
@@ -37,21 +37,50 @@ from retentive.values.provenance import Contributor, of_external_edit
 from retentive.values.records import RECOVERY
 from retentive.values.text import is_text
 
+StaleFiles: TypeAlias = "dict[str, tuple[Entry, bytes | None]]"
+"""Entries whose files a power cut may have left out of date, by path, each with the contents of its file."""
 _MAX_TRIES = 5
 _SETTLED_NS = 3_000_000_000  # longer than the clock tick of any file system; FAT stores every second second
 _MANY_BYTES = 1_000_000  # if a read compares this much text, it is worth a commit to store the stamps
 _FILE_BYTES = 20_000  # reading so many bytes takes as long as opening a file
-ExternalEdits: TypeAlias = list[Change]
-NO_TEXT = ""
-"""Version in the table `files` of a file that cannot be a memory."""
+_NO_TEXT = ""  # version in the table `files` of a file that cannot be a memory
+_FILES = (
+    f"SELECT path, '{_NO_TEXT}', stamp FROM files WHERE store = ? AND path > ? AND path < ? AND version = '{_NO_TEXT}'"
+    " UNION ALL SELECT m.path, m.newest, f.stamp FROM memories m LEFT JOIN files f"
+    " ON f.store = m.store AND f.path = m.path AND f.version = m.newest WHERE m.store = ? AND m.path > ? AND m.path < ?"
+)
 
 
 class ExternalEdit(Exception):
     """A read found a file that differs from its record. The read is repeated in a transaction that records the edit."""
 
 
-class Unsynced(Exception):
-    """Versions cannot be removed yet: their files may not be durable, so recovery may still need the versions."""
+class Unwritten:
+    """Paths whose files do not follow the database yet. At, above and below these paths, the database is right.
+
+    `seen` has the hash of the text that was in the file, by path, if it is known.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self.paths: set[str] = set()
+        self.seen: dict[str, Hash] = {}
+        self._above: set[str] = set()
+        self.add(paths)
+
+    def see(self, path: str, digest: Hash) -> None:
+        """Note the hash of the text in a file, unless an earlier change of the batch has changed the path."""
+        if path not in self.paths:
+            self.seen.setdefault(path, digest)
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Add paths that a transaction changes."""
+        for path in paths:
+            self.paths.add(path)
+            self._above.update(ancestors(path))
+
+    def covers(self, path: str) -> bool:
+        """Return True if the file at a path, or a file above or below it, is not written yet."""
+        return path in self.paths or path in self._above or not self.paths.isdisjoint(ancestors(path))
 
 
 class DirectorySnapshot(SqlSnapshot):
@@ -61,26 +90,30 @@ class DirectorySnapshot(SqlSnapshot):
     `wants_stamps` is true.
     """
 
+    _is_locked = False
+
     def __init__(self, connection: Connection, store_id: str, tree: FileTree, *, wants_stamps: bool = True) -> None:
         super().__init__(connection, store_id)
-        self._start(tree, FilePlan(), wants_stamps=wants_stamps, is_locked=False)
+        self._start(tree, Unwritten(), wants_stamps=wants_stamps)
 
-    def _start(self, tree: FileTree, plan: FilePlan, *, wants_stamps: bool, is_locked: bool) -> None:
+    def _start(self, tree: FileTree, unwritten: Unwritten, *, wants_stamps: bool) -> None:
         self.tree = tree
-        self.plan = plan
+        self._unwritten = unwritten
         self._wants_stamps = wants_stamps
-        self._is_locked = is_locked
         self._clean: set[str] = set()  # paths below which the files were compared
-        self._free: set[str] = set()  # paths that had no file
         self._stamps: dict[str, tuple[str, os.stat_result]] = {}  # version and state of files whose text was compared
         self._compared_bytes = 0
 
     def get(self, path: str) -> Entry:
         for _ in range(_MAX_TRIES):
             entry = self.get_unverified(path)
-            if self.plan.outdates(path) or self._is_as_recorded(path, entry):
+            if self._unwritten.covers(path) or self._is_as_recorded(path, entry):
                 break
-            self._differs(self.external_edits(path))
+            edits = self.external_edits(path)
+            if not edits:
+                self._check_usable(path, entry)
+                break
+            self._differs(edits)
         if entry.memory is not None:
             verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry  # if the file changes continuously, the latest recorded state is a valid answer
@@ -88,71 +121,57 @@ class DirectorySnapshot(SqlSnapshot):
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        if not self._is_clean_below(under):
-            self._differs(self.external_edits(under))
+        edits = self.external_edits(under)
+        if edits:
+            self._differs(edits)
         return super().list(under, start=start, limit=limit, one_level=one_level, texts=texts)
-
-    def _is_clean_below(self, under: str) -> bool:
-        if any(under == path or under.startswith(path + "/") for path in self._clean):
-            return True
-        self._clean.add(under)
-        if self._edits_below(under):
-            return False
-        return not (self._wants_stamps and self._compared_bytes > _MANY_BYTES and self._settled())
 
     def _differs(self, edits: Sequence[Change]) -> None:
         raise ExternalEdit
 
-    def _settled(self) -> dict[str, tuple[str, os.stat_result]]:
-        """Return the versions and states of compared files, if each later change must give the file another stamp."""
-        before_ns = self.tree.now_ns() - _SETTLED_NS
-        return {
-            path: (version, status)
+    def _settled(self) -> Sequence[tuple[int, str, str, str]]:
+        """Return the rows for the table `files` of compared files whose stamp each later change must change."""
+        before_ns = self.tree.scratch.now_ns() - _SETTLED_NS
+        return [
+            (self.store, path, version, stamp_of(status))
             for path, (version, status) in self._stamps.items()
-            if max(status.st_ctime_ns, status.st_mtime_ns) < before_ns and path not in self.plan.ours
-        }
+            if max(status.st_ctime_ns, status.st_mtime_ns) < before_ns and path not in self._unwritten.paths
+        ]
 
-    def external_edits(self, path: str) -> ExternalEdits:
+    def external_edits(self, path: str) -> Sequence[Change]:
         """Return the changes that make the records match the files at, above and below a path.
 
-        Deletions come first, because a directory may have taken the place of a deleted file.
+        Deletions come first, because a directory may have taken the place of a deleted file. The files below a path are
+        compared once.
         """
         at = () if path == ROOT else (*ancestors(path), path)
-        edits = [edit for one in at if (edit := self._edit(one, _file(self.tree.state(one)))) is not None]
-        edits += self._edits_below(path)
-        return sorted(edits, key=lambda change: change.path is not None)
+        edits = [self._edit(one, self.tree.state(one).file) for one in at]
+        if not any(path == one or path.startswith(one + "/") for one in self._clean):
+            edits += self._edits_below(path)
+            self._clean.add(path)
+        return sorted((edit for edit in edits if edit is not None), key=lambda change: change.path is not None)
 
-    def _edits_below(self, under: str) -> ExternalEdits:
+    def _edits_below(self, under: str) -> Sequence[Change | None]:
         bounds = (self.store, *below(under))
-        where = "WHERE {0}.store = ? AND {0}.path > ? AND {0}.path < ?"
-        memories = self.connection.rows(
-            "SELECT m.path, m.newest, v.sha256 FROM memories m LEFT JOIN versions v"
-            f" ON v.store = m.store AND v.id = m.newest {where.format('m')}",
-            bounds,
-        )
-        recorded = {str(path): (str(version), sha256) for path, version, sha256 in memories}
-        rows = self.connection.rows(f"SELECT path, version, stamp FROM files {where.format('files')}", bounds)
-        stamps = {path: (version, stamp) for path, version, stamp in rows}
-        files = self.tree.scan(under, recorded)
-        edits = []
-        for path in sorted(recorded.keys() | files.keys()):
-            file, (version, recorded_hash) = files.get(path), recorded.get(path, (NO_TEXT, None))
-            if file is not None and stamps.get(path) == (version, stamp_of(file)):
-                continue
-            if file is not None and version and hash_of(self.tree.read(path)) == recorded_hash:
-                self._note(path, version, file)
-                continue
-            if (edit := self._edit(path, file)) is not None:
-                edits.append(edit)
+        recorded = {path: (version, stamp) for path, version, stamp in self.connection.rows(_FILES, bounds * 2)}
+        memories = {str(path) for path, (version, _) in recorded.items() if version != _NO_TEXT}
+        files, edits = self.tree.scan(under, memories), []
+        for path in sorted(memories | files.keys()):
+            file, (_, stamp) = files.get(path), recorded.get(path, (None, None))
+            if file is None or stamp != stamp_of(file):
+                edits.append(self._edit(path, file))
+        if self._wants_stamps and self._compared_bytes > _MANY_BYTES and self._settled():
+            raise ExternalEdit
         return edits
 
     def _edit(self, path: str, file: os.stat_result | None) -> Change | None:
         """Return the change that makes the record match the file at a path, or None if it matches."""
-        if self.plan.outdates(path):
+        if self._unwritten.covers(path):
             return None
         entry = self.get_unverified(path)
         memory = entry.memory
         if memory is not None and file is not None and self._is_recorded(path, entry):
+            self._note(path, memory.version_id, file)
             return None
         text = None if file is None else self._text(path, file, is_new=memory is None)
         if text is None:
@@ -162,33 +181,22 @@ class DirectorySnapshot(SqlSnapshot):
         return create_or_update(memory, path, text, of_external_edit(earlier, own))
 
     def _is_as_recorded(self, path: str, entry: Entry) -> bool:
+        """Return True if one look at a file shows that it is as recorded."""
         if entry.memory is not None:
             return self._is_recorded(path, entry)
-        found = self.tree.state(path)
         if self.tree.folds and not self.tree.exact(path):
             raise Refused("path_folds", path=path)
-        if self._is_taken(path, found) and not (entry.below or entry.above):
-            if not self._is_locked:
-                return False  # another process may just have written the file, so compare again under the lock
-            is_file = {"is_file": True} if found.kind is FileKind.FILE else {}  # no link, and not a file above the path
-            raise Refused("path_taken", path=path, **is_file)
-        match found.kind:
-            case FileKind.MISSING:
-                self._free.add(path)
-                return not entry.below and entry.above is None
-            case FileKind.BELOW_FILE:
-                return not entry.below and entry.above is not None
-            case FileKind.DIRECTORY:
-                return entry.above is None and self._is_clean_below(path)
-            case _:
-                return False
+        return not entry.below and entry.above is None and self.tree.state(path).kind is FileKind.MISSING
 
-    def _is_taken(self, path: str, found: Found) -> bool:
-        if found.kind is FileKind.BELOW_FILE:
-            files = [(above, _file(self.tree.state(above))) for above in ancestors(path)]
-            return any(file is not None and self._text(above, file, is_new=True) is None for above, file in files)
-        file = _file(found)
-        return found.kind is FileKind.OTHER or (file is not None and self._text(path, file, is_new=True) is None)
+    def _check_usable(self, path: str, entry: Entry) -> None:
+        """Raise `Refused` if a path without a memory has something that cannot become one."""
+        kind = self.tree.state(path).kind
+        if entry.exists or entry.above is not None or kind in {FileKind.MISSING, FileKind.DIRECTORY}:
+            return
+        if not self._is_locked:  # another process may just have written the file, so compare again under the lock
+            raise ExternalEdit
+        is_file = {"is_file": True} if kind is FileKind.FILE else {}  # no link, and not a file above the path
+        raise Refused("path_taken", path=path, **is_file)
 
     def _is_recorded(self, path: str, entry: Entry) -> bool:
         """Return True if a file contains the recorded text. If that is damaged in the database, its hash decides."""
@@ -209,7 +217,7 @@ class DirectorySnapshot(SqlSnapshot):
         text = self.tree.read(path) if file.st_nlink == 1 else None
         if text is not None and is_text(text):
             return text
-        self._note(path, NO_TEXT, file)
+        self._note(path, _NO_TEXT, file)
         return None
 
     def _note(self, path: str, version: str, file: os.stat_result) -> None:
@@ -217,15 +225,13 @@ class DirectorySnapshot(SqlSnapshot):
         self._compared_bytes += _FILE_BYTES + file.st_size
 
 
-def _file(found: Found) -> os.stat_result | None:
-    return found.status if found.kind is FileKind.FILE else None
-
-
 class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
-    """Transaction that records external edits, and plans which files to write after the commit.
+    """Transaction that records external edits.
 
-    The transactions of a batch share one `plan`. At the paths of the plan, the files are not compared.
+    The transactions of a batch share `unwritten`. `sync` makes the files of all earlier commits durable.
     """
+
+    _is_locked = True
 
     def __init__(
         self,
@@ -233,18 +239,20 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         store_id: str,
         head: StoreHead | None,
         tree: FileTree,
-        plan: FilePlan,
         *,
+        unwritten: Unwritten,
+        sync: Callable[[Connection], None],
         clock: Clock,
         new_id: NewId,
     ) -> None:
         SqlTransaction.__init__(self, connection, store_id, head, clock=clock, new_id=new_id)
-        self._start(tree, plan, wants_stamps=False, is_locked=True)
+        self._start(tree, unwritten, wants_stamps=False)
+        self._sync = sync
 
     def finish(self) -> None:
         """Store the stamps of compared files if this transaction is committed anyway, or if there are many."""
         if self._stamps and (self.changed or self._compared_bytes > _MANY_BYTES):
-            stamps = [(self.store, path, version, stamp_of(file)) for path, (version, file) in self._settled().items()]
+            stamps = self._settled()
             sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
             self.connection.run_many(sql, stamps)
             self.changed = self.changed or bool(stamps)
@@ -261,6 +269,11 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
 
     def record_external(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""
+        for edit in edits:
+            if edit.before is not None:
+                self._unwritten.seen[edit.before.path] = None
+            if edit.path is not None:
+                self._unwritten.seen[edit.path] = hash_of(edit.data)
         SqlTransaction.record(self, edits, EXTERNAL)
 
     def recover(self, stale: StaleFiles) -> None:
@@ -287,57 +300,65 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         leaving = {change.before.path for change in changes if change.before is not None}
+        entering = {change.path for change in changes if change.path is not None}
+        added = [
+            change.path
+            for change in changes
+            if change.path is not None and (change.before is None or change.before.path != change.path)
+        ]
+        if self.tree.folds:
+            self._check_spelling(added, leaving)
+        freed = self._unwritten.paths | leaving
+        for path in added:
+            self._check_free(path, freed)
         for change in changes:
-            if change.path is not None and (change.before is None or change.before.path != change.path):
-                self._check_spelling(change.path, change.before)
-                self._check_free(change.path, leaving)
-        for change in changes:
-            if change.before is not None:
-                memory = change.before
+            if (memory := change.before) is not None:
                 is_plain = self.head.seal is None and memory.seal is None  # otherwise the hash may be that of its text
-                recorded = None if is_plain else self.get_unverified(memory.path).data
-                self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded), is_gone=True)
+                digest = memory.sha256 if is_plain else hash_of(self.get_unverified(memory.path).data)
+                self._unwritten.see(memory.path, digest)
             if change.path is not None:
-                self.plan.add(change.path, None, is_gone=False, text=None if change.sealing else change.data)
+                self._unwritten.see(change.path, None)
+        self._unwritten.add(leaving | entering)
         result = super().record(changes, actor)
-        for path in leaving - {change.path for change in changes}:
-            self.connection.run("DELETE FROM files WHERE store = ? AND path = ?", (self.store, path))
+        left = [(self.store, path) for path in leaving - entering]
+        self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", left)
         return result
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        self._check_synced(version_ids)
+        self._need_synced(version_ids)
         super().redact(version_ids, actor)
 
     def prune(self, version_ids: Sequence[str]) -> None:
-        self._check_synced(version_ids)
+        self._need_synced(version_ids)
         super().prune(version_ids)
 
-    def _check_synced(self, version_ids: Iterable[str]) -> None:
+    def _need_synced(self, version_ids: Iterable[str]) -> None:
+        """Make the files of versions that will be removed durable, because recovery needs the versions until then."""
         later = "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)"
-        newest = max(version_ids, default="")
-        if self.connection.rows(later, (self.store, newest)):
-            raise Unsynced
+        newest = (self.store, max(version_ids, default=""))
+        if self.connection.rows(later, newest):
+            self._sync(self.connection)
+            if self.connection.rows(later, newest):
+                raise Unavailable("the files of the memory store could not be written yet")
 
-    def _check_spelling(self, path: str, before: Memory | None) -> None:
+    def _check_spelling(self, added: Sequence[str], leaving: Set[str]) -> None:
         """Raise `Refused` if a new path differs only in its spelling from another path whose file is not written yet.
 
         On a file system that ignores case or Unicode form, both paths would have the same file.
         """
-        if not self.tree.folds:
-            return
-        if before is not None:
-            self.plan.spellings.remove(before.path)
-        if self.plan.spellings.clashes(path):
-            raise Refused("path_folds", path=path)
-        self.plan.spellings.add(path)
+        waiting = sorted(path for path in self._unwritten.paths - leaving if self.get_unverified(path).memory)
+        spelled: dict[str, str] = {}
+        for path in (*waiting, *added):
+            for name in (*ancestors(path), path):
+                if spelled.setdefault(_folded(name), name) != name:
+                    raise Refused("path_folds", path=path)
 
-    def _check_free(self, path: str, leaving: set[str]) -> None:
+    def _check_free(self, path: str, freed: Set[str]) -> None:
         """Raise `Refused` if a new path already has a file or directory that is not part of the memory store.
 
-        `leaving` has the paths that become free through the current changes.
+        `freed` has the paths that become free through this and earlier changes.
         """
-        freed = self.plan.ours.keys() | leaving
-        if path in self._free or any(one in freed for one in (path, *ancestors(path))):
+        if not freed.isdisjoint((path, *ancestors(path))):
             return
         found = self.tree.state(path)
         if found.kind is FileKind.DIRECTORY:
@@ -348,3 +369,8 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             found = self.tree.state(path)
         if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
+
+
+def _folded(name: str) -> str:
+    plain = name.translate({0x200C: None, 0x200D: None})  # HFS+ ignores joiners
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", plain).casefold())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
@@ -18,7 +18,6 @@ from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
-_LONG_LOG = 4  # a batch that makes the log this many times longer than `Sizes.log` moves all of it into the tree
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection does not delete younger objects
 
 
@@ -49,8 +48,8 @@ class _Batch:
     `held` is the manifest from which the next attempt starts. `is_fresh` is true if this commit has read that manifest
     from the storage, and false if it comes from the cache. `written` has the keys of all objects uploaded so far, and
     `uploaded` the texts of the earlier attempts. An attempt with equal texts uses them again. If an upload may have
-    become part of the store, although the reply was lost, it `is_in_doubt`. `compaction` is the log of an earlier
-    manifest, moved into a new tree. It can be used with every later manifest until another writer compacts.
+    become part of the store, although the reply was lost, it `is_in_doubt`. `pages` are the names of the new pages of
+    this attempt.
     """
 
     manifests: ManifestSwap
@@ -63,7 +62,7 @@ class _Batch:
     uploaded: dict[str, bytes] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     is_in_doubt: bool = False
-    compaction: Rebuild | None = None
+    pages: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     # State of the current attempt, and the number of texts before the running job.
     manifest: Manifest = field(init=False)
@@ -79,6 +78,7 @@ class _Batch:
             with suppress(_Overtaken):
                 run_together(self, jobs)
                 return
+            self._drop_pages()
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
         self.texts_before = len(self.texts.texts)
@@ -156,29 +156,23 @@ class _Batch:
         reader.keep_texts(self.uploaded)
 
     def _compacted(self, *, must_compact: bool) -> Manifest:
-        """Return the manifest to commit, after moving its log into the tree if this is due. Uploads the new pages.
-
-        Usually, only the edits of earlier commits are moved. The result can then be used again if the attempt fails. If
-        something was removed, or if the log has become very long, the edits of this attempt are moved too.
-        """
+        """Return the manifest to commit, after moving its log into the tree if this is due. Uploads the new pages."""
         reader, sizes, manifest = self.reader, self.reader.storage.sizes, self.manifest
-        if must_compact or manifest.weight >= _LONG_LOG * sizes.log:
-            return manifest.compacted(self._rebuilt(manifest))
-        if self.compaction is not None and self.compaction.generation != manifest.generation:
-            # Another writer has compacted first. The unused pages may contain texts that were redacted since.
-            delete_obsolete(self.held.manifest, reader, self.compaction.written)
-            self.compaction = None
-        if self.compaction is None and self.held.manifest.weight >= sizes.log:
-            self.compaction = self._rebuilt(self.held.manifest)
-        return manifest if self.compaction is None else manifest.compacted(self.compaction)
-
-    def _rebuilt(self, manifest: Manifest) -> Rebuild:
-        reader, generation = self.reader, manifest.generation
-        sizes = reader.storage.sizes
+        if not must_compact and manifest.weight < sizes.log:
+            return manifest
+        generation = manifest.generation
         rebuild = Rebuild(manifest.tree, manifest.log, pages=reader.pages, sizes=sizes, generation=generation)
+        self.pages = list(rebuild.written)
         self._upload({reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
         reader.keep_pages(rebuild.written)
-        return rebuild
+        return replace(manifest, generation=generation + 1, tree=rebuild.tree, log={})
+
+    def _drop_pages(self) -> None:
+        """Delete the pages of an attempt that failed. They may contain something that was redacted meanwhile."""
+        pages, self.pages = self.pages, []
+        self.reader.forget(pages)
+        if not self.is_in_doubt:
+            self.reader.storage.requests.delete([self.reader.key(PAGES, name) for name in pages])
 
     def _upload(self, objects: Mapping[str, bytes]) -> None:
         self.written.update(objects)

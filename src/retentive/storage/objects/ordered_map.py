@@ -143,7 +143,7 @@ class Rebuild:
         self.edits = edits
         self._pages = pages
         self._sizes = sizes
-        self.generation = generation
+        self._generation = generation
         self.written: dict[str, tuple[bytes, Page]] = {}
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
@@ -192,7 +192,7 @@ class Rebuild:
 
     def _new(self, page: Page) -> Ref:
         data = encode_page(page)
-        name = name_for(data, generation=self.generation)
+        name = name_for(data, generation=self._generation)
         self.written[name] = data, page
         first = page.refs[0].first if page.refs else page.keys[0]
         return Ref(first, name, len(page.refs or page.keys))

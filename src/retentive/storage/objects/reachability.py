@@ -11,7 +11,7 @@ and need not read every manifest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -213,13 +213,9 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
     return key if left is None else None
 
 
-def delete_obsolete(manifest: Manifest, reader: Reader, names: Iterable[str] | None = None) -> None:
-    """Delete every page to which neither `manifest` nor a later manifest of the store can refer.
-
-    `names` are the pages to consider. By default, these are all pages of the store.
-    """
-    if names is None:
-        names = [name.partition("/")[2] for name in reader.listed(PAGES)]
+def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
+    """Delete every page to which neither `manifest` nor a later manifest of the store can refer."""
+    names = [name.partition("/")[2] for name in reader.listed(PAGES)]
     reach = reachable(manifest, reader, values=False)
     going = [each for each in names if not reach.has(f"{PAGES}/{each}") and is_obsolete(each, manifest.generation)]
     reader.storage.requests.delete([reader.key(PAGES, name) for name in going])

@@ -21,7 +21,7 @@ from retentive.storage.contract import Actor, Operation, Version, to_datetime
 from retentive.values.records import time_in_id
 
 FORMAT = 1
-SPACES = MEMORY, RECORD, VERSION = "m", "r", "v"
+MEMORY, RECORD, VERSION = "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
 INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
@@ -131,23 +131,22 @@ class Page(NamedTuple):
 
 
 def encode_page(page: Page) -> bytes:
-    """Return the bytes of a page. Keys of memories and versions are not stored, because their rows contain them."""
-    parts: dict[str, list[object]] = {space: [] for space in SPACES}
-    for key, value in zip(page.keys, page.values, strict=True):
-        parts[key[0]].append(value if isinstance(value, VersionRow) else [key, value])
-    return pack("page", [*parts.values(), page.refs])
+    """Return the bytes of a page."""
+    return pack("page", [list(zip(page.keys, page.values, strict=True)), page.refs])
 
 
 def decode_page(data: bytes) -> Page:
     """Decode a page. Raises `Damaged`, or `UnknownSchema` if it has another format."""
     try:
-        memories, records, versions, refs = unpack("page", data)
-        present = ((MEMORY + row.path, row) for row in map(VersionRow._make, memories))
-        history = ((VERSION + row.id, row) for row in map(VersionRow._make, versions))
-        keys, values = zip(*present, *records, *history, strict=True) if not refs else ((), ())
-        return Page(keys, values, list(map(Ref._make, refs)))
+        items, refs = unpack("page", data)
+        return Page([key for key, _ in items], [decoded(value) for _, value in items], list(map(Ref._make, refs)))
     except (TypeError, ValueError):
         raise Damaged("a page of a memory store cannot be decoded") from None
+
+
+def decoded(value: Any) -> Any:
+    """Return a value of the map from its JSON. Raises `TypeError` for a row with a wrong number of fields."""
+    return VersionRow(*value) if isinstance(value, list) else value
 
 
 def pack(kind: str, value: object) -> bytes:

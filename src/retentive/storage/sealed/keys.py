@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
@@ -59,18 +59,8 @@ class KeyWrapper(Protocol):
 class Kek:
     """Key-encryption key, and the time of its creation."""
 
-    key: bytes
+    key: bytes = field(repr=False)  # logs must not contain keys
     created_at: str
-
-    @classmethod
-    def new(cls, clock: Clock) -> tuple[str, Kek]:
-        """Return a new random key, after its id."""
-        now = time.gmtime(clock())
-        key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
-        return key_id, cls(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
-
-    def __repr__(self) -> str:
-        return f"Kek(created_at={self.created_at!r})"  # logs must not contain keys
 
 
 class KeyRing:
@@ -91,7 +81,7 @@ class KeyRing:
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
         """Return a key ring with one new random key."""
-        key_id, key = Kek.new(clock)
+        key_id, key = _new_key(clock)
         return cls(key_id, {key_id: key})
 
     @classmethod
@@ -208,8 +198,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
     same time, except on Windows.
     """
-    absolute = _absolute(path)
-    key_id, key = Kek.new(clock)
+    absolute, (key_id, key) = _absolute(path), _new_key(clock)
     try:
         with _directory_lock(os.path.dirname(absolute)):
             keys = _parsed(_read(absolute)[0])[1] if os.path.lexists(absolute) else {}
@@ -236,6 +225,12 @@ def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
     if not isinstance(keys, KeyWrapper):
         raise InvalidInput("`keys` must be the path of a key file, a KeyRing, or an object with wrap and unwrap")
     return keys
+
+
+def _new_key(clock: Clock) -> tuple[str, Kek]:
+    now = time.gmtime(clock())
+    key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
+    return key_id, Kek(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
 
 
 def _parsed(text: str) -> tuple[str, dict[str, Kek]]:

@@ -26,11 +26,10 @@ from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Clocked
-from retentive.storage.contract import Clock, NewId, Transaction, now_us
+from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
-    DeadlineExceeded,
     NoServer,
     SerializationConflict,
     ServerConnection,
@@ -40,7 +39,7 @@ from retentive.storage.server.connection import (
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import SCHEMA, Schema
-from retentive.storage.sql.snapshot import StoreHead, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -107,7 +106,7 @@ class ServerBackend(SqlBackend, Clocked):
             # Two processes may do this at once. One of them fails with a conflict, tries again, and finds the tables.
             if self.schema.is_current(connection):
                 return []
-            self.schema.create(connection, now_us(self.clock))
+            self.schema.create(connection)
             return [SCHEMA]
 
         return self.transact(create)
@@ -154,7 +153,7 @@ class ServerBackend(SqlBackend, Clocked):
         """Run the jobs of one store and commit. Retries until the deadline of the oldest job."""
         store_id, deadline = jobs[0].store_id, jobs[0].deadline
         if deadline < time.monotonic():
-            raise DeadlineExceeded("other writers locked the memory store for too long")
+            raise Unavailable("the database server or other writers took too long")
 
         def attempt(connection: ServerConnection) -> None:
             def transaction(_: StoreJob, head: StoreHead | None) -> SqlTransaction:
@@ -195,7 +194,7 @@ class ServerBackend(SqlBackend, Clocked):
                 with closing(self.connect()) as connection:
                     connection.begin(writes=True)
                     connection.run(_LOCK, (store_id,))
-                    head = select_head(connection, store_id)
+                    head = SqlSnapshot(connection, store_id).head
                     tokens = head.token or _NO_TOKEN
                     _add_token(connection, head.no, tokens)
                     connection.commit()
@@ -236,7 +235,7 @@ class ServerBackend(SqlBackend, Clocked):
                     raise
             except SerializationConflict:
                 if not backoff.wait():
-                    raise DeadlineExceeded("other writers locked the memory store for too long") from None
+                    raise Unavailable("other writers locked the memory store for too long") from None
 
 
 def _add_token(connection: Connection, number: int, tokens: str) -> str:

@@ -25,10 +25,6 @@ class NoServer(ServerConnectionLost):
     """No server answers at the address, as with a wrong port. At the first opening, this is not retried for long."""
 
 
-class DeadlineExceeded(Unavailable):
-    """The command timed out because other writers held the lock of the store."""
-
-
 class SerializationConflict(Exception):
     """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
 

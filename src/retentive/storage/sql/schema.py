@@ -13,10 +13,12 @@ from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.sql.connection import Connection
 
 SCHEMA = 1  # grows with each change of the tables
+APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII, in the header of a SQLite file
 TABLES_OF_STORES = ("memories", "versions", "records")
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
     "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
     "mariadb": "SELECT CAST(table_name AS BINARY) FROM information_schema.tables WHERE table_schema = DATABASE()",
 }
@@ -53,10 +55,7 @@ class ForeignSchema(UnknownSchema):
 
 
 class Schema:
-    """Schema of the databases of one SQL dialect.
-
-    PostgreSQL and MariaDB have a table with the number of the schema.
-    """
+    """Schema of the databases of one SQL dialect. Its number is in the header of a SQLite file, or in a table."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
@@ -79,29 +78,28 @@ class Schema:
             raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
         return version == SCHEMA
 
-    def create(self, connection: Connection, at: int) -> None:
-        """Create the tables if the database is empty. The caller holds a lock and commits.
-
-        `at` is the current time in microseconds.
-        """
-        if self.is_current(connection):  # another process created the tables
-            return
-        for statement in statements(self.dialect):
-            connection.run(statement)
-        self._record(connection, at)
+    def create(self, connection: Connection) -> None:
+        """Create the tables if the database is empty. The caller holds a lock and commits."""
+        if not self.is_current(connection):  # otherwise another process created the tables
+            for statement in statements(self.dialect):
+                connection.run(statement)
 
     def _tables(self, connection: Connection) -> set[str]:
         return {str(row[0]) for row in connection.rows(_TABLE_NAMES[self.dialect])}
 
     def _version(self, connection: Connection, tables: set[str]) -> int:
-        if _VERSION_TABLE in tables:
+        application = version = 0
+        if self.dialect == "sqlite":
+            # Read with one statement, because another process may commit new tables between two statements.
+            row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
+            application, version = (int(value or 0) for value in row)
+            if application == APPLICATION_ID:
+                return version
+        elif _VERSION_TABLE in tables:
             return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_VERSION_TABLE}")[0][0] or 0)
-        if tables & TABLES:
+        if application or version or (tables if self.dialect == "sqlite" else tables & TABLES):
             raise ForeignSchema
         return 0
-
-    def _record(self, connection: Connection, at: int) -> None:
-        connection.run(f"INSERT INTO {_VERSION_TABLE} (number, applied_at) VALUES (?, ?)", (SCHEMA, at))
 
 
 def statements(dialect: str) -> list[str]:
@@ -109,5 +107,7 @@ def statements(dialect: str) -> list[str]:
     script = get_data(__package__, "schema.sql") or b""
     marked = [(line, _MARKED.search(line)) for line in script.decode().splitlines()]
     lines = [line for line, mark in marked if mark is None or (mark[1] == "only") == (mark[2] == dialect)]
-    text = "\n".join(line.split("--", 1)[0] for line in lines).format(**_WORDS[dialect])
+    text = "\n".join(line.split("--", 1)[0] for line in lines).format(
+        **_WORDS[dialect], schema=SCHEMA, application=APPLICATION_ID
+    )
     return [statement.strip() for statement in text.split(";") if statement.strip()]

@@ -2,7 +2,7 @@
 -- Times are microseconds since 1970, UTC. Paths and ids compare as bytes.
 -- `schema.py` replaces each word in braces by a word of the SQL dialect.
 
-CREATE TABLE {if_new}retentive_schema (number INTEGER PRIMARY KEY, applied_at BIGINT);  -- except sqlite
+CREATE TABLE {if_new}retentive_schema (number INTEGER PRIMARY KEY);  -- except sqlite
 
 CREATE TABLE {if_new}stores (
     no          {row_number},
@@ -68,3 +68,8 @@ CREATE TABLE {if_new}records (
 CREATE TABLE files (store INTEGER, path TEXT, version TEXT, stamp TEXT, PRIMARY KEY (store, path)) WITHOUT ROWID;  -- only sqlite
 CREATE TABLE synced (seq INTEGER NOT NULL);  -- only sqlite
 INSERT INTO synced (seq) VALUES (0);         -- only sqlite
+
+-- Last, because the number says that all tables exist.
+INSERT INTO retentive_schema (number) VALUES ({schema});  -- except sqlite
+PRAGMA application_id = {application};                    -- only sqlite
+PRAGMA user_version = {schema};                           -- only sqlite

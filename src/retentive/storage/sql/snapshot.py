@@ -82,23 +82,6 @@ class StoreHead:
     token: str | None
 
 
-def select_head(connection: Connection, store_id: str) -> StoreHead:
-    """Read the head of a store. Raises `NotFound`."""
-    sql = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
-    return _head_of(connection.rows(sql, (store_id,)), store_id)
-
-
-def _head_of(rows: Sequence[Row], store_id: str) -> StoreHead:
-    if not rows:
-        raise stores.no_store(store_id)
-    no, seal, settings, properties, newest, *counters, token = rows[0]
-    texts = cast("tuple[str | None, str | None, str | None]", (seal, settings, properties))
-    at, revision, memories, size_bytes = (cast("int", counter or 0) for counter in counters)
-    return StoreHead(
-        cast("int", no), *texts, str(newest or ""), at, revision, memories, size_bytes, cast("str | None", token)
-    )
-
-
 @cache
 def _entry_sql(above: int, more: str, tables: str) -> str:
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
@@ -128,12 +111,28 @@ class SqlSnapshot(Snapshot):
     @property
     def head(self) -> StoreHead:
         """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
-        if self._head is None and self.first_path is not None:
-            rows = self._entry_rows(self.first_path, f", {_HEAD}", stores.OF_STORE)
-            self._head = _head_of([row[-_HEAD_COLUMNS:] for row in rows], self.store_id)
-            self._ahead = [row[:-_HEAD_COLUMNS] for row in rows]
-        elif self._head is None:
-            self._head = select_head(self.connection, self.store_id)
+        if self._head is None:
+            if self.first_path is None:
+                sql = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
+                rows: Sequence[Row] = self.connection.rows(sql, (self.store_id,))
+            else:
+                rows = self._entry_rows(self.first_path, f", {_HEAD}", stores.OF_STORE)
+                self._ahead = [row[:-_HEAD_COLUMNS] for row in rows]
+            if not rows:
+                raise stores.no_store(self.store_id)
+            no, seal, settings, properties, newest, *counters, token = rows[0][-_HEAD_COLUMNS:]
+            texts = cast("tuple[str | None, str | None, str | None]", (seal, settings, properties))
+            at, revision, memories, size_bytes = (cast("int", counter or 0) for counter in counters)
+            self._head = StoreHead(
+                cast("int", no),
+                *texts,
+                str(newest or ""),
+                at,
+                revision,
+                memories,
+                size_bytes,
+                cast("str | None", token),
+            )
         return self._head
 
     @property
@@ -196,7 +195,7 @@ class SqlSnapshot(Snapshot):
             f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_VERSION} FROM memories m"
             f" LEFT JOIN versions v ON {_NEWEST} WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
             + ("" if limit is None else f" LIMIT {limit:d}"),
-            (self.store, max(low, start), high),
+            (self.store, max(low, stores.as_bound(start)), high),
         )
         listed = ((self._memory(path, fields), cast("bytes | None", data)) for data, path, *fields in rows)
         if not texts:
@@ -211,7 +210,7 @@ class SqlSnapshot(Snapshot):
 
     def _walk_at(self, before: str, under: str, start: str, wanted: int | None) -> Iterator[Version]:
         store, (low, high) = self.store, below(under)
-        at: str | None = max(low, start)
+        at: str | None = max(low, stores.as_bound(start))
         paths = _PATHS if wanted is None else min(max(wanted, 1), _PATHS)
         while at is not None and wanted != 0:
             rows = self.connection.rows(_LIST_AT, (store, at, high, store, high, paths, store, store, before, before))

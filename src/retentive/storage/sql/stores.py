@@ -15,7 +15,7 @@ from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
 
-_UNPRINTABLE = re.compile("[^ -~].*", re.DOTALL)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff].*", re.DOTALL)
 _STORE = (
     "s.id, s.store_key, s.name, s.created_at, CASE WHEN s.erased_at IS NULL THEN n.memories END, n.total_bytes, s.seal,"
     " s.erased_at, s.workspace, s.properties"
@@ -112,11 +112,11 @@ def _readable(connection: Connection, number: int) -> StoreInfo:
 
 
 def as_bound(text: str) -> str:
-    """Return a bound that separates ids and keys as `text` does, and that every database accepts.
+    """Return a bound that separates paths, ids and keys as `text` does, without NUL and lone surrogates.
 
-    All ids and keys of records have only printable ASCII characters. Some databases reject NUL and lone surrogates.
+    The databases reject these characters. No path, id or key contains them or another control character.
     """
-    return _UNPRINTABLE.sub(lambda rest: "\x01" if rest[0] < " " else "\x7f", text)
+    return _UNSTORABLE.sub(lambda rest: "\x01" if rest[0] < " " else "\ue000", text)
 
 
 def store_number(connection: Connection, store_id: str) -> int:

@@ -1,5 +1,5 @@
-"""SQLite backend: memory stores in one file or in memory. A `CommitObserver` can do more work at each commit."""
+"""SQLite backend: memory stores in one file or in memory."""
 
-from retentive.storage.sqlite.backend import CommitObserver, SqliteBackend
+from retentive.storage.sqlite.backend import SqliteBackend
 
-__all__ = ["CommitObserver", "SqliteBackend"]
+__all__ = ["SqliteBackend"]

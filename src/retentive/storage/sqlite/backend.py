@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.contract import Clock, NewId, Transaction, now_us, sortable_id
+from retentive.storage.contract import Clock, NewId, Transaction, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
@@ -29,7 +29,7 @@ from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
+from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, check_log, integrity, size_of
@@ -40,52 +40,11 @@ SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked afte
 PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
 
 
-class CommitObserver:
-    """Base class of observers. After each commit, an observer updates its copy of the memories, such as plain files.
-
-    The methods of the base class update nothing. A batch is a group of jobs that are committed together. All methods
-    except `snapshot` are called by the thread that runs the batch. If an observer raises an error before the commit,
-    the batch fails. After the commit, observers must not raise errors.
-    """
-
-    lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database
-
-    def begin(self, writer: Writer) -> None:
-        """Prepare for a batch of jobs, while the caller holds the lock for writers.
-
-        An observer may finish the work of a killed process here.
-        """
-
-    def end(self) -> None:
-        """Clean up after a batch of jobs, even if it failed."""
-
-    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
-        """Return a new snapshot of one store. A transaction is open. Any thread may call this method."""
-        return SqlSnapshot(connection, store_id)
-
-    def transaction(
-        self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
-    ) -> SqlTransaction:
-        """Return a new transaction for one job of a batch.
-
-        `head` is the row of the store, if an earlier job of the batch has read it. Otherwise `head` is None.
-        """
-        return SqlTransaction(connection, store_id, head, clock=clock, new_id=new_id)
-
-    def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
-        """Prepare for the commit of the transactions of a batch. The commit of the database follows immediately."""
-
-    def after_commit(self, writer: Writer) -> None:
-        """Update the copy of the memories after a durable commit. Must not raise.
-
-        The next batch starts when this method returns.
-        """
-
-
 class SqliteBackend(SqlBackend):
     """Backend that keeps memory stores in the SQLite file at `path`. If `path` is None, they exist only in memory.
 
-    The methods of `observer` are called for each batch and its commit.
+    Subclasses extend `prepare_batch` and `follow_commit`, to keep plain files beside the database. The thread that runs
+    a batch calls them, while it holds the lock for writers.
     """
 
     def __init__(
@@ -94,22 +53,18 @@ class SqliteBackend(SqlBackend):
         *,
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
-        observer: CommitObserver | None = None,
     ) -> None:
         super().__init__(SQLITE, clock, new_id)
-        self._observer = observer or CommitObserver()
         self._commits, self._is_space_low = 0, True  # assume low space until the first commit checks it
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
         self._writer = Writer(self._path, self._space)
-        self._lock = self._observer.lock_file
-        if self._lock is None and self._path is not None:
-            self._lock = writers_lock(self._path + RESERVE_SUFFIX)
+        self._lock = self._open_lock()
         self.renew_after_fork()
         try:
             if not SQLITE.is_current(self._writer.connection):
-                self._writer.transact(lambda connection: SQLITE.create(connection, now_us(self.clock)))
+                self._writer.transact(SQLITE.create)
             elif self._space is not None:
                 self._space.keep(self._writer.connection)
             if self._path is not None:
@@ -134,6 +89,20 @@ class SqliteBackend(SqlBackend):
             raise os_error(error) from None
         space.keep()
         return space
+
+    def _open_lock(self) -> LockFile | None:
+        """Return the lock between the processes that write."""
+        return None if self._path is None else writers_lock(self._path + RESERVE_SUFFIX)
+
+    def prepare_batch(self, writer: Writer) -> None:
+        """Prepare for a batch of jobs. If this raises, all jobs of the batch fail."""
+
+    def follow_commit(self, writer: Writer) -> None:
+        """Do what follows a durable commit, before the next batch starts. Must not raise."""
+
+    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> SqlTransaction:
+        """Return a new transaction for one job. `head` is the head of the store if an earlier job has read it."""
+        return SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
 
     def close(self) -> None:
         with self._queue.paused(), self._readers.held():
@@ -198,9 +167,6 @@ class SqliteBackend(SqlBackend):
                 is_rewritten = False
             return writer.with_reserve(clear_log) and is_rewritten
 
-    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
-        return self._observer.snapshot(connection, store_id)
-
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         """Borrow a connection for reading. No transaction is open."""
@@ -243,11 +209,8 @@ class SqliteBackend(SqlBackend):
         """
         with self._queue.paused(wait=wait), nullcontext() if self._lock is None else self._lock.held(wait=wait):
             self.check_open()
-            self._observer.begin(self._writer)
-            try:
-                yield self._writer
-            finally:
-                self._observer.end()
+            self.prepare_batch(self._writer)
+            yield self._writer
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         """Run and commit jobs. While the reserved disk space is not complete, only jobs that may use it can run."""
@@ -261,29 +224,25 @@ class SqliteBackend(SqlBackend):
         """Run the jobs and commit. On a full disk, a deletion may use the reserved disk space."""
         try:
             self.check_open()
-            self._observer.begin(self._writer)
+            self.prepare_batch(self._writer)
         except RetentiveError as error:
             raise BatchFailed(error) from error
-        try:
-            if len(jobs) == 1 and jobs[0].may_use_reserve:
-                self._writer.with_reserve(partial(self._commit, jobs))
-            else:
-                self._commit(jobs)
-        finally:
-            self._observer.end()
+        if len(jobs) == 1 and jobs[0].may_use_reserve:
+            self._writer.with_reserve(partial(self._commit, jobs))
+        else:
+            self._commit(jobs)
 
     def _commit(self, jobs: Sequence[StoreJob]) -> None:
-        writer, observer = self._writer, self._observer
+        writer = self._writer
         try:
             writer.begin(deadline=jobs[0].deadline)
         except RetentiveError as error:  # another program may have locked the database
             raise BatchFailed(error) from error
 
         def transaction(job: StoreJob, head: StoreHead | None) -> SqlTransaction:
-            return observer.transaction(writer.connection, job.store_id, head, self.clock, self.new_id)
+            return self.transaction(writer.connection, job.store_id, head)
 
-        def commit(changed: Sequence[SqlTransaction]) -> None:
-            observer.before_commit(writer, changed)
+        def commit(_: Sequence[SqlTransaction]) -> None:
             writer.commit()
 
         try:
@@ -292,7 +251,7 @@ class SqliteBackend(SqlBackend):
             writer.connection.roll_back()
         if not committed:
             return
-        observer.after_commit(writer)
+        self.follow_commit(writer)
         self._commits += 1
         if self._space is not None and (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
             self._is_space_low = self._space.has_less_than(LOW_SPACE_BYTES)

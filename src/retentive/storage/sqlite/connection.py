@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Literal
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StorageReadOnly, StoreFull, Unavailable
-from retentive.storage.backoff import lock_backoff, wait_until
+from retentive.storage.backoff import Backoff, wait_until
 from retentive.storage.sql.connection import Connection, Row, Value
 
 READ_TIMEOUT_S = 30.0
@@ -106,7 +106,7 @@ class SqliteConnection(Connection):
 
         Returns False if a reader still uses the log after `wait_s` seconds.
         """
-        backoff = lock_backoff(deadline=time.monotonic() + wait_s)
+        backoff = Backoff(0.001, 0.01, deadline=time.monotonic() + wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
                 return False

@@ -24,7 +24,7 @@ from retentive.errors import Damaged
 from retentive.storage.disk import os_error
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import SCHEMA, ForeignSchema, Schema
+from retentive.storage.sql.schema import Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX
 
@@ -35,34 +35,9 @@ _USUAL_PAGE_BYTES = 4_096
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 NEW_SUFFIX = "-new"  # ending of an empty file that exists while the tables of a new database are created
-APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII
 
 
-class SqliteSchema(Schema):
-    """Schema of a SQLite file. The schema version is stored in the header field `user_version`."""
-
-    def __init__(self) -> None:
-        super().__init__("sqlite")
-
-    def _tables(self, connection: Connection) -> set[str]:
-        return {str(row[0]) for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-    def _version(self, connection: Connection, tables: set[str]) -> int:
-        # Read with one statement, because another process may commit new tables between two statements.
-        row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
-        application, version = (int(value or 0) for value in row)
-        if application == APPLICATION_ID:
-            return version
-        if application or version or tables:
-            raise ForeignSchema
-        return 0
-
-    def _record(self, connection: Connection, at: int) -> None:
-        connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.run(f"PRAGMA user_version = {SCHEMA}")
-
-
-SQLITE = SqliteSchema()
+SQLITE = Schema("sqlite")
 
 
 def check_format(path: str) -> None:

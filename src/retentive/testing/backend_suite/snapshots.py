@@ -24,7 +24,7 @@ NEIGHBOURS = tuple(
     )
 )  # fmt: skip
 UNDER = (ROOT, "/memories/a", "/memories/a/b", "/memories/A", "/memories/😀", "/memories/%", "/memories/none")
-STARTS = ("", "/memories/a.txt", "/memories/a/", "/memories/a/_", "/memories/a/b\x01", "/memories/aa", "/memories/~")
+STARTS = ("", "/memories/a.txt", "/memories/a/", "/memories/a/_", "/memories/a/b\x01", "/memories/a\0", "/memories/~")
 
 
 P = TypeVar("P", Memory, Version)
@@ -220,7 +220,7 @@ def _compare_earlier(store: Opened) -> None:
     versions = store.versions(oldest_first=True)
 
     def work(found: Snapshot) -> None:
-        for before in [*(version.id for version in versions[::3]), "memver_", versions[-1].id + "!", "~"]:
+        for before in [*(version.id for version in versions[::3]), "\0", versions[-1].id + "!", "~"]:
             newest = {version.memory_id: version for version in versions if version.id < before}
             every = [version for version in newest.values() if version.operation != "deleted"]
             for under, start, one_level in product(UNDER, STARTS[:4], (False, True)):

@@ -66,17 +66,14 @@ class Kek:
 class KeyRing:
     """Key-encryption keys by id, and the id of the current key, which wraps new data keys.
 
-    A key ring from a file reads the file again when the file changes.
+    A key ring from a file reads the file again when it needs the current key or an unknown one.
     """
 
-    def __init__(
-        self, current: str, keys: Mapping[str, Kek], *, path: str | None = None, mark: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, current: str, keys: Mapping[str, Kek], *, path: str | None = None) -> None:
         if current not in keys:
             raise InvalidInput("the key ring has no key with the id given as `current`")
         self._ring = current, dict(keys)
         self._path = path
-        self._mark = mark
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
@@ -96,8 +93,7 @@ class KeyRing:
         Raises `InvalidInput` if the file is invalid, or if users other than its owner have access to it.
         """
         absolute = _absolute(path)
-        text, mark = _read(absolute)
-        return cls(*_parsed(text), path=absolute, mark=mark)
+        return cls(*_parsed(_read(absolute)), path=absolute)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
@@ -150,13 +146,9 @@ class KeyRing:
             ) from None
 
     def _newest(self) -> tuple[str, dict[str, Kek]]:
-        """Return the keys. If the key file has changed, read it again, because another process may have added a key."""
+        """Return the keys. A key file is read again, because another process may have added a key."""
         if self._path is not None:
-            with suppress(OSError):
-                if _mark(os.stat(self._path)) == self._mark:
-                    return self._ring
-            text, mark = _read(self._path)
-            self._ring, self._mark = _parsed(text), mark
+            self._ring = _parsed(_read(self._path))
         return self._ring
 
 
@@ -201,7 +193,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     absolute, (key_id, key) = _absolute(path), _new_key(clock)
     try:
         with _directory_lock(os.path.dirname(absolute)):
-            keys = _parsed(_read(absolute)[0])[1] if os.path.lexists(absolute) else {}
+            keys = _parsed(_read(absolute))[1] if os.path.lexists(absolute) else {}
             _replace(absolute, KeyRing(key_id, keys | {key_id: key}).to_text())
     except OSError as error:
         raise os_error(error) from None
@@ -259,7 +251,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(expanded(path))
 
 
-def _read(path: str) -> tuple[str, tuple[int, ...]]:
+def _read(path: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | _READING)
     except FileNotFoundError:
@@ -272,11 +264,7 @@ def _read(path: str) -> tuple[str, tuple[int, ...]]:
             raise InvalidInput("the key file must be a regular file")
         if sys.platform != "win32" and status.st_mode & 0o077:
             raise InvalidInput("only the owner may have access to the key file: run chmod 600 on it")
-        return file.read(), _mark(status)
-
-
-def _mark(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return file.read()
 
 
 @contextmanager

@@ -14,15 +14,13 @@ import hmac
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass
 
 from retentive.audit.chain import Head, canonical
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.values.records import to_us
-from retentive.values.settings import from_text
 
 FORMAT = 1
 KEY_BYTES = 32
@@ -69,23 +67,29 @@ class AnchorKey:
             raise InvalidInput("the file is not an anchor key; create one with `retentive audit key`")
         return cls(secret)
 
-    def sign(self, text: str) -> str:
-        """Return the HMAC-SHA256 of a text, in hexadecimal."""
-        return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
+    def digest(self, value: object) -> str:
+        """Return the HMAC-SHA256 of a value as canonical JSON, in hexadecimal."""
+        return hmac.new(self.secret, canonical(value).encode(), hashlib.sha256).hexdigest()
 
-    def settings_digest(self, text: str | None) -> str:
-        """Return a keyed digest of the stored settings `text`."""
-        return self.sign(canonical(["settings", text]))
+    def leaves(self, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
+        """Return a digest of the fields and the stored text of each version, by version id.
 
-    def leaf(self, version: Version, data: bytes | None) -> str:
-        """Return a keyed digest that covers the fields of `version` and its stored text, `data`."""
-        redacted = None if version.redacted_at is None else to_us(version.redacted_at)
-        facts = [
-            version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
-            str(version.actor or ""), to_us(version.created_at), version.revision, redacted,
-            None if data is None else hashlib.sha256(data).hexdigest(),
-        ]  # fmt: skip
-        return self.sign(canonical(["version", *facts]))[:LEAF_DIGITS]
+        If the text of a version cannot be read, its digest is `damaged`.
+        """
+        leaves: dict[str, str] = {}
+        for version in versions:
+            redacted = None if version.redacted_at is None else to_us(version.redacted_at)
+            facts = [
+                version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
+                str(version.actor or ""), to_us(version.created_at), version.revision, redacted,
+            ]  # fmt: skip
+            try:
+                data = snapshot.version(version.id)[1]
+                text = None if data is None else hashlib.sha256(data).hexdigest()
+                leaves[version.id] = self.digest(["version", *facts, text])[:LEAF_DIGITS]
+            except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
+                leaves[version.id] = "damaged"
+        return leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +109,12 @@ class Anchor:
     newest: str
     settings: str
     previous: str
-    signature: str
+    signature: str = ""
 
     def body(self, key: AnchorKey) -> dict[str, object]:
         """Return the fields that the signature covers: all fields of the anchor except the signature."""
         named = {name: value for name, value in asdict(self).items() if name != "signature"}
         return named | {"format": FORMAT, "key": key.id, "head": str(self.head)}
-
-    def expected_signature(self, key: AnchorKey) -> str:
-        """Return the signature that the anchor must have."""
-        return key.sign(canonical(self.body(key)))
-
-
-def new_anchor(
-    key: AnchorKey,
-    store: str,
-    *,
-    at: datetime,
-    head: Head,
-    before: Anchor | None,
-    leaves: Mapping[str, str],
-    settings: str | None,
-) -> Anchor:
-    """Create a signed anchor of a store. `before` is the previous anchor of the store, or None.
-
-    `leaves` maps the ids of versions to their digests. `settings` is the text of the stored settings. The anchor
-    contains only the versions newer than `before`.
-    """
-    last, previous = ("", "") if before is None else (before.newest, before.signature)
-    added = {version: leaf for version, leaf in leaves.items() if version > last}
-    time, newest = at.isoformat(timespec="seconds"), max(added, default=last)
-    digest = key.settings_digest(settings) if from_text(settings).audit else ""
-    unsigned = Anchor(store, time, head, added, newest, digest, previous, "")
-    return replace(unsigned, signature=unsigned.expected_signature(key))
 
 
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
@@ -150,14 +127,25 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
         return []
     found: list[Anchor] = []
     for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):
-        anchor = _parsed(line, number, key)
-        if not hmac.compare_digest(anchor.signature, anchor.expected_signature(key)):
+        try:
+            given = json.loads(line)
+            if (written := int(given["format"])) != FORMAT:
+                known = f"this version of retentive supports only format {FORMAT}"
+                raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
+            versions = {str(version): str(leaf) for version, leaf in given["versions"].items()}
+            texts = {name: str(given[name]) for name in _TEXTS}
+            key_id, head = given["key"], Head.parse(given["head"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
+        if key_id != key.id:
+            raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
+        anchor = Anchor(head=head, versions=versions, **texts)
+        if not hmac.compare_digest(anchor.signature, key.digest(anchor.body(key))):
             raise Damaged(f"line {number} of the anchor file was modified")
-        if anchor.store != store:
-            continue
-        if anchor.previous != (found[-1].signature if found else ""):
-            raise Damaged(f"a line is missing before line {number} of the anchor file")
-        found.append(anchor)
+        if anchor.store == store:
+            if anchor.previous != (found[-1].signature if found else ""):
+                raise Damaged(f"a line is missing before line {number} of the anchor file")
+            found.append(anchor)
     return found
 
 
@@ -167,33 +155,6 @@ def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
         _write(path, canonical(anchor.body(key) | {"signature": anchor.signature}) + "\n", os.O_APPEND)
     except OSError as error:
         raise os_error(error) from None
-
-
-def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
-    """Return a dict from version ids to digests. If the text of a version cannot be read, its digest is `damaged`."""
-    leaves: dict[str, str] = {}
-    for version in versions:
-        try:
-            leaves[version.id] = key.leaf(version, snapshot.version(version.id)[1])
-        except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
-            leaves[version.id] = "damaged"
-    return leaves
-
-
-def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
-    try:
-        given = json.loads(line)
-        if (written := int(given["format"])) != FORMAT:
-            known = f"this version of retentive supports only format {FORMAT}"
-            raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
-        versions = {str(version): str(leaf) for version, leaf in given["versions"].items()}
-        texts = {name: str(given[name]) for name in _TEXTS}
-        named, head = given["key"], Head.parse(given["head"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
-    if named != key.id:
-        raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
-    return Anchor(head=head, versions=versions, **texts)
 
 
 def _write(path: str, text: str, flag: int) -> None:

@@ -126,11 +126,6 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def digest_of_settings(text: str | None) -> str:
-    """Return the digest of the stored settings `text`."""
-    return digest(f"settings {text or ''}")
-
-
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
     """Return the hash of an entry with the fields `body`. `body` includes the hash of the previous entry."""
     return digest(canonical({**body, "store": store_id}))
@@ -142,32 +137,26 @@ def head_of(snapshot: Snapshot) -> Head:
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
-def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Return a page of the entries with keys lower than `before`, newest first.
+def entries_page(snapshot: Snapshot, cursor: str, limit: int, *, newest_first: bool) -> ListPage[AuditEntry, str]:
+    """Return a page of the entries after the record key `cursor`, oldest first, or before it, newest first.
 
-    With an empty `before`, the page begins with the newest entry. Pass the cursor of the page as `before` to get
-    the next page. Records that cannot be parsed are skipped, so a page may have fewer than `limit` entries.
+    An empty cursor stands for the beginning. `next` is the cursor of the next page. Records that cannot be parsed are
+    skipped, so a page may have fewer than `limit` entries.
     """
-    try:
-        last = seq_of(before) - 1 if before else head_of(snapshot).seq
-    except InvalidInput:  # `verify` reports the malformed head
-        last = 0
-    first = max(last - limit, 0)
-    records = snapshot.records(ENTRY, after=key_of(first), limit=limit)
-    values = [value for key, value in records if not before or key < before]
-    items = (entry for entry in map(parsed, reversed(values)) if entry is not None)
-    return ListPage(tuple(items), key_of(first + 1) if first else None)
-
-
-def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Return a page of the entries with keys greater than `after`, oldest first.
-
-    Pass the cursor of the page as `after` to get the next page. Records that cannot be parsed are skipped, so a page
-    may have fewer than `limit` entries.
-    """
-    records = list(snapshot.records(ENTRY, after=after, limit=limit + 1))
-    items = (entry for entry in (parsed(value) for _, value in records[:limit]) if entry is not None)
-    return ListPage(tuple(items), records[limit - 1][0] if len(records) > limit else None)
+    if newest_first:
+        try:
+            last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
+        except InvalidInput:  # `verify` reports the malformed head
+            last = 0
+        first = max(last - limit, 0)
+        records = snapshot.records(ENTRY, after=key_of(first), limit=limit)
+        values = [value for key, value in records if not cursor or key < cursor][::-1]
+        following = key_of(first + 1) if first else None
+    else:
+        found = list(snapshot.records(ENTRY, after=cursor, limit=limit + 1))
+        values = [value for _, value in found[:limit]]
+        following = found[limit - 1][0] if len(found) > limit else None
+    return ListPage(tuple(entry for entry in map(parsed, values) if entry is not None), following)
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
@@ -181,7 +170,7 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
         newest = next(tx.versions(limit=1), None)
         whole["newest"] = "" if newest is None else newest.id
     if (head.seq == 0 or "settings" in body) and from_text(settings).audit:
-        whole["settings_sha256"] = digest_of_settings(settings)
+        whole["settings_sha256"] = digest(f"settings {settings or ''}")
     detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()}) if paths else ""
     if detail:
         whole["detail"] = digest(detail)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
-from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, leaves_of, new_anchor, read_anchors
+from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, read_anchors
 from retentive.audit.chain import ENTRY, AuditEntry, Head, head_of, parsed
 from retentive.audit.verify import Anchored, Difference, Problem, Verified, verify
 from retentive.engine.core import StoreCore
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, now_us, to_datetime
+from retentive.values.settings import from_text
 
 __all__ = ["Anchor", "AnchorKey", "Audit", "AuditEntry", "Difference", "Head", "Problem", "Verified"]
-
-
-def _key(key: AnchorKey | str | None) -> AnchorKey:
-    if key is None:
-        raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
-    return AnchorKey.read(key) if isinstance(key, str) else key
 
 
 class Audit:
@@ -33,11 +29,11 @@ class Audit:
 
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
         """Return the entries written at `since` or later (default: all), oldest first. Skip malformed records."""
-        return (entry for _, entry in self._found(since))
+        return (entry for _, entry in self._context.read(lambda snapshot: stored_entries(snapshot, since)))
 
     def export(self, since: datetime | None = None) -> Iterator[str]:
         """Return the entries written at `since` or later (default: all), each as the stored line of JSON."""
-        return (value for value, _ in self._found(since))
+        return (line for line, _ in self._context.read(lambda snapshot: stored_entries(snapshot, since)))
 
     def verify(
         self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
@@ -52,8 +48,10 @@ class Audit:
         the anchor file was modified.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
-        anchored = None if anchor is None else self._anchored(anchor, _key(key))
-        return self._context.read(lambda found: verify(found, self._context.id, expected, anchored))
+        anchored = None if anchor is None else self._anchored(anchor, key)
+        if anchored is not None and not anchored.anchors:
+            raise InvalidInput("the anchor file has no anchor of this memory store")
+        return self._context.read(lambda snapshot: verify(snapshot, self._context.id, expected, anchored))
 
     def anchor(self, path: str, key: AnchorKey | str) -> Anchor | None:
         """Append an anchor to a file: the signed head of the log and digests of the versions since the last anchor.
@@ -64,22 +62,27 @@ class Audit:
         Raises `InvalidInput` if the audit log is off. If the store differs from the anchors in the file, raises
         `Damaged` and writes no anchor.
         """
-        context, signer = self._context, _key(key)
-        anchored = self._anchored(path, signer, missing_ok=True)
-        before = anchored.anchors[-1] if anchored.anchors else None
+        context, anchored = self._context, self._anchored(path, key, missing_ok=True)
+        signer, before = anchored.key, anchored.anchors[-1] if anchored.anchors else None
 
-        def work(found: Snapshot) -> Anchor:
-            if not context.settings_of(found).audit:
+        def work(snapshot: Snapshot) -> Anchor:
+            if not context.settings_of(snapshot).audit:
                 raise InvalidInput("the audit log is off; switch it on with `retentive settings set audit=true`")
-            verified = verify(found, context.id, (), anchored if before is not None else None)
+            verified = verify(snapshot, context.id, (), None if before is None else anchored)
             if not verified.is_sound:
                 raise Damaged(f"no anchor was written, because the verification failed ({verified.findings[0]})")
-            since = found.versions(after=None if before is None else before.newest)
-            at = to_datetime(now_us(context.clock))
-            leaves, head = leaves_of(signer, found, list(since)), head_of(found)
-            return new_anchor(
-                signer, context.id, at=at, head=head, before=before, leaves=leaves, settings=found.state.settings
+            settings = snapshot.state.settings
+            added = signer.leaves(snapshot, list(snapshot.versions(after=None if before is None else before.newest)))
+            anchor = Anchor(
+                store=context.id,
+                time=to_datetime(now_us(context.clock)).isoformat(timespec="seconds"),
+                head=head_of(snapshot),
+                versions=added,
+                newest=max(added, default="" if before is None else before.newest),
+                settings=signer.digest(["settings", settings]) if from_text(settings).audit else "",
+                previous="" if before is None else before.signature,
             )
+            return replace(anchor, signature=signer.digest(anchor.body(signer)))
 
         made = context.read(work)
         if before is not None and (made.head, made.newest) == (before.head, before.newest):
@@ -87,23 +90,18 @@ class Audit:
         append_anchor(path, signer, made)
         return made
 
-    def _anchored(self, path: str, key: AnchorKey, *, missing_ok: bool = False) -> Anchored:
-        context = self._context
-        anchors = read_anchors(path, key, context.id, missing_ok=missing_ok)
-        if not anchors and not missing_ok:
-            raise InvalidInput("the anchor file has no anchor of this memory store")
-        return Anchored(key, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
-
-    def _found(self, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-        return iter(self._context.read(lambda found: list(stored_entries(found, since))))
+    def _anchored(self, path: str, key: AnchorKey | str | None, *, missing_ok: bool = False) -> Anchored:
+        if key is None:
+            raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
+        context, signer = self._context, AnchorKey.read(key) if isinstance(key, str) else key
+        anchors = read_anchors(path, signer, context.id, missing_ok=missing_ok)
+        return Anchored(signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
 
 
-def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-    """Yield the entries written at `since` or later, oldest first. If `since` is None, yield all entries.
+def stored_entries(snapshot: Snapshot, since: datetime | None) -> list[tuple[str, AuditEntry]]:
+    """Return the entries written at `since` or later (default: all), oldest first. Malformed records are skipped.
 
-    Each item is a pair: the stored JSON, and the parsed entry. Malformed records are skipped.
+    Each item is a pair: the stored JSON, and the parsed entry.
     """
-    for _, value in snapshot.records(ENTRY):
-        entry = parsed(value)
-        if entry is not None and (since is None or entry.time >= since):
-            yield value.partition("\n")[0], entry
+    found = ((value.partition("\n")[0], parsed(value)) for _, value in snapshot.records(ENTRY))
+    return [(line, entry) for line, entry in found if entry is not None and (since is None or entry.time >= since)]

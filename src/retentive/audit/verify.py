@@ -8,24 +8,12 @@ or `sweep`). The entry of a large sweep contains only the number of pruned versi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.audit.anchor import Anchor, AnchorKey, leaves_of
-from retentive.audit.chain import (
-    ENTRY,
-    FIRST,
-    AuditEntry,
-    Head,
-    canonical,
-    digest,
-    digest_of_settings,
-    entry_hash,
-    head_of,
-    parsed,
-    seq_of,
-)
+from retentive.audit.anchor import Anchor, AnchorKey
+from retentive.audit.chain import ENTRY, FIRST, AuditEntry, Head, canonical, digest, entry_hash, head_of, parsed, seq_of
 from retentive.errors import Damaged, InvalidInput, UnknownSchema
 from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.paging import all_versions
@@ -114,63 +102,6 @@ class Anchored:
     has_files: bool
 
 
-class _Log:
-    """Entries of an audit log that were checked so far. `hashes` has their hashes by number."""
-
-    def __init__(self, store_id: str) -> None:
-        self.head = Head(0, FIRST)
-        self.entries: list[AuditEntry] = []
-        self.problems: list[Problem] = []
-        self.hashes: dict[int, str] = {}
-        self._store_id = store_id
-        self._without_paths: set[int] = set()
-
-    def add(self, key: str, value: str) -> None:
-        """Check the next record. Add the records in the order of their keys."""
-        seq, entry = seq_of(key), parsed(value)
-        if seq == 0:
-            self.problems.append(Problem("unknown", 0))
-        elif seq != self.head.seq + 1:
-            self.problems.append(Problem("missing", self.head.seq + 1))
-        elif entry is None:
-            self.problems.append(Problem("altered", seq))
-        elif entry.seq != seq:
-            self.problems.append(Problem("reordered", seq))
-        else:
-            self._check(seq, value, entry)
-        if entry is not None:
-            self.entries.append(entry)
-        self.head = Head(seq, "" if entry is None else entry.hash)
-        self.hashes[seq] = self.head.hash
-
-    def _check(self, seq: int, value: str, entry: AuditEntry) -> None:
-        line, _, detail = value.partition("\n")
-        try:
-            said = json.loads(line)
-            body = {name: field for name, field in said.items() if name != "hash"}
-            is_whole = canonical(said) == line and entry_hash(self._store_id, body) == entry.hash
-        except RecursionError:  # the JSON is nested too deeply for the parser
-            is_whole, said = False, {}
-        if not is_whole or said.get("prev") != self.head.hash:
-            self.problems.append(Problem("altered", seq))
-        elif detail and said.get("detail") != digest(detail):
-            self.problems.append(Problem("detail altered", seq))
-        elif not detail and "detail" in said:
-            self._without_paths.add(seq)
-
-    def end(self, heads: Iterable[Head], recorded: Head) -> None:
-        """Check the whole log. It must contain `heads`, and end with `recorded`."""
-        self._without_paths.difference_update(*(entry.withheld for entry in self.entries))
-        self.problems += [Problem("detail missing", seq) for seq in self._without_paths]
-        if recorded.seq > self.head.seq:
-            self.problems.append(Problem("missing", self.head.seq + 1))
-        for head in (*heads, recorded):
-            if head.seq and self.hashes.get(head.seq) != head.hash:
-                self.problems.append(Problem("altered" if head.seq in self.hashes else "missing", head.seq))
-        if self.hashes and recorded != self.head and not self.problems:  # the next entry would replace a present one
-            self.problems.append(Problem("altered", self.head.seq))
-
-
 def verify(
     snapshot: Snapshot,
     store_id: str,
@@ -184,30 +115,76 @@ def verify(
     setting `audit` is on. With `anchored`, the log must also contain the heads of the anchors, and all versions are
     compared with the anchors. `progress` is called now and then with the number of checked entries.
     """
-    log = _Log(store_id)
-    anchors = () if anchored is None else anchored.anchors
+    head, entries, problems, hashes = Head(0, FIRST), list[AuditEntry](), list[Problem](), dict[int, str]()
+    without_paths: set[int] = set()
     try:
         for number, (key, value) in enumerate(snapshot.records(ENTRY), start=1):
-            log.add(key, value)
+            seq, entry = seq_of(key), parsed(value)
+            problem, has_paths = _checked(seq, value, entry, head, store_id)
+            if problem is not None:
+                problems.append(problem)
+            elif not has_paths:
+                without_paths.add(seq)
+            if entry is not None:
+                entries.append(entry)
+            head = Head(seq, "" if entry is None else entry.hash)
+            hashes[seq] = head.hash
             if progress is not None and number % PROGRESS_ENTRIES == 0:
-                progress(len(log.entries))
-        log.end((*expected, *(anchor.head for anchor in anchors)), head_of(snapshot))
-        settings = snapshot.state.settings
-        if not log.hashes and _is_on(settings):
-            log.problems.append(Problem("missing", 1))
-        log.problems += _changed_settings(settings, log.entries, anchored)
+                progress(len(entries))
+        without_paths.difference_update(*(entry.withheld for entry in entries))
+        problems += [Problem("detail missing", seq) for seq in without_paths]
+        anchors = () if anchored is None else anchored.anchors
+        problems += _wrong_heads(snapshot, hashes, head, (*expected, *(anchor.head for anchor in anchors)))
+        problems += _changed_settings(snapshot.state.settings, entries, anchored)
     except Damaged:  # a record of an encrypted store fails to decrypt
-        log.problems.append(Problem("altered", log.head.seq + 1))
+        problems.append(Problem("altered", head.seq + 1))
     except InvalidInput:  # the record of the head is malformed
-        log.problems.append(Problem("altered", log.head.seq))
-    problem = min(log.problems, key=lambda each: each.seq, default=None)
-    unaudited, found = tuple(_unaudited(snapshot, log.entries)), list[Difference]()
+        problems.append(Problem("altered", head.seq))
+    unaudited, differences = tuple(_unaudited(snapshot, entries)), list[Difference]()
     if anchored is not None:
         try:
-            found = list(_differences(snapshot, anchored, log.entries, unaudited))
+            differences = list(_differences(snapshot, anchored, entries, unaudited))
         except Damaged:  # a version of an encrypted store fails to decrypt
-            found = [Difference("altered", "unreadable")]
-    return Verified(len(log.entries), problem, log.head if log.entries else None, unaudited, tuple(found))
+            differences = [Difference("altered", "unreadable")]
+    first = min(problems, key=lambda problem: problem.seq, default=None)
+    return Verified(len(entries), first, head if entries else None, unaudited, tuple(differences))
+
+
+def _checked(
+    seq: int, value: str, entry: AuditEntry | None, before: Head, store_id: str
+) -> tuple[Problem | None, bool]:
+    """Return the problem of a record, and whether it has its paths. `before` is the head before it."""
+    if seq == 0:
+        return Problem("unknown", 0), True
+    if seq != before.seq + 1:
+        return Problem("missing", before.seq + 1), True
+    if entry is None or entry.seq != seq:
+        return Problem("altered" if entry is None else "reordered", seq), True
+    line, _, detail = value.partition("\n")
+    try:
+        body = json.loads(line)
+        is_right = canonical(body) == line and body.pop("hash") == entry_hash(store_id, body)
+    except RecursionError:  # the JSON is nested too deeply for the parser
+        return Problem("altered", seq), True
+    if not is_right or body.get("prev") != before.hash:
+        return Problem("altered", seq), True
+    if detail and body.get("detail") != digest(detail):
+        return Problem("detail altered", seq), True
+    return None, bool(detail) or "detail" not in body
+
+
+def _wrong_heads(snapshot: Snapshot, hashes: dict[int, str], last: Head, expected: Sequence[Head]) -> Iterator[Problem]:
+    """Yield a problem for each head that the log does not contain: those expected, and the recorded one."""
+    recorded = head_of(snapshot)
+    if recorded.seq > last.seq:
+        yield Problem("missing", last.seq + 1)
+    for head in (*expected, recorded):
+        if head.seq and hashes.get(head.seq) != head.hash:
+            yield Problem("altered" if head.seq in hashes else "missing", head.seq)
+    if recorded.seq < last.seq:  # the next entry would replace a present one
+        yield Problem("altered", last.seq)
+    if not hashes and _is_on(snapshot.state.settings):
+        yield Problem("missing", 1)
 
 
 def _is_on(settings: str | None) -> bool:
@@ -222,12 +199,12 @@ def _changed_settings(text: str | None, entries: Sequence[AuditEntry], anchored:
 
     Changes that were made after the log was switched off have no entries.
     """
-    last = next((each for each in reversed(entries) if each.settings_sha256 or each.audit is False), None)
-    if last is not None and last.settings_sha256 not in {None, digest_of_settings(text)}:
+    last = next((entry for entry in reversed(entries) if entry.settings_sha256 or entry.audit is False), None)
+    if last is not None and last.settings_sha256 not in {None, digest(f"settings {text or ''}")}:
         yield Problem("settings altered", last.seq)
     if anchored is not None and anchored.anchors and anchored.anchors[-1].settings:
         anchor, since = anchored.anchors[-1], 0 if last is None else last.seq
-        if since <= anchor.head.seq and anchored.key.settings_digest(text) != anchor.settings:
+        if since <= anchor.head.seq and anchored.key.digest(["settings", text]) != anchor.settings:
             yield Problem("settings altered", anchor.head.seq)
 
 
@@ -252,13 +229,20 @@ def _differences(
 ) -> Iterator[Difference]:
     """Compare one state of a store with its anchors, and yield the differences."""
     versions = {version.id: version for version in all_versions(snapshot)}
-    leaves = leaves_of(anchored.key, snapshot, versions.values())
+    leaves = anchored.key.leaves(snapshot, versions.values())
     anchors = {id_: anchor for anchor in anchored.anchors for id_ in anchor.versions}
     newest = max((anchor.newest for anchor in anchored.anchors), default="")
     first = min((anchor.head.seq for anchor in anchors.values()), default=0)
-    done = [entry for entry in entries if entry.outcome == "ok"]
-    removed = {id_: entry.seq for entry in done for id_ in _removed(entry.facts)}
-    unnamed = sum(_pruned(entry.facts) for entry in done if entry.seq > first)
+    removed: dict[str, int] = {}
+    unnamed = 0  # versions that sweeps removed without listing them
+    for entry in entries:
+        if entry.outcome == "ok":
+            for name in ("redacted", "erased", "pruned_versions"):
+                ids = entry.facts.get(name)
+                removed |= dict.fromkeys(map(str, ids if isinstance(ids, list) else ()), entry.seq)
+            pruned = entry.facts.get("pruned")
+            if isinstance(pruned, int) and "pruned_versions" not in entry.facts and entry.seq > first:
+                unnamed += pruned
     for id_, anchor in anchors.items():
         if leaves.get(id_) == anchor.versions[id_]:
             continue
@@ -269,23 +253,10 @@ def _differences(
         else:
             yield Difference("altered" if id_ in versions else "missing", id_)
     yield from (Difference("unknown", id_) for id_ in versions if id_ <= newest and id_ not in anchors)
-    edits = (each for each in versions.values() if each.actor in OF_FILES and not anchored.has_files)
+    edits = (version for version in versions.values() if version.actor in OF_FILES and not anchored.has_files)
     yield from (Difference("unaudited", each.id) for each in (*unaudited, *edits) if each.id > newest)
     yield from (Difference("altered", id_) for id_, leaf in leaves.items() if leaf == "damaged" and id_ not in anchors)
     yield from _different_memories(snapshot, versions.values())
-
-
-def _removed(facts: Mapping[str, object]) -> Iterator[str]:
-    """Yield the ids of the versions that an operation removed or redacted, as its entry lists them."""
-    for name in ("redacted", "erased", "pruned_versions"):
-        listed = facts.get(name)
-        yield from map(str, listed if isinstance(listed, list) else ())
-
-
-def _pruned(facts: Mapping[str, object]) -> int:
-    """Return the number of versions that a sweep removed without listing them."""
-    pruned = facts.get("pruned")
-    return pruned if isinstance(pruned, int) and "pruned_versions" not in facts else 0
 
 
 def _different_memories(snapshot: Snapshot, versions: Iterable[Version]) -> Iterator[Difference]:
@@ -295,13 +266,11 @@ def _different_memories(snapshot: Snapshot, versions: Iterable[Version]) -> Iter
         heads.setdefault(version.memory_id, version)
     for memory, _ in list(snapshot.list(ROOT)):
         head = heads.pop(memory.id, None)
-        if head is None or memory != Memory.of(head, memory.created_at) or not _is_readable(snapshot, memory.path):
+        try:
+            is_same = head is not None and memory == Memory.of(head, memory.created_at)
+            is_same = is_same and snapshot.get(memory.path).memory is not None
+        except (Damaged, TypeError):  # SQLite returns values of a wrong type unchanged
+            is_same = False
+        if not is_same:
             yield Difference("present differs", memory.version_id)
     yield from (Difference("present differs", head.id) for head in heads.values() if head.operation != "deleted")
-
-
-def _is_readable(snapshot: Snapshot, path: str) -> bool:
-    try:
-        return snapshot.get(path).memory is not None
-    except (Damaged, TypeError):  # SQLite returns values of a wrong type unchanged
-        return False

@@ -29,6 +29,7 @@ from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified
+from retentive.values.provenance import Contributor
 
 _GONE = "(redacted)"
 _FEW = 10  # maximum number of versions of one change in the table of `log`
@@ -165,12 +166,13 @@ def show(location: Location, what: tuple[str, ...]) -> None:
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
         if revisions and revisions[0].is_version:
-            _show_version(*store.history.show(revisions[0], path))
+            version, text = store.history.show(revisions[0], path)
+            _show_version(version, text, store.trust.contributors(version))
         else:
             _show_change(store.history.differences(path, change=revisions[0] if revisions else "HEAD"))
 
 
-def _show_version(version: Version, text: str | None) -> None:
+def _show_version(version: Version, text: str | None, contributors: Sequence[Contributor]) -> None:
     by = f" by {version.redacted_by}" if version.redacted_by else ""
     facts = {
         "version": version.id,
@@ -184,7 +186,7 @@ def _show_version(version: Version, text: str | None) -> None:
     }
     head, piece = _head(facts)
     output.emit(
-        version_object(version) | {"text": text},
+        version_object(version, contributors=contributors) | {"text": text},
         plain=head if text is None else f"{head}\n{text}",
         shown=[piece, *([] if text is None else [f"\n{text}"])],
         pages=True,
@@ -373,13 +375,13 @@ def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str,
     return found
 
 
-def _provenance(version: Version) -> dict[str, object]:
+def _provenance(version: Version, contributors: Sequence[Contributor] | None) -> dict[str, object]:
     made = version.provenance
     names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
     flags = [{"line": line, "kind": kind} for line, kind in made.flags]
     return output.attributes(made, *names) | {
         "flags": flags,
-        "contributors": list(map(levels.described, made.contributors)),
+        "contributors": list(map(levels.described, contributors or made.contributors)),
     }
 
 
@@ -387,11 +389,16 @@ def _actor(version: Version) -> str:
     return "" if version.actor is None else str(version.actor)
 
 
-def version_object(version: Version, change: LoggedChange | None = None) -> dict[str, object]:
-    """Return the JSON form of a version. If `change` is given, the JSON includes the path before a rename."""
+def version_object(
+    version: Version, change: LoggedChange | None = None, *, contributors: Sequence[Contributor] | None = None
+) -> dict[str, object]:
+    """Return the JSON form of a version. If `change` is given, the JSON includes the path before a rename.
+
+    `contributors` lists all contributors, if the provenance of the version does not name them.
+    """
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
-    found |= {"change": f"r{version.revision}", "provenance": _provenance(version)}
+    found |= {"change": f"r{version.revision}", "provenance": _provenance(version, contributors)}
     return found if change is None else found | {"path_before": change.moved_from.get(version.id)}
 
 

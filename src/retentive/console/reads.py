@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from retentive.audit.chain import AuditEntry, newest_entries
+from retentive.audit.chain import AuditEntry, entries_page
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
 from retentive.history.past import AsOf
@@ -55,7 +55,7 @@ def reads_of(visit: Visit, memory: Memory, version: Version | None) -> KnownRead
     may_count = visit.can("admin") and visit.store.settings().audit
     if not may_count or visit.query.get("reads") != "1":
         return KnownReads(decision, last, may_count)
-    entries = core.read(lambda snapshot: newest_entries(snapshot, "", ENTRIES)).items
+    entries = core.read(lambda snapshot: entries_page(snapshot, "", ENTRIES, newest_first=True)).items
     views = [each for each in entries if each.read is not None and each.read.memory_id == memory.id]
     own = str(visit.caller.actor), INTEGRATION
     if views and (views[0].actor, views[0].integration) == own:  # recorded for this request

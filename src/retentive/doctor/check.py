@@ -25,13 +25,7 @@ from retentive.errors import (
     Unavailable,
     UnknownSchema,
 )
-from retentive.locations import (
-    is_foreign,
-    is_in_memory,
-    location_exists,
-    open_backend,
-    parse_location,
-)
+from retentive.locations import is_foreign, is_in_memory, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
@@ -46,9 +40,9 @@ from retentive.values.properties import listed
 _NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
 _LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
-# After one of these findings, nothing is rebuilt. A rebuild could cause more damage, or, with `directory_plain`, would
-# create `.retentive` in a directory that retentive has never opened.
-_PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain"}
+# After one of these findings about the location, nothing is rebuilt. A rebuild could cause more damage, or, with
+# `directory_plain`, would create `.retentive` in a directory that retentive has never opened.
+_PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain", "unreadable"}
 
 
 def check_location(
@@ -75,13 +69,14 @@ def check_location(
         raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
-    before = list(findings()) if repair or cut_damaged_log else []
-    if cut_damaged_log and any(finding.code == "log_damaged" for finding in before):
-        _cut_log(_database_of(at))
-    elif not repair:
-        yield from before or findings()
+    if not (repair or cut_damaged_log):
+        yield from findings()
         return
-    elif any(_prevents_rebuild(finding) for finding in before):
+    before = list(findings())
+    codes = {finding.code for finding in before if finding.store_id is None}
+    if cut_damaged_log and "log_damaged" in codes:
+        _cut_log(at)
+    elif not repair or codes & _PREVENTS_REBUILD:
         yield from before
         return
     if repair:
@@ -97,15 +92,13 @@ def check_location(
     yield from after
 
 
-def _prevents_rebuild(finding: Finding) -> bool:
-    return finding.code in _PREVENTS_REBUILD or (finding.code == "unreadable" and finding.store_id is None)
-
-
-def _cut_log(database: str) -> None:
+def _cut_log(at: str | os.PathLike[str]) -> None:
     """Copy the write-ahead log of a SQLite file to a new file beside it, then cut the log before its damage."""
+    scheme, rest = parse_location(at)
+    database = rest.removeprefix("/") if scheme == "sqlite" else os.path.join(rest, ".retentive", "memory.db")
     log = database + LOG_SUFFIX
-    name = f"{log}-damaged-{secrets.token_hex(4)}"
     try:
+        name = f"{log}-damaged-{secrets.token_hex(4)}"
         copied = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, FILE_MODE)
         with open(log, "rb") as source, os.fdopen(copied, "wb") as copy:
             shutil.copyfileobj(source, copy)
@@ -141,11 +134,6 @@ def _findings(
         yield from check(backend, quick=quick, progress=progress)
 
 
-def _database_of(at: str | os.PathLike[str]) -> str:
-    scheme, rest = parse_location(at)
-    return rest.removeprefix("/") if scheme == "sqlite" else os.path.join(rest, ".retentive", "memory.db")
-
-
 def _open_read_only(at: str | os.PathLike[str]) -> Backend:
     """Return the backend of a location. Local files and directories are opened read-only."""
     scheme, rest = parse_location(at)
@@ -168,24 +156,23 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     the check, as before every command; use `check_location` if they must not be recorded. Damaged data is reported as a
     finding, and never raises an error.
     """
+    infos: list[StoreInfo] = []
+
+    def list_stores() -> Iterable[Finding]:
+        infos.extend([listed(info) for info in backend.list_stores()])
+        return ()
+
+    unlisted = list(_guarded(None, list_stores))
+    keys = {info.id: info.key for info in infos}
     wrong: set[str | None] = set()
-    keys: dict[str | None, str | None] = {}
-    with suppress(Exception):  # reported below
-        keys |= {info.id: info.key for info in backend.list_stores()}
     for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
-        yield replace(finding, store_key=keys.get(finding.store_id))
+        yield replace(finding, store_key=keys.get(finding.store_id or ""))
         if finding.code in _ENDS and finding.store_id is None:
             return
         if finding.severity == "problem" and (finding.store_id is not None or finding.code in _LOST):
             wrong.add(finding.store_id)
-    try:
-        infos = [listed(info) for info in backend.list_stores()]
-    except _NO_DAMAGE:
-        raise
-    except Exception as error:  # parsing damaged data can raise any error
-        if None not in wrong:  # otherwise the damage was reported above
-            yield found("unreadable", None, _reason(error))
-        return
+    if None not in wrong:  # otherwise the damage was reported above
+        yield from unlisted
     for info in infos:
         is_wrong = not wrong.isdisjoint({None, info.id})
         for finding in _check_store(backend, info, is_wrong=is_wrong, quick=quick, progress=progress):
@@ -198,21 +185,18 @@ def _check_store(
     """Yield the findings of a store. If `is_wrong`, the storage has reported a problem of the store."""
     problem = _problem_of_row(backend, info)
     if problem is not None:
-        if is_wrong and info.damage is not None:  # the cause was reported
+        if not is_wrong or info.damage is None:  # otherwise the cause was reported
+            yield problem
+        if is_wrong or info.damage is None:
             return
-        yield problem
-        if info.damage is None:
-            return
-        is_wrong = True
 
     def work(snapshot: Snapshot) -> list[Finding]:
         return StoreCheck(info, snapshot, quick=quick, progress=progress).run()
 
     findings = list(_guarded(info.id, lambda: backend.read(info.id, work)))
     findings += _guarded(info.id, partial(_check_surroundings, backend, info))
-    is_wrong |= any(finding.severity == "problem" for finding in findings)
-    yield from (finding for finding in findings if finding.severity != "ok")
-    yield from (finding for finding in findings if finding.severity == "ok" and not is_wrong)
+    is_wrong = is_wrong or problem is not None or any(finding.severity == "problem" for finding in findings)
+    yield from (finding for finding in findings if finding.severity != "ok" or not is_wrong)
 
 
 def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:

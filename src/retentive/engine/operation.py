@@ -72,7 +72,9 @@ class ReadOperation(Operation[R_co]):
         """Return the result for one consistent state of the store, as the actor sees it. Raises `RetentiveError`."""
 
 
-_READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search"})
+_READS_OF_PATHS = frozenset(
+    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "memory_use"}
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from retentive.review.proposals import (
 )
 from retentive.storage.contract import (
     Actor,
+    Again,
     Change,
     Created,
     Deleted,
@@ -116,11 +117,12 @@ def propose(
         match change:
             case Created(again=again):
                 operation = "created"
-                memory_id, born = (key, at) if again is None else (again.id, again.created_at)
+                new = again or Again(sortable_id("mem_", at_us), at)
+                memory_id, born = new.id, new.created_at
             case Deleted(memory) | Moved(memory) | Updated(memory):
                 operation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
                 is_new = memory.id.startswith(NEW)
-                memory_id = text_key(proposal_id, int(memory.id.removeprefix(NEW))) if is_new else memory.id
+                memory_id = proposed[int(memory.id.removeprefix(NEW))].memory_id if is_new else memory.id
                 born = at if is_new else memory.created_at
             case Imported():
                 raise PermissionDenied("an actor under review cannot import versions")

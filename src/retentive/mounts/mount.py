@@ -1,7 +1,4 @@
-"""One mounted memory store.
-
-Maps paths of the store to paths of the tree, hides memories that other mount points cover, and checks changes.
-"""
+"""One mounted memory store: the part of it that is visible in the tree, and its paths there."""
 
 from __future__ import annotations
 
@@ -11,17 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, Rules
+from retentive.engine.guard import Guard, guard_of
 from retentive.engine.handlers import CommandResult
-from retentive.engine.operation import Plan, Write
+from retentive.engine.operation import Plan, ReadOperation, Write
 from retentive.engine.proposing import with_own_proposals
+from retentive.engine.read import read
 from retentive.engine.rendering import OF_BACKENDS
-from retentive.engine.trust import is_used
-from retentive.engine.visibility import Assessment, Filtered
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.contract import Actor, Memory, Snapshot
 from retentive.store import MemoryStore, core_of
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.replies import REPLIES
 
 T = TypeVar("T")
@@ -32,34 +28,36 @@ class Mount:
     """A memory store at its mount point, and the part of it that is visible in the tree.
 
     Two kinds of memories are hidden: a memory at or below another mount point, and a memory whose path is a directory
-    above another mount point.
+    above another mount point. `covered` has the other mount points below this one, each with a trailing `/`. `fixed`
+    has the paths of the tree that are always directories: the root, the mount points and the directories above them.
     """
 
     store: MemoryStore
     point: str
-    """Mount point of the store, a path of the tree."""
     covered: tuple[str, ...]
-    """Other mount points below this one, each with a trailing `/`."""
     fixed: frozenset[str]
-    """Paths of the tree that are always directories: the root, the mount points and the directories above them."""
 
     @property
     def core(self) -> StoreCore:
         """Core of the memory store, which runs its operations."""
         return core_of(self.store)
 
-    def outward(self, text: str) -> str:
-        """Convert `text`, a canonical path within the store, to a path of the tree."""
-        return self.point + text[len(ROOT) :]
+    def outward(self, path: str) -> str:
+        """Convert a canonical path within the store to a path of the tree."""
+        return self.point + path[len(ROOT) :]
 
-    def shows(self, text: str) -> bool:
-        """Return whether a memory at `text`, a path within the store, is visible in the tree."""
-        outer = self.outward(text)
+    def inward(self, path: str) -> str:
+        """Convert a path of the tree, at or below the mount point, to a path within the store."""
+        return ROOT + path[len(self.point) :]
+
+    def shows(self, path: str) -> bool:
+        """Return whether a memory at a path within the store is visible in the tree."""
+        outer = self.outward(path)
         return not self.covered or (outer not in self.fixed and not f"{outer}/".startswith(self.covered))
 
-    def moved_outward(self, memory: Memory) -> Memory:
-        """Return a memory with its path in the tree."""
-        return replace(memory, path=self.outward(memory.path))
+    def shown(self, memories: list[Memory]) -> list[Memory]:
+        """Return those memories of the store that are visible in the tree, with their paths in the tree."""
+        return [replace(each, path=self.outward(each.path)) for each in memories if self.shows(each.path)]
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
@@ -71,33 +69,33 @@ class Mount:
                 raise
             raise Refused(refusal.key, path=self.outward(str(refusal.values["path"]))) from None
 
-    def read(self, work: Callable[[Snapshot, Rules], T], actor: Actor | None) -> T:
-        """Call `work` with one state of the store as an actor sees it, and the rules for changes by this actor."""
-        core, who = self.core, actor or self.core.actor
+    def run(self, operation: ReadOperation[T], actor: Actor | None) -> T:
+        """Run a step of a command on the tree, without an audit entry of its own."""
+        with self.named_outward():
+            return read(self.core, operation, self.core.invocation(actor), is_audited=False).value()
 
-        def seen(snapshot: Snapshot) -> T:
+    def ask(self, work: Callable[[Snapshot, Guard], T], actor: Actor | None) -> T:
+        """Call `work` with one state of the store as the actor sees it, and the guard of the actor's changes."""
+        core, call = self.core, self.core.invocation(actor)
+
+        def asked(snapshot: Snapshot) -> T:
             settings = core.settings_of(snapshot)
-            view, hidden = snapshot, None
-            if is_used(settings):
-                hidden = Assessment(snapshot, settings, who)
-                view = Filtered(snapshot, hidden.shows, history=False)
-            rules = Rules(settings, who, core.examiner, hidden=hidden)
-            return work(with_own_proposals(view, settings, who), rules)
+            view = with_own_proposals(snapshot, settings, call.actor or core.actor)
+            return work(view, guard_of(core, view, settings, call, core.examiner))
 
         with self.named_outward():
-            return core.read(seen)
+            return core.read(asked)
 
-    def changeable(self, under: str, shown: str, view: Snapshot, rules: Rules) -> list[Memory]:
+    def changeable(self, under: str, shown: str, view: Snapshot, guard: Guard) -> list[Memory]:
         """Return the visible memories below `under`, a directory of the store.
 
-        Raises `Refused` if `rules` forbid a change to one of these memories. If no memory is visible, `rules` must
-        allow a change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the
-        actor. `shown` is the path that the error names.
+        Raises `Refused` if `guard` forbids a change to one of these memories. If no memory is visible, it must allow a
+        change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the actor.
+        `shown` is the path that the error names.
         """
         found = [memory for memory, _ in view.list(under) if self.shows(memory.path)]
-        paths = [memory.path for memory in found] or [under]
-        is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
-        if is_hidden or not all(rules.may_change(text) for text in paths):
+        is_hidden = guard.hidden is not None and guard.hidden.blocks(under)
+        if is_hidden or not all(map(guard.may_change, [memory.path for memory in found] or [under])):
             raise Refused("read_only", path=shown)
         return found
 
@@ -117,16 +115,42 @@ class ClearPart(Write[CommandResult]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
         """Return the deletions. Raises `Refused` if the actor may not change one of the memories."""
-        gone = self.mount.changeable(ROOT, self.mount.point, view, guard)
-        return Plan(CommandResult(), guard.delete(view, gone))
+        return Plan(CommandResult(), guard.delete(view, self.mount.changeable(ROOT, self.mount.point, view, guard)))
 
 
-def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """Return a dict from the canonical path of each mount point to its store.
+class Places:
+    """The mounts of a tree by mount point, in byte order, and the paths that are always directories."""
 
-    Raises `InvalidInput` for an invalid or repeated mount point, for a store on a server, and if no store is mounted at
-    `/memories`.
-    """
+    def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
+        checked = _checked(stores)
+        points = sorted(checked)
+        above = {place for point in points for place in (point, *ancestors(point), ROOT)}
+        self.fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
+        self.mounts: dict[str, Mount] = {}
+        for point in points:
+            covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
+            self.mounts[point] = Mount(checked[point], point, covered, self.fixed)
+
+    def owner(self, path: str) -> Mount:
+        """Return the mount that a path of the tree belongs to: the one with the longest mount point."""
+        places = (place for place in (path, *reversed(ancestors(path))) if place in self.mounts)
+        return self.mounts[next(places, ROOT)]
+
+    def parts(self, under: str) -> list[tuple[Mount, str]]:
+        """Return the mount that the directory `under` belongs to, and the mounts below this directory.
+
+        Each comes with the path of the directory in its store.
+        """
+        owner, below = self.owner(under), f"{under}/"
+        inner = (owner, owner.inward(under))
+        return [inner, *((mount, ROOT) for mount in self.mounts.values() if mount.point.startswith(below))]
+
+    def first_point(self, under: str) -> str:
+        """Return the first mount point at or below a directory."""
+        return next(point for point in self.mounts if f"{point}/".startswith(f"{under}/"))
+
+
+def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
     found: dict[str, MemoryStore] = {}
     for written, store in stores.items():
         try:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange, pages
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.review.trust import DoubtedMemory, Trust
-from retentive.storage.contract import Actor, Version
+from retentive.storage.contract import Actor, Memory, Version
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
+from retentive.values.provenance import Contributor
 from retentive.values.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class RemoteTrust(Trust):
         query = {"path_prefix": _above(target), "level": level, "limit": min(limit, 100), "page": after or None}
         found = yield HttpRequest("GET", f"{self._store.base}/doubted_memories", query)
         return ListPage(tuple(_below(target, found["data"])), found["next_page"])
+
+    @exchange
+    def contributors(self, recorded: Version | Memory) -> HttpExchange[Sequence[Contributor]]:
+        """Return all contributors to the text of a version or memory, the newest last."""
+        version_id = recorded.id if isinstance(recorded, Version) else recorded.version_id
+        path = f"{self._store.base}/memory_versions/{segment(version_id)}"
+        return objects.version((yield HttpRequest("GET", path, {"view": "basic"}))).provenance.contributors
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
@@ -33,10 +33,10 @@ ObstacleKind: TypeAlias = Literal[
 class ProposedChange:
     """One proposed change to one memory. `before` is the path before the change, and `path` is the path after it.
 
-    A new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes` describe the
-    new text; they are None if the change has no text. `base_sha256` is the hash of the text before the change, or None
-    for a new memory. `created_at` is the creation time of the memory. `provenance_text` is the stored provenance of the
-    change.
+    A new memory already has the `memory_id` that it gets when the proposal is accepted. `sha256` and `size_bytes`
+    describe the new text; they are None if the change has no text. `base_sha256` is the hash of the text before the
+    change, or None for a new memory. `created_at` is the creation time of the memory. `provenance_text` is the stored
+    provenance of the change.
     """
 
     operation: ProposedOperation
@@ -148,17 +148,17 @@ def proposal_record(proposal: Proposal) -> RecordChange:
 
 def without_proposal(proposal: Proposal) -> list[RecordChange]:
     """Return the changes of records that remove a proposal and its texts."""
-    return [(kind, key, None) for kind, key in ((PROPOSAL, proposal.id), *text_records(proposal))]
+    return [(PROPOSAL, proposal.id, None), *((kind, key, None) for kind, key, _ in texts_of(proposal))]
 
 
-def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the key of each record that contains a text of the proposal."""
+def texts_of(proposal: Proposal) -> Iterator[tuple[str, str, str | None]]:
+    """Yield the kind and the key of each record that contains a text of the proposal, and the hash of the text."""
     for number, change in enumerate(proposal.changes):
         key = text_key(proposal.id, number)
         if change.has_text:
-            yield AFTER, key
+            yield AFTER, key, change.sha256
         if change.operation == "modified":
-            yield BEFORE, key
+            yield BEFORE, key, change.base_sha256
 
 
 def forget_proposals(
@@ -184,22 +184,12 @@ def forget_proposals(
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
-    """Return the text of a proposed change.
-
-    `kind` and `key` identify the record that contains the text.
-    Raises `Damaged` if the text is missing or its hash is not `sha256`.
-    """
+    """Return the text in the record `key` of `kind`. Raises `Damaged` if it is missing or its hash is not `sha256`."""
     text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("the text of a proposal is missing or does not match its hash")
     verified(text.encode(), sha256, None, key)
     return text
-
-
-def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """Copy a proposal, and replace memory ids in the copy. `ids` maps old ids to new ids."""
-    changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
-    return replace(proposal, changes=tuple(changes))
 
 
 def decision_records(view: Snapshot, made: Sequence[Decision]) -> list[RecordChange]:

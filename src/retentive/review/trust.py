@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,15 @@ from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.review.proposals import RecordChange
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
-from retentive.values.one_level import path_after
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
+from retentive.values.provenance import Contributor
 from retentive.values.records import Recorded
 from retentive.values.settings import from_text
 
-_LOOKED_AT = 50_000
-"""A page ends after about this many examined memories, even if it is not full."""
-_FIRST_BATCH, _LARGEST_BATCH = 200, 20_000
+_LOOKED_AT = 10_000
+"""A page ends after this many examined memories, even if it is not full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Trust:
     ) -> ListPage[DoubtedMemory, str]:
         """Return one page of the memories that `doubted` returns. `after` is the `next` of the previous page.
 
-        A page ends after about 50,000 examined memories, so a page with few or no items can have a `next`.
+        A page ends after 10,000 examined memories, so a page with few or no items can have a `next`.
         """
         return self._page(under, level, after, limit)
 
@@ -77,7 +76,8 @@ class Trust:
         def work(snapshot: Snapshot) -> ListPage[DoubtedMemory, str]:
             settings = self._context.settings_of(snapshot)
             assessed, doubted = Assessment(snapshot, settings, None), list[DoubtedMemory]()
-            memories = _memories(snapshot, target, after) if is_used(settings) else ()
+            at_most = None if limit is None else _LOOKED_AT + 1
+            memories = _memories(snapshot, target, after, at_most) if is_used(settings) else ()
             for number, memory in enumerate(memories):
                 if limit is not None and (len(doubted) == limit or number == _LOOKED_AT):
                     return ListPage(tuple(doubted), memory.path)
@@ -93,6 +93,15 @@ class Trust:
         """Return the trust level of the author of each version. Authors of earlier versions do not count."""
         levels = Levels(self._context.settings())
         return [levels.of(author_of(version)) for version in versions]
+
+    def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
+        """Return the contributors to the text of a version or memory, the newest last.
+
+        The provenance of a version names only the newest contributor if there are more than 16.
+        """
+        if recorded.provenance.contributor_set is None:
+            return recorded.provenance.contributors
+        return self._context.read(lambda snapshot: contributors_of(snapshot, recorded))
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
         """Confirm that a person trusts the current text of a memory, or of all memories below a directory.
@@ -110,14 +119,15 @@ class Trust:
         `pattern` selects the contributors, as in the setting `trust`: `session:s1`, `user:*` or `source:web:*`.
         Returns False if the pattern was already in quarantine.
         """
-        with self._context.checking("trust.quarantine", actor):
-            operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)
-        return self._context.result_of(operation, actor)
+        return self._change_quarantine("trust.quarantine", pattern, actor)
 
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Remove `pattern` from the quarantine. Returns False if the pattern was not in quarantine."""
-        with self._context.checking("trust.release", actor):
-            operation = ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only)
+        return self._change_quarantine("trust.release", pattern, actor)
+
+    def _change_quarantine(self, name: str, pattern: str, actor: Actor | str | None) -> bool:
+        with self._context.checking(name, actor):
+            operation = ChangeQuarantine(name, check_trust_pattern(pattern), self._is_read_only)
         return self._context.result_of(operation, actor)
 
     @property
@@ -125,18 +135,10 @@ class Trust:
         return bool(self._context.pins.get("read_only"))
 
 
-def _memories(view: Snapshot, path: MemoryPath, start: str = "") -> Iterator[Memory]:
-    """Yield the memory at a path, or the memories below it from the path `start` on, read page by page."""
+def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | None = None) -> Iterable[Memory]:
+    """Return the memory at a path, or the memories below it from the path `start` on."""
     memory = None if path.is_root else view.get(path.text).memory
-    if memory is not None:
-        yield memory
-        return
-    size = _FIRST_BATCH
-    while batch := [memory for memory, _ in view.list(path.text, start=start, limit=size)]:
-        yield from batch
-        if len(batch) < size:
-            return
-        start, size = path_after(batch[-1].path), min(2 * size, _LARGEST_BATCH)
+    return [memory] if memory is not None else (each for each, _ in view.list(path.text, start=start, limit=limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +183,13 @@ class Confirm(Write[list[str]]):
 
 @dataclass(frozen=True, slots=True)
 class ChangeQuarantine(Write[bool]):
-    """Add a pattern to the setting `quarantine`, or remove a pattern from it."""
+    """Add a pattern to the setting `quarantine` (`trust.quarantine`), or remove it (`trust.release`)."""
 
     under_review = "refuse"
     allowed_when_archived = True
+    name: str
     pattern: str
-    is_released: bool
     is_read_only: bool
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the operation: `trust.quarantine` or `trust.release`."""
-        return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Return the facts for the audit entry: the name of the changed setting.
@@ -213,9 +210,9 @@ class ChangeQuarantine(Write[bool]):
         """Return the new setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its quarantine cannot be changed")
-        settings = from_text(view.state.settings)
+        settings, is_released = from_text(view.state.settings), self.name == "trust.release"
         without = tuple(each for each in settings.quarantine if each != self.pattern)
-        if (without != settings.quarantine) != self.is_released:
+        if (without != settings.quarantine) != is_released:
             return Plan(False)
-        changed = settings.changed({"quarantine": without if self.is_released else (*without, self.pattern)})
+        changed = settings.changed({"quarantine": without if is_released else (*without, self.pattern)})
         return Plan(True, settings=changed.to_text(), event=("settings", ["quarantine"]))

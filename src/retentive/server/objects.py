@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from retentive.engine.events import StoreEvent
@@ -13,7 +14,7 @@ from retentive.server.fields import TIME
 from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
 from retentive.storage.contract import Actor, Memory, StoreInfo, Version, as_actor
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.provenance import Provenance
+from retentive.values.provenance import Contributor, Provenance
 from retentive.values.replies import REPLIES
 
 _ACTORS = {"session": ("session_actor", "session_id"), "api_key": ("api_actor", "api_key_id"), **PRINCIPALS}
@@ -96,11 +97,15 @@ def memory(given: Memory, store_id: str, content: str | None) -> Json:
     }
 
 
-def memory_version(given: Version, store_id: str, content: str | None) -> Json:
+def memory_version(
+    given: Version, store_id: str, content: str | None, contributors: Sequence[Contributor] | None = None
+) -> Json:
     """Return the JSON object of a version.
 
-    `content` is None in the basic view and for a deleted or redacted version.
+    `content` is None in the basic view and for a deleted or redacted version. `contributors` lists all contributors,
+    if the provenance of the version does not name them.
     """
+    origin = None if given.provenance_text is None else _provenance(given.provenance, contributors)
     return {
         "id": given.id,
         "type": "memory_version",
@@ -116,12 +121,11 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
         "redacted_at": time(given.redacted_at),
         "redacted_by": actor(given.redacted_by),
         "revision": given.revision,
-        "provenance": None if given.provenance_text is None else _provenance(given.provenance),
+        "provenance": origin,
     }
 
 
-def _provenance(given: Provenance) -> Json:
-    """Return the JSON object with the origin of a version and with all contributors to its text."""
+def _provenance(given: Provenance, contributors: Sequence[Contributor] | None) -> Json:
     return {
         "integration": given.integration,
         "tool_use_id": given.tool_use_id,
@@ -132,7 +136,7 @@ def _provenance(given: Provenance) -> Json:
         "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
         "contributors": [
             {"at": each.at, "actor": each.actor, "session": each.session, "source": each.source}
-            for each in given.contributors
+            for each in contributors or given.contributors
         ],
     }  # fmt: skip
 

@@ -215,5 +215,5 @@ CASES: dict[str, Case] = {
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),
     "Read stats": reads("stats", lambda _, at: stats(at)),
-    "ReadUse": reads("stats", lambda _, at: memory_use(at)),
+    "Read memory_use": reads("memory_use", lambda _, at: memory_use(at)),
 }

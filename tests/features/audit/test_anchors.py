@@ -65,7 +65,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     (tmp_path / "place").mkdir()
     (tmp_path / "elsewhere").mkdir()
     clock = Clock()
-    with opened(str(request.param), tmp_path / "place", clock=clock) as place:
+    with opened(str(request.param), tmp_path / "place", clock=clock, sweep=False) as place:
         yield Scene(place, clock, tmp_path / "elsewhere")
 
 

@@ -21,9 +21,8 @@ from retentive.audit.chain import (
     HEAD,
     LISTED_CHANGES,
     AuditEntry,
+    entries_page,
     key_of,
-    newest_entries,
-    oldest_entries,
 )
 from retentive.errors import Conflict, Damaged, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Backend, Snapshot, Transaction
@@ -450,8 +449,8 @@ def test_the_log_is_read_in_pages_from_both_ends(backend: str, tmp_path: Path) -
         whole = list(store.audit.entries())
         assert len(whole) == 13
         for limit in (1, 2, 5, 13, 200):
-            assert paged(store, place.backend, oldest_entries, limit) == whole
-            assert paged(store, place.backend, newest_entries, limit) == whole[::-1]
+            assert paged(store, place.backend, partial(entries_page, newest_first=False), limit) == whole
+            assert paged(store, place.backend, partial(entries_page, newest_first=True), limit) == whole[::-1]
 
 
 def test_pages_of_a_damaged_log_skip_what_is_no_entry(tmp_path: Path) -> None:
@@ -466,7 +465,7 @@ def test_pages_of_a_damaged_log_skip_what_is_no_entry(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         newest, oldest = place.backend.read(
-            store.id, lambda found: (newest_entries(found, "", 50), oldest_entries(found, "", 50))
+            store.id, lambda found: tuple(entries_page(found, "", 50, newest_first=order) for order in (True, False))
         )
     assert [each.seq for each in newest.items] == [10, 9, 8, 6, 4, 3, 2, 1]
     assert [each.seq for each in oldest.items] == [1, 2, 3, 4, 6, 8, 9, 10]

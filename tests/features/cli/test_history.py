@@ -417,3 +417,13 @@ def test_hidden_memories_are_counted(location: str) -> None:
     ended = here(location, "diff", "HEAD~4", "HEAD")
     assert (ended.exit_code, ended.stdout) == (0, "")
     assert "1 hidden memory was left out; `retentive trust list` lists them." in ended.stderr
+
+
+def test_show_names_all_contributors_of_a_version(tmp_path: Path) -> None:
+    """Also if there are more than its provenance holds."""
+    at, sessions = f"sqlite:///{tmp_path}/memory.db", [f"session:{number}" for number in range(20)]
+    with retentive.open(at) as opened:
+        for session in sessions:
+            opened.store().append(A, "x\n", actor=session)
+        newest = opened.store().versions(limit=1)[0].id
+    assert json.loads(here(at, "--json", "show", newest).stdout)["provenance"]["contributors"] == sessions

@@ -103,6 +103,19 @@ def test_no_number_of_edits_launders_a_planted_line(rule: dict[str, Any], store:
     assert store.search("planted", actor="session:reader").hits == ()
 
 
+def test_many_contributors_are_all_named(store: MemoryStore) -> None:
+    """A provenance names only the newest of more than 16; the others can be had for a version and for a memory."""
+    sessions = [f"session:{number}" for number in range(20)]
+    store.create(A, "", actor=sessions[0])
+    for session in sessions[1:]:
+        store.append(A, "x\n", actor=session)
+    memory, first = store.load(A)[0], store.versions()[-1]
+    assert [each.actor for each in memory.provenance.contributors] == sessions[-1:]
+    for recorded in (memory, store.versions(limit=1)[0]):
+        assert [each.actor for each in store.trust.contributors(recorded)] == sessions
+    assert [each.actor for each in store.trust.contributors(first)] == sessions[:1]
+
+
 def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> None:
     """Twice the edits of a shared memory, each by another session, have twice the provenance."""
     sizes = []

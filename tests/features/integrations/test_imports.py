@@ -32,11 +32,12 @@ LAYERS: list[set[str]] = [
     {"history"},
     {"locations"},
     {"store"},
-    {"stats", "mounts"},
+    {"mounts"},
     {"remote"},
     {"opening"},
     {"aio"},
     {"transfer", "doctor"},
+    {"stats"},  # the public name of figures of the doctor
     {"integrations"},
     {"agent"},
     {"testing"},

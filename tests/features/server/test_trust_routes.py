@@ -59,3 +59,12 @@ def test_decisions_on_trust_are_audited_with_the_key(api: Api, store: MemoryStor
 
 def test_a_malformed_pattern_is_refused(api: Api, at: str) -> None:
     assert api.post(f"{at}/trust/quarantine", {"pattern": "source:"}).status == 400
+
+
+def test_a_version_names_all_its_contributors(api: Api, store: MemoryStore, at: str) -> None:
+    """Also if there are more than its provenance holds."""
+    sessions = [f"session:{number}" for number in range(20)]
+    for session in sessions:
+        store.append(A, "x\n", actor=session)
+    version = api.get(f"{at}/memory_versions/{store.load(A)[0].version_id}").body
+    assert [each["actor"] for each in version["provenance"]["contributors"]] == sessions

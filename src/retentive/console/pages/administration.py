@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import retentive
-from retentive.audit.chain import Head, head_of, newest_entries
+from retentive.audit.chain import Head, entries_page, head_of
 from retentive.audit.verify import Verified, verify
 from retentive.console.overview import NEAR, VERIFIED, fullness, note_check
 from retentive.console.progress import ReportDone, steps_of
@@ -72,7 +72,7 @@ def audit(visit: Visit) -> PageAnswer:
     core, before = core_of(visit.store), visit.query.get("before", "")
     if before and not _SEQ.fullmatch(before):
         raise invalid("before: must be the sequence number of an audit entry")
-    page = core.read(lambda snapshot: newest_entries(snapshot, before, ENTRIES))
+    page = core.read(lambda snapshot: entries_page(snapshot, before, ENTRIES, newest_first=True))
     expect = visit.query.get("expect", "").strip()[:_HEAD_CHARS]
     values: dict[str, object] = {
         "entries": page.items,

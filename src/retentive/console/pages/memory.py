@@ -60,6 +60,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         "path": path.text,
         "parts": parts(path.text),
         "memory": memory,
+        "contributors": visit.store.trust.contributors(memory),
         "version": version,
         "reads": reads,
         "is_pattern": is_pattern,

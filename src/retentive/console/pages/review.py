@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from retentive.audit.chain import newest_entries
+from retentive.audit.chain import entries_page
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.listing import RECENT, recent_changes
@@ -115,7 +115,8 @@ def _proposer(visit: Visit, found: Proposal, pending: Sequence[Proposal]) -> Pro
     )
     if not (visit.can("admin") and visit.store.settings().audit):
         return known
-    entries = core_of(visit.store).read(lambda snapshot: newest_entries(snapshot, "", ENTRIES)).items
+    core = core_of(visit.store)
+    entries = core.read(lambda snapshot: entries_page(snapshot, "", ENTRIES, newest_first=True)).items
     read = [
         path
         for entry in entries

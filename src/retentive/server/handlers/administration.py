@@ -8,7 +8,7 @@ from collections.abc import Generator
 from dataclasses import asdict
 from datetime import datetime
 
-from retentive.audit.chain import AuditEntry, oldest_entries
+from retentive.audit.chain import AuditEntry, entries_page
 from retentive.audit.reader import stored_entries
 from retentive.errors import NotFound
 from retentive.server import cursors, objects
@@ -57,7 +57,7 @@ def retrieve_usage(call: RouteCall) -> Json:
 def list_audit_entries(call: RouteCall, *, limit: int, page: str | None) -> Json:
     """List the entries of the audit log, oldest first."""
     after = "" if page is None else cursors.decode(page, call.path, 1)[0]
-    found = core_of(call.store).read(lambda snapshot: oldest_entries(snapshot, after, limit))
+    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
     following = None if found.next is None else cursors.encode([found.next], call.path)
     return {"data": [_entry(each) for each in found.items], "next_page": following}
 
@@ -78,7 +78,7 @@ def _entry(given: AuditEntry) -> Json:
 
 def export_audit(call: RouteCall, *, since: datetime | None) -> Streamed:
     """Stream the audit entries from `since` on, oldest first. Each entry is given as its stored line and its paths."""
-    found = core_of(call.store).read(lambda snapshot: list(stored_entries(snapshot, since)))
+    found = core_of(call.store).read(lambda snapshot: stored_entries(snapshot, since))
     return Streamed(_lines(found), "application/x-ndjson")
 
 

@@ -141,7 +141,7 @@ def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
         version, text = core_of(store).found(read_version(version_id))
     except NotFound:
         raise missing(NO_VERSION) from None
-    return memory_version(version, store.id, text if view == "full" else None)
+    return memory_version(version, store.id, text if view == "full" else None, store.trust.contributors(version))
 
 
 def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:

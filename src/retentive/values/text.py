@@ -7,7 +7,6 @@ the edited part.
 from __future__ import annotations
 
 import hashlib
-from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -146,25 +145,11 @@ def _with_final_newline(text: str) -> str:
 
 def is_text(data: bytes) -> bool:
     """Return whether bytes can be the text of a memory: UTF-8 without NUL."""
-    return TextCheck().accepts(data, final=True)
-
-
-class TextCheck:
-    """Check that bytes can be the text of a memory. The bytes are passed and decoded in chunks."""
-
-    def __init__(self) -> None:
-        self._decoder = getincrementaldecoder("utf-8")()
-
-    def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
-        """Check the next chunk. Return False if no valid text starts with the chunks so far.
-
-        `final` is True for the last chunk.
-        """
-        try:
-            self._decoder.decode(chunk, final)
-        except UnicodeDecodeError:
-            return False
-        return b"\0" not in chunk
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
 
 
 def decoded(data: bytes | None, *, path: str | None = None) -> str:

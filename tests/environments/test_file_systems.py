@@ -41,7 +41,7 @@ MOUNT = {"vfat": ("-t", "vfat", "-o", "loop,utf8=1,shortname=mixed")}
 NAMES = [*MADE, "zfs", "tmpfs", "overlay", "overlay on xfs"]
 FOLDING = {"ext4 casefold", "vfat", "exfat", "zfs"}
 """File systems that ignore case. The zfs made here ignores the Unicode form too, like that of macOS."""
-NOT_RUN = ("longest_paths", "listings_are_in_byte_order", "neighbours", "walk_reads_a_range", "one_level_has_each")
+NOT_RUN = ("longest_paths", "lists_are_those_of_a_model")
 LEFT_OUT = ("-k", " and ".join(f"not {name}" for name in NOT_RUN))
 """Without the tests that store paths which differ in case only, or whose names are longer in the other Unicode form."""
 WRITER = """

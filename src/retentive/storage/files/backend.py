@@ -281,8 +281,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         try:
             return super().read(store_id, work, first_path=first_path)
-        except ExternalEdit:  # recording the edit needs a write transaction
-            return self.write(store_id, work, first_path=first_path)
+        except ExternalEdit:  # recording the edit needs a write transaction; on a full disk, views still work
+            return self.write(store_id, work, may_use_reserve=True, first_path=first_path)
 
     def quarantined(self) -> int:
         self.check_open()

@@ -184,9 +184,10 @@ class DirectorySnapshot(SqlSnapshot):
         """Return True if one look at a file shows that it is as recorded."""
         if entry.memory is not None:
             return self._is_recorded(path, entry)
-        if self.tree.folds and not self.tree.exact(path):
+        kind = self.tree.state(path).kind
+        if kind is FileKind.OTHER_SPELLING:
             raise Refused("path_folds", path=path)
-        return not entry.below and entry.above is None and self.tree.state(path).kind is FileKind.MISSING
+        return kind is FileKind.MISSING and not entry.below and entry.above is None
 
     def _check_usable(self, path: str, entry: Entry) -> None:
         """Raise `Refused` if a path without a memory has something that cannot become one."""
@@ -281,7 +282,6 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         for path, (entry, text) in stale.items():
             if text is not None and b"\0" in text and entry.data is not None:
                 self.tree.repair(path, entry.data)  # no version can have this text
-        for path in stale:
             with suppress(Refused):
                 self.get(path)
         for path, (entry, _) in sorted(stale.items(), key=lambda item: item[1][0].memory is not None):

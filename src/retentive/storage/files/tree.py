@@ -52,6 +52,7 @@ class FileKind(Enum):
     FILE = "file"
     DIRECTORY = "directory"
     BELOW_FILE = "below a file"
+    OTHER_SPELLING = "another spelling"  # the name has another case or Unicode form on disk
     OTHER = "other"
 
 
@@ -132,6 +133,8 @@ class FileTree:
         try:
             for depth, name in enumerate(names, 1):
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                if self.folds and depth > len(self._parts) and name not in os.listdir(directory):
+                    return Found(FileKind.OTHER_SPELLING)
                 if not stat.S_ISDIR(status.st_mode):
                     return self._no_directory(status, depth - len(self._parts), is_last=depth == len(names))
                 inner = _open_directory(name, directory)
@@ -267,22 +270,6 @@ class FileTree:
                     with opened_directory(self._base, _QUARANTINE, make=True) as quarantine:
                         rename_if_free(name, directory, _new_name(name), quarantine)
                     return
-
-    def exact(self, path: str) -> bool:
-        """Return True if the names on disk have exactly the spelling of the path, with the same case and Unicode form.
-
-        Components of the path that do not exist on disk are not compared.
-        """
-        names = self._names(path)
-        for end in range(len(self._parts), len(names)):
-            try:
-                with opened_directory(self._base, names[:end]) as directory:
-                    os.stat(names[end], dir_fd=directory, follow_symlinks=False)
-                    if names[end] not in os.listdir(directory):
-                        return False
-            except OSError:
-                return True
-        return True
 
 
 def count_quarantined(base: int) -> int:

@@ -81,7 +81,7 @@ class Mount:
         def asked(snapshot: Snapshot) -> T:
             settings = core.settings_of(snapshot)
             view = with_own_proposals(snapshot, settings, call.actor or core.actor)
-            return work(view, guard_of(core, view, settings, call, core.examiner))
+            return work(view, guard_of(core, view, settings, call))
 
         with self.named_outward():
             return core.read(asked)

@@ -44,14 +44,12 @@ class Finding:
 class Scanned:
     """Result of a scan that may also have removed sensitive values.
 
-    - `refusals`: reasons why memories could not be rewritten.
     - `withheld`: numbers of the audit entries whose paths were removed.
     - `redacted`: ids of the redacted versions.
     - `rewritten`: number of memories whose current texts were rewritten without their sensitive values.
     """
 
     findings: list[Finding]
-    refusals: tuple[Refused, ...] = ()
     withheld: tuple[int, ...] = ()
     redacted: tuple[str, ...] = ()
     rewritten: int = 0
@@ -85,23 +83,19 @@ class RedactFound(Write[Scanned]):
             for each, found, examined in every
             if isinstance(each, Memory) and examined.removed
         ]
-        after, refusals = Pending(view), list[Refused]()
+        after = Pending(view)
         for _, path, _, _ in unclean:
             guard.check(path)
         for memory, path, found, text in unclean:
-            try:
-                after.add(guard.put(after, view.get(path.text), path, text, is_removal=True).changes)
-                if self.history:
-                    older.append((find_version(view, memory.version_id), replace(found, in_path=False)))
-            except Refused as refusal:
-                refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
+            after.add(guard.put(after, view.get(path.text), path, text, is_removal=True).changes)
+            if self.history:
+                older.append((find_version(view, memory.version_id), replace(found, in_path=False)))
         living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
         for version, found in older:
             guard.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         result = Scanned(
             _joined([*findings, *(found for _, found in older)]),
-            tuple(refusals),
-            rewritten=len(unclean) - len(refusals),
+            rewritten=len(unclean),
         )
         if not older:
             return Plan(result, after.changes)
@@ -126,8 +120,8 @@ def scan(
     `likely`, values that are likely to be sensitive are removed too. With `history`, older versions are scanned too.
     With `redact` and `history`, older versions that contain such values are redacted.
 
-    If one of the memories to change is read-only, `InvalidInput` is raised and nothing is written. If a memory cannot
-    be rewritten because of another error, the other memories are rewritten before this error is raised.
+    All memories are rewritten together. If one of them is read-only or a detector fails, `InvalidInput` is raised and
+    nothing is written.
     """
     try:
         if not redact:
@@ -140,9 +134,6 @@ def scan(
         raise context.raised(refusal) from None
     if history:
         finish(context)
-    if scanned.refusals:
-        left = [context.raised(refusal) for refusal in scanned.refusals]
-        raise type(left[0])("; ".join(map(str, left)))
     return scanned
 
 

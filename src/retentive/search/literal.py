@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from retentive.errors import InvalidInput
 from retentive.search.query import check_text
@@ -237,20 +237,8 @@ def _clusters(row: str) -> list[str]:
     return clusters
 
 
-class _Match(Protocol):
-    def start(self) -> int: ...
-    def span(self) -> Span: ...
-
-
-class _Pattern(Protocol):
-    programsize: int
-
-    def search(self, text: bytes, pos: int = 0, endpos: int = ...) -> _Match | None: ...
-    def finditer(self, text: str) -> Iterator[_Match]: ...
-
-
 @lru_cache(maxsize=16)
-def _compiled(pattern: str) -> _Pattern:
+def _compiled(pattern: str) -> Any:
     """Compile a pattern with RE2, which runs in linear time. Python's `re` can take exponential time."""
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
@@ -261,7 +249,7 @@ def _compiled(pattern: str) -> _Pattern:
     options.never_capture = True
     options.never_nl = True  # a match never spans lines
     try:
-        compiled = cast("_Pattern", re2.compile("(?m)" + pattern, options))
+        compiled = re2.compile("(?m)" + pattern, options)
     except re2.error as error:
         reason = bytes(error.args[0]).decode("utf-8", "replace").replace("(?m)", "", 1)
         raise InvalidInput(f"invalid RE2 pattern: {reason}") from None
@@ -282,7 +270,7 @@ def _until(seconds: float, clock: Clock) -> _Check:
     return check
 
 
-def _has_match(pattern: _Pattern, document: Document, check: _Check) -> bool:
+def _has_match(pattern: Any, document: Document, check: _Check) -> bool:
     texts = (document.path.removeprefix(ROOT), document.text)
     return any(True for text in texts for _ in _matching_lines(pattern, _data(text), check))
 
@@ -291,7 +279,7 @@ def _data(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[int]:
+def _matching_lines(pattern: Any, data: bytes, check: _Check) -> Iterator[int]:
     """Yield the numbers of the matching lines, in order. `check` is called before each step and may raise."""
     line, counted, at = 1, 0, 0
     while at < len(data):
@@ -307,7 +295,7 @@ def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[i
         at = data.find(b"\n", counted) + 1 or len(data)
 
 
-def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
+def _pattern_spans(pattern: Any, check: _Check, row: str) -> list[Span]:
     spans: list[Span] = []
     for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()

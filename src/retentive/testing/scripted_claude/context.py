@@ -97,7 +97,7 @@ def manage_context(
 def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit) -> Context:
     messages = context.conversation.messages
     cleared = clear_tool_uses(messages, edit, size=context.tokens)
-    share = measure(messages, edit, size=context.tokens) / edit.trigger.value
+    share = measure(messages, edit, size=context.tokens) / edit.trigger
     warns = _warns(context.conversation, share, cleared=cleared.count > 0)
     context = replace(context, warning=WARNING if warns else context.warning)
     return _applied(context, cleared, "clear_tool_uses_20250919", "cleared_tool_uses")

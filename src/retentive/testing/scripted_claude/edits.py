@@ -14,25 +14,17 @@ from retentive.testing.scripted_claude.messages import Block, as_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
-    """Threshold of an edit. The edit applies if the prompt has more than `value` units.
-
-    `kind` is the unit, "input_tokens" or "tool_uses".
-    """
-
-    kind: str
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClearToolUsesEdit:
     """Edit `clear_tool_uses_20250919`, which replaces old tool results with placeholders.
+
+    It applies if the prompt has more than `trigger` units. `unit` is "input_tokens" or "tool_uses".
 
     `clear_inputs` selects the tools whose inputs are cleared too: True for all tools, False for no tool, or the names
     of tools.
     """
 
-    trigger: Trigger = Trigger("input_tokens", 100_000)
+    trigger: int = 100_000
+    unit: str = "input_tokens"
     keep: int = 3
     clear_at_least: int = 0
     exclude_tools: frozenset[str] = frozenset()
@@ -78,10 +70,11 @@ def _edit(edit: Block) -> ContextEdit:
     if edit["type"] == "compact_20260112":
         instructions = str(edit.get("instructions") or "") or None
         return CompactEdit(_value(trigger, 150_000), edit.get("pause_after_compaction") is True, instructions)
-    kind = str(trigger["type"]) if isinstance(trigger, Mapping) else "input_tokens"
+    unit = str(trigger["type"]) if isinstance(trigger, Mapping) else "input_tokens"
     inputs = edit.get("clear_tool_inputs")
     return ClearToolUsesEdit(
-        trigger=Trigger(kind, _value(trigger, 100_000)),
+        trigger=_value(trigger, 100_000),
+        unit=unit,
         keep=_value(keep, 3),
         clear_at_least=_value(edit.get("clear_at_least"), 0),
         exclude_tools=_names(edit.get("exclude_tools")),

@@ -33,7 +33,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, s
 
     `size` is the size of the prompt in tokens. Nothing is cleared if fewer than `clear_at_least` tokens would be freed.
     """
-    if measure(messages, edit, size=size) <= edit.trigger.value:
+    if measure(messages, edit, size=size) <= edit.trigger:
         return Cleared(messages)
     selected = _selected_uses(messages, edit)
     after = tuple(
@@ -50,7 +50,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, s
 
 def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, size: int) -> int:
     """Return the value that is compared with the trigger: `size` in tokens, or the number of tool uses."""
-    if edit.trigger.kind == "input_tokens":
+    if edit.unit == "input_tokens":
         return size
     return len(_tool_uses(messages))
 

@@ -270,9 +270,10 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
 
 def test_a_compaction_that_finds_a_page_deleted_is_made_again(url: str) -> None:
     """The writer has an old manifest in its cache. Since then, a redaction has deleted the pages of that manifest."""
-    store, other = Opened(small(url)), small(url)
+    store = Opened(small(url))
+    other = ObjectsBackend(ObjectLocation.parse(url), sizes=replace(SMALL, log=SMALL.log - 1))
     number = 0
-    while number < 20 or manifest_of(url, store.id).weight < SMALL.log:
+    while number < 20 or manifest_of(url, store.id).weight < SMALL.log - 1:
         store.put(A, b"%d" % number)
         number += 1
     other.read(store.id, lambda found: found.state)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -93,7 +93,12 @@ def edit_all(place: Path) -> None:
 
 
 def files(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+    found = {}
+    for path in root.rglob("*"):
+        with suppress(FileNotFoundError):  # a running program may remove its temporary files meanwhile
+            if path.is_file():
+                found[str(path.relative_to(root))] = path.read_text()
+    return found
 
 
 def of_jobs(store: retentive.MemoryStore) -> list[str]:

@@ -88,9 +88,8 @@ def opened_directory(base: int, names: Sequence[str], *, make: bool = False) -> 
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, DIRECTORY_MODE, dir_fd=directory)
-            inner = _open_directory(name, directory)
-            os.close(directory)
-            directory = inner
+            above, directory = directory, _open_directory(name, directory)
+            os.close(above)  # even if this fails, it is closed
         yield directory
     finally:
         os.close(directory)
@@ -128,7 +127,14 @@ class FileTree:
 
     def state(self, path: str) -> Found:
         """Return the state of the entry on disk at a memory path."""
-        names = self._names(path)
+        try:
+            return self._state(self._names(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return Found(FileKind.MISSING)  # if it was replaced meanwhile, the next check, under the lock, sees it
+        except OSError as error:
+            raise os_error(error) from None
+
+    def _state(self, names: Sequence[str]) -> Found:
         directory = os.dup(self._base)
         try:
             for depth, name in enumerate(names, 1):
@@ -137,13 +143,8 @@ class FileTree:
                     return Found(FileKind.OTHER_SPELLING)
                 if not stat.S_ISDIR(status.st_mode):
                     return self._no_directory(status, depth - len(self._parts), is_last=depth == len(names))
-                inner = _open_directory(name, directory)
-                os.close(directory)
-                directory = inner
-        except (FileNotFoundError, NotADirectoryError):
-            return Found(FileKind.MISSING)  # if it was replaced meanwhile, the next check, under the lock, sees it
-        except OSError as error:
-            raise os_error(error) from None
+                above, directory = directory, _open_directory(name, directory)
+                os.close(above)  # even if this fails, it is closed
         finally:
             os.close(directory)
         return Found(FileKind.DIRECTORY)

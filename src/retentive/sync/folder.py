@@ -358,9 +358,8 @@ class Folder:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=descriptor)
-                inner = os.open(part, _DIRECTORY, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
+                above, descriptor = descriptor, os.open(part, _DIRECTORY, dir_fd=descriptor)
+                os.close(above)  # even if this fails, it is closed
             yield descriptor
         finally:
             os.close(descriptor)

@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from retentive.errors import OutcomeUnknown
@@ -92,3 +93,13 @@ def test_a_lost_batch_is_found_by_its_token(tmp_path: Path) -> None:
     assert not cuts
     assert backend.read(store_id, lambda snapshot: snapshot.get(A).data) == b"kept"
     backend.close()
+
+
+def test_a_value_that_the_driver_refuses_is_no_lost_connection(tmp_path: Path) -> None:
+    """A NUL in a record can only come from a bug. The bug is raised at once, and the store stays usable."""
+    with closing(opened(tmp_path)) as backend:
+        store_id = backend.create_store(key="k", name="k").id
+        with pytest.raises(psycopg.DataError, match="NUL"):
+            backend.write(store_id, lambda tx: tx.put_record("count", "n", "\0"))
+        backend.write(store_id, count)
+        assert backend.read(store_id, lambda found: found.get_record("count", "n")) == "1"

@@ -7,6 +7,7 @@ import importlib
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, watch
+from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
 
 from .world import FUSE, World
 
@@ -595,3 +596,32 @@ def test_watching_finds_a_memory_written_during_the_last_look(world: World, monk
     with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
         watch(session, wait, lambda _: None)
     assert world.files(0) == {"a.md": "a\n", "b.md": "b\n"}
+
+
+@pytest.mark.parametrize("which", range(1, 13))
+def test_no_descriptor_is_closed_twice_after_a_failed_close(
+    which: int, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second close would close a descriptor that another thread has got since."""
+    store.create("/memories/a/b/c.md", "text")
+    close, closes, wrong = os.close, list[int](), list[int]()
+
+    def fails(descriptor: int) -> None:
+        try:
+            close(descriptor)
+        except OSError:
+            wrong.append(descriptor)
+            raise
+        closes.append(descriptor)
+        if len(closes) == which:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with monkeypatch.context() as patched, suppress(OSError, errors.RetentiveError):
+        patched.setattr(os, "close", fails)
+        sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
+    assert len(closes) >= which
+    assert wrong == []
+    sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
+    assert (notes / "a" / "b" / "c.md").read_text() == "text"

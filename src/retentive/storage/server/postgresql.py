@@ -220,8 +220,11 @@ def meaning(error: psycopg.Error) -> Exception:
     An error that only a bug can cause is returned unchanged.
     """
     failure = next((failure for failure, kinds in _MEANINGS.items() if isinstance(error, kinds)), None)
-    if failure is None and (
-        error.sqlstate is None or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    is_refused = isinstance(error, psycopg.DataError)  # by the driver, which sent nothing: it has no `sqlstate` either
+    if (
+        failure is None
+        and not is_refused
+        and (error.sqlstate is None or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)))
     ):
         failure = "lost"
     return cast("Exception", error) if failure is None else FAILURES[failure]()

@@ -209,7 +209,7 @@ class Live:
         rendered = partial(_row, store.id)
 
         def work(snapshot: Snapshot) -> Window:
-            return rows.window(snapshot, rendered) if before is None else rows.moved(snapshot, before, rendered)
+            return rows.window(snapshot, rendered, before)
 
         found = core_of(store).peek(Read("feed", work))
         return found, {token for token in tokens if self._has_ended(token)}

@@ -83,28 +83,19 @@ class Position:
     event: str
 
 
-def window(snapshot: Snapshot, rendered: Rendered) -> Window:
-    """Read the newest part of the history."""
+def window(snapshot: Snapshot, rendered: Rendered, before: Window | None = None) -> Window:
+    """Read the newest part of the history. Return `before` if it is still right.
+
+    All versions are read each time, because an erasure removes older versions too. The rows of `before` that are still
+    right are kept, so a row is rendered once.
+    """
     versions = list(snapshot.versions(limit=KEPT + 1))
-    rows = tuple(LiveRow(each, rendered) for each in versions[:KEPT])
+    known = {row.version: row for row in before.rows} if before is not None else {}
+    events = (*before.events, *_events(snapshot, before.newest_event)) if before is not None else _events(snapshot, "")
+    rows = tuple(known.get(each) or LiveRow(each, rendered) for each in versions[:KEPT])
     oldest = versions[KEPT].revision if len(versions) > KEPT else 0
-    return Window(snapshot.state.revision, rows, oldest, _events(snapshot, ""))
-
-
-def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
-    """Add the new rows to a window. If a commit, such as a removal, added no version, read the whole window again."""
-    if not before.rows:
-        return window(snapshot, rendered)
-    events = _events(snapshot, before.newest_event)
-    versions = list(snapshot.versions(after=before.rows[0].version.id, limit=KEPT + 1))
-    commits = snapshot.state.revision - before.revision
-    if not (versions or events or commits):
-        return before
-    if len(versions) > KEPT or len({each.revision for each in versions}) != commits:
-        return window(snapshot, rendered)
-    rows = (*(LiveRow(each, rendered) for each in versions), *before.rows)
-    oldest = rows[KEPT].version.revision if len(rows) > KEPT else before.complete_after
-    return Window(snapshot.state.revision, rows[:KEPT], oldest, (*before.events, *events)[-_EVENTS:])
+    found = Window(snapshot.state.revision, rows, oldest, events[-_EVENTS:])
+    return before if before is not None and found == before else found
 
 
 def _events(snapshot: Snapshot, after: str) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,8 @@ import re
 import runpy
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console import live
+from retentive.console import live, rows
 from retentive.console.sessions import IDLE_S, InProcess, Sessions
 from retentive.console.visible import is_hidden
 from retentive.console.web import Console, console
@@ -161,6 +162,21 @@ def test_a_removed_memory_leaves_the_rows(person: Person, store: MemoryStore, at
             assert found is not None
             after = found
     assert "secret-name" not in after.data
+
+
+def test_a_row_that_was_read_during_an_erasure_leaves_with_it(api: Api, store: MemoryStore) -> None:
+    """The versions go in a later commit than the event of the erasure, and this commit has no revision."""
+
+    def window(before: rows.Window | None = None) -> rows.Window:
+        work = partial(rows.window, rendered=str, before=before)
+        return api.place.opened.backend.read(store.id, work)
+
+    store.create("/memories/secret-name.md", "x")
+    before = window()
+    store.history.erase("/memories/secret-name.md")
+    after = window()
+    assert window(replace(after, rows=before.rows)) == after
+    assert window(after) is after
 
 
 def test_a_key_that_is_revoked_ends_its_streams(api: Api, store: MemoryStore, at: str) -> None:

@@ -254,8 +254,7 @@ def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
     with scene.opened() as store:
         backend = store._core.backend
         assert isinstance(backend, DirectoryBackend)
-        with backend.reading() as connection:
-            tree = backend._tree(connection, store.id)
+        tree = backend.with_reader(lambda connection: backend._tree(connection, store.id))
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 

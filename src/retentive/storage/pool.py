@@ -24,6 +24,7 @@ class Closable(Protocol):
 
 
 C = TypeVar("C", bound=Closable)
+T = TypeVar("T")
 
 
 class Pool(Generic[C]):
@@ -42,9 +43,8 @@ class Pool(Generic[C]):
         self._held = False
         self._change = threading.Condition(threading.Lock())
 
-    @contextmanager
-    def connection(self) -> Iterator[C]:
-        """Borrow a connection for the context. If the connection fails, it is closed at the end of the context."""
+    def run(self, work: Callable[[C], T]) -> T:
+        """Return the result of `work` with a connection. If the connection fails, it is closed."""
         with self._change:
             if not self._change.wait_for(self._has_free, self._timeout_s):
                 raise Unavailable("all database connections of this process are in use; try again later")
@@ -52,8 +52,9 @@ class Pool(Generic[C]):
             connection = self._idle.pop() if self._idle else None
         has_failed = False
         try:
-            connection = connection or self._open_one()
-            yield connection
+            if connection is None:
+                connection = self._open_one()
+            return work(connection)
         except (Unavailable, Damaged):
             has_failed = True
             raise

@@ -258,8 +258,9 @@ def test_the_log_of_a_path_needs_no_scan_of_the_store(tmp_path: Path, target: st
             store.delete("/memories/gone.md")
             for number in range(others):
                 store.write("/memories/other.md", f"{number}")
-            with place.backend.reading() as connection:  # type: ignore[attr-defined]
-                connection._raw.set_progress_handler(lambda counted=counted: next(counted) < 0, 1)
+            place.backend.with_reader(  # type: ignore[attr-defined]
+                lambda connection, counted=counted: connection._raw.set_progress_handler(lambda: next(counted) < 0, 1)
+            )
             assert len(store.history.log(target)) in {1, 2}
             steps.append(next(counted))
     assert steps[1] < 2 * steps[0]

@@ -290,8 +290,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from super().check(quick=quick)
-        with self.reading() as connection:
-            yield from list(examine_files(connection, self._base))
+        yield from self.with_reader(lambda connection: list(examine_files(connection, self._base)))
 
     def rebuild(self) -> None:
         super().rebuild()

@@ -217,17 +217,20 @@ class ServerBackend(SqlBackend, Clocked):
         If `is_first` is true, no server at the address is reported after `_FIRST_OPENING_S`: it is probably the wrong
         address.
         """
+
+        def rolled_back(connection: ServerConnection) -> T:
+            if self._closed:
+                raise Closed("the location is closed; open it again")
+            try:
+                return attempt(connection)
+            finally:
+                connection.roll_back()
+
         begun = time.monotonic()
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
-                with self._pool.connection() as connection:
-                    if self._closed:
-                        raise Closed("the location is closed; open it again")
-                    try:
-                        return attempt(connection)
-                    finally:
-                        connection.roll_back()
+                return self._pool.run(rolled_back)
             except ServerConnectionLost as error:
                 self._pool.drop()  # the idle connections are probably lost too
                 is_wrong = is_first and isinstance(error, NoServer) and time.monotonic() - begun > _FIRST_OPENING_S

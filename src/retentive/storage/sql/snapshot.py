@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
-from typing import cast
+from typing import TypeAlias, cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
@@ -44,8 +44,12 @@ _TEXT = (
     " ELSE (SELECT t.text FROM versions t WHERE t.store = v.store AND t.id = v.text_of) END"
 )
 _NEWEST = "v.store = m.store AND v.id = m.newest"
-_HEAD = "s.no, s.seal, s.settings, s.properties, n.id, n.created_at, n.revision, n.memories, n.total_bytes, s.token"
-_HEAD_COLUMNS = 10
+_MEMORY = "v.id, v.memory, v.path, v.size_bytes, v.sha256, v.created_at, v.seal, v.provenance"
+_HEAD = (
+    "s.no, s.seal, s.settings, s.properties, COALESCE(n.id, ''), COALESCE(n.created_at, 0), COALESCE(n.revision, 0),"
+    " COALESCE(n.memories, 0), COALESCE(n.total_bytes, 0), s.token"
+)
+_ENTRY_COLUMNS, _HEAD_COLUMNS = 12, 10
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
 _SAME_REVISION = (
     f" AND v.revision = {_REVISION}"
@@ -64,6 +68,9 @@ _LIST_AT = (  # goes from path to path through the index of paths, so the number
     " AND v.operation <> 'deleted' AND NOT EXISTS (SELECT 1 FROM versions w WHERE w.store = v.store"
     " AND w.memory = v.memory AND w.id > v.id AND w.id < ?) WHERE p.path IS NOT NULL ORDER BY p.path"
 )
+
+_MemoryRow: TypeAlias = "tuple[str | None, str, str, int | None, str | None, int, bytes | None, str | None]"
+_Head: TypeAlias = "tuple[int, str | None, str | None, str | None, str, int, int, int, int, str | None]"
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ def _entry_sql(above: int, more: str, tables: str) -> str:
     return (
         "SELECT CASE WHEN m.path IS NULL THEN"
         " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END,"
-        f" {upper if above else 'NULL'}, m.path, {_TEXT}, {_VERSION}{more}"
+        f" CASE WHEN m.path IS NULL THEN {upper if above else 'NULL'} END, m.path, {_TEXT}, {_MEMORY}{more}"
         f" {tables} LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
         f" LEFT JOIN versions v ON {_NEWEST} WHERE s.id = ? AND s.erased_at IS NULL"
     )
@@ -117,22 +124,10 @@ class SqlSnapshot(Snapshot):
                 rows: Sequence[Row] = self.connection.rows(sql, (self.store_id,))
             else:
                 rows = self._entry_rows(self.first_path, f", {_HEAD}", stores.OF_STORE)
-                self._ahead = [row[:-_HEAD_COLUMNS] for row in rows]
+                self._ahead = rows
             if not rows:
                 raise stores.no_store(self.store_id)
-            no, seal, settings, properties, newest, *counters, token = rows[0][-_HEAD_COLUMNS:]
-            texts = cast("tuple[str | None, str | None, str | None]", (seal, settings, properties))
-            at, revision, memories, size_bytes = (cast("int", counter or 0) for counter in counters)
-            self._head = StoreHead(
-                cast("int", no),
-                *texts,
-                str(newest or ""),
-                at,
-                revision,
-                memories,
-                size_bytes,
-                cast("str | None", token),
-            )
+            self._head = StoreHead(*cast("_Head", rows[0][-_HEAD_COLUMNS:]))
         return self._head
 
     @property
@@ -157,7 +152,7 @@ class SqlSnapshot(Snapshot):
         rows = ahead if ahead is not None and path == self.first_path else self._entry_rows(path)
         if not rows:
             raise stores.no_store(self.store_id)
-        below, above, found, data, *fields = rows[0]
+        below, above, found, data, *fields = rows[0][:_ENTRY_COLUMNS]
         if found is None:
             return Entry(above=cast("str | None", above), below=below is not None)
         return Entry(self._memory(found, fields), data if isinstance(data, bytes) else None)
@@ -172,7 +167,7 @@ class SqlSnapshot(Snapshot):
         if not could_be_id(memory_id):
             return None
         rows = self.connection.rows(
-            f"SELECT m.path, {_VERSION} FROM versions v JOIN memories m ON m.store = v.store AND m.path = v.path"
+            f"SELECT m.path, {_MEMORY} FROM versions v JOIN memories m ON m.store = v.store AND m.path = v.path"
             " AND m.newest = v.id WHERE v.store = ? AND v.id ="
             " (SELECT max(x.id) FROM versions x WHERE x.store = ? AND x.memory = ?)",
             (self.store, self.store, memory_id),
@@ -192,7 +187,7 @@ class SqlSnapshot(Snapshot):
             return ((memory, self.version(memory.version_id)[1] if texts else None) for memory in level)
         low, high = below(under)
         rows = self.connection.rows(
-            f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_VERSION} FROM memories m"
+            f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_MEMORY} FROM memories m"
             f" LEFT JOIN versions v ON {_NEWEST} WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
             + ("" if limit is None else f" LIMIT {limit:d}"),
             (self.store, max(low, stores.as_bound(start)), high),
@@ -270,11 +265,7 @@ class SqlSnapshot(Snapshot):
 
     def _memory(self, path: Value, fields: Sequence[Value]) -> Memory:
         """Return the memory at a path. `fields` has the columns of its newest version."""
-        id_, memory, _, own_path, size, sha256, _, updated, _, seal, _, _, provenance = cast(
-            "tuple[str | None, str, str, str, int | None, str | None, str | None, int, int, bytes | None,"
-            " int | None, str | None, str | None]",
-            tuple(fields),
-        )
+        id_, memory, own_path, size, sha256, updated, seal, provenance = cast("_MemoryRow", fields)
         if id_ is None or own_path != path:
             raise Damaged("the newest version of a memory is missing; run `retentive doctor --repair`")
         created = time_in_id(memory)

@@ -167,17 +167,14 @@ class SqliteBackend(SqlBackend):
                 is_rewritten = False
             return writer.with_reserve(clear_log) and is_rewritten
 
-    @contextmanager
-    def reading(self) -> Iterator[SqliteConnection]:
-        """Borrow a connection for reading. No transaction is open."""
+    def with_reader(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Run `work` with a connection for reading. No transaction is open."""
         self.check_open()
-        if self._path is None:  # an in-memory database has one connection, for readers and writers
-            with self._queue.paused():
-                self.check_open()  # the backend may have been closed during the wait
-                yield self._writer.connection
-        else:
-            with self._readers.connection() as connection:
-                yield connection
+        if self._path is not None:
+            return self._readers.run(work)
+        with self._queue.paused():  # an in-memory database has one connection, for readers and writers
+            self.check_open()  # the backend may have been closed during the wait
+            return work(self._writer.connection)
 
     def write(
         self,
@@ -190,12 +187,14 @@ class SqliteBackend(SqlBackend):
         return cast("T", self._queue.submit(StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        with self.reading() as connection:
-            connection.run("BEGIN")
+        def look(connection: SqliteConnection) -> T:
+            connection.rows("BEGIN")
             try:
                 return work(connection)
             finally:
                 connection.roll_back()
+
+        return self.with_reader(look)
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         with self.exclusive(wait=wait) as writer:

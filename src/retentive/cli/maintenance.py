@@ -190,12 +190,7 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
 @output.command(json="Print a JSON object with all findings.")
 @click.option("--repair", is_flag=True, help="Rebuild data that follows from other stored data, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
-@click.option(
-    "--cut-damaged-log",
-    is_flag=True,
-    help="Copy a damaged write-ahead log of SQLite, then cut it before its damage, to go on without the changes in it.",
-)
-def doctor(location: Location, *, repair: bool, quick: bool, cut_damaged_log: bool) -> None:
+def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
     Without --repair, nothing is written. A repair deletes nothing. The memory stores can stay in use.
@@ -214,7 +209,6 @@ def doctor(location: Location, *, repair: bool, quick: bool, cut_damaged_log: bo
             keys=keys,
             quick=quick,
             repair=repair,
-            cut_damaged_log=cut_damaged_log,
             progress=report,
         )
         found = list(findings if output.as_object() or output.as_table() else _printed(findings))

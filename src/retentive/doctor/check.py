@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -29,20 +27,19 @@ from retentive.locations import is_foreign, is_in_memory, location_exists, open_
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
-from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, need_posix, os_error, sync_directory
+from retentive.storage.disk import need_posix
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.storage.sql.schema import ForeignSchema
-from retentive.storage.sqlite.format import LOG_SUFFIX, cut_log
 from retentive.store import MemoryStore
 from retentive.values.properties import listed
 
 _NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
-_LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
+_LOST = {"unreadable", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 # After one of these findings about the location, nothing is rebuilt. A rebuild could cause more damage, or, with
 # `directory_plain`, would create `.retentive` in a directory that retentive has never opened.
-_PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain", "unreadable"}
+_PREVENTS_REBUILD = {"file_damaged", "schema_new", "schema_foreign", "directory_plain", "unreadable"}
 
 
 def check_location(
@@ -51,7 +48,6 @@ def check_location(
     keys: Keys | None = None,
     quick: bool = False,
     repair: bool = False,
-    cut_damaged_log: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
     """Check a location and yield the findings (docs/doctor.md). A store without a problem gets a finding `healthy`.
@@ -60,8 +56,7 @@ def check_location(
     the same way as for other commands.
 
     With `repair`, data that follows from other stored data is rebuilt; nothing is deleted. The location is then checked
-    again. Findings that the second check does not report are yielded with the severity `repaired`. With
-    `cut_damaged_log`, a damaged write-ahead log is first copied and then cut before its damage.
+    again. Findings that the second check does not report are yielded with the severity `repaired`.
 
     Raises `NotFound` if the location does not exist. If the storage cannot be reached, raises the error of the storage.
     """
@@ -69,45 +64,24 @@ def check_location(
         raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
-    if not (repair or cut_damaged_log):
+    if not repair:
         yield from findings()
         return
     before = list(findings())
     codes = {finding.code for finding in before if finding.store_id is None}
-    if cut_damaged_log and "log_damaged" in codes:
-        _cut_log(at)
-    elif not repair or codes & _PREVENTS_REBUILD:
+    if codes & _PREVENTS_REBUILD:
         yield from before
         return
-    if repair:
-        try:
-            with closing(encrypted(open_backend(at))) as backend:
-                capabilities.rebuild(backend)
-        except (Damaged, UnknownSchema) as error:
-            yield from (*before, found("unreadable", None, _reason(error)))
-            return
+    try:
+        with closing(encrypted(open_backend(at))) as backend:
+            capabilities.rebuild(backend)
+    except (Damaged, UnknownSchema) as error:
+        yield from (*before, found("unreadable", None, _reason(error)))
+        return
     after = list(findings())
     gone = (finding for finding in before if finding.severity != "ok" and finding not in after)
     yield from (replace(finding, severity="repaired") for finding in gone)
     yield from after
-
-
-def _cut_log(at: str | os.PathLike[str]) -> None:
-    """Copy the write-ahead log of a SQLite file to a new file beside it, then cut the log before its damage."""
-    scheme, rest = parse_location(at)
-    database = rest.removeprefix("/") if scheme == "sqlite" else os.path.join(rest, ".retentive", "memory.db")
-    log = database + LOG_SUFFIX
-    try:
-        name = f"{log}-damaged-{secrets.token_hex(4)}"
-        copied = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, FILE_MODE)
-        with open(log, "rb") as source, os.fdopen(copied, "wb") as copy:
-            shutil.copyfileobj(source, copy)
-            copy.flush()
-            os.fsync(copy.fileno())
-        sync_directory(os.path.dirname(os.path.abspath(log)))
-    except OSError as error:
-        raise os_error(error) from None
-    cut_log(database)
 
 
 def _findings(

@@ -15,7 +15,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown, take_over
 from retentive.cli.parameters import MEMORY_PATH, STORE, file_to_write
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import find_store, is_foreign, location_exists, parse_location
+from retentive.locations import is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.remote import remote_location
 from retentive.values.paths import ROOT
@@ -207,11 +207,6 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
-@click.option(
-    "--propagate-erasures",
-    is_flag=True,
-    help="Erase in TO the memory stores that were erased at the location, unless they are newer or read-only.",
-)
 def migrate(
     location: Location,
     target: str,
@@ -220,17 +215,14 @@ def migrate(
     to_keys: str | None,
     seal_paths: bool,
     stores: Sequence[str],
-    propagate_erasures: bool,
 ) -> None:
     """Copy all memory stores from the location to another location, TO, with ids, history, times and settings.
 
     The location can stay in use: run migrate again to copy later changes. After an interruption, run migrate again to
     resume. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
-    form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect. Memory stores that
-    were erased at the location since an earlier run are listed on standard error.
+    form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
-    from retentive.transfer.migrate import source_erasures  # noqa: PLC0415
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
@@ -248,27 +240,8 @@ def migrate(
         _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
-        gone = source_erasures(origin, goal, stores=stores, erase=propagate_erasures)
-        known = {name for one in gone for name in (one.id, one.key)}
-        left = [name for name in stores if name not in known or _exists(origin, name)]
-        done = run(origin, goal, stores=left, progress=progress) if left or not stores else []
-    more = "; later changes exist, run it again"
-    remarks = [f"{one.added} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
-    lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
-    notes = [
-        f"{one.key or one.id}: erased at the location at {output.local_time(one.erased_at)}; {_ERASED[one.outcome]}."
-        for one in gone
-    ]
-    output.emit({"stores": done, "erasures": gone}, rows="stores", plain="".join(lines), notes=notes)
-
-
-_ERASED = {
-    "kept": "the copy in TO is kept, --propagate-erasures erases it",
-    "erased": "erased in TO too",
-    "newer": "the copy in TO is kept, because it has versions of its own",
-    "read_only": "the copy in TO is kept, because it is read-only",
-    "locked": "the copy in TO is kept, because it cannot be read with these keys",
-}
+        done = run(origin, goal, stores=stores, progress=progress)
+    _emit(done, [f"{one.added} copied now, up to revision {one.revision}" for one in done])
 
 
 def _take_over(location: Location) -> None:
@@ -286,11 +259,6 @@ def _take_over(location: Location) -> None:
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
     """Return the stores given with --store before or after the command name. An empty sequence means all stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
-
-
-def _exists(backend: Backend, name: str) -> bool:
-    info = find_store(backend, name)
-    return info is not None and info.erased_at is None
 
 
 def _emit(done: Sequence[Copy], remarks: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ An operation wants a state for each memory: the `State` that the memory must get
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.history.removal import ERASING
 from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Again, Change, Entry, Memory, Moved, Snapshot, Version
-from retentive.storage.lookup import locate
+from retentive.storage.lookup import in_the_way, locate
 from retentive.storage.paging import memories_by_id
 from retentive.values import diff
 from retentive.values.paths import MemoryPath, ancestors
@@ -198,7 +198,7 @@ def _blocking(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
     taken, above, blocking = set[str](), set[str](), dict[str, Conflict]()
     coming = (step for step in todo if step.what in {"made", "moved"})
     for step in sorted(coming, key=lambda step: step.memory_id):
-        for memory in _standing(found, step.path):
+        for memory in in_the_way(found, step.path):
             if memory.path not in leaving:
                 blocking[memory.id] = Conflict(step.path, step.memory_id, f"the memory {memory.path} blocks this path")
         places = ancestors(step.path)
@@ -209,15 +209,6 @@ def _blocking(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
             taken.add(step.path)
             above.update(places)
     return blocking
-
-
-def _standing(found: Snapshot, path: str) -> Iterator[Memory]:
-    """Yield the memories at, above and below a path."""
-    entry = locate(found, path)
-    above = None if entry.above is None else locate(found, entry.above).memory
-    yield from (memory for memory in (entry.memory, above) if memory is not None)
-    if entry.below:
-        yield from (memory for memory, _ in found.list(path))
 
 
 def applied(view: Snapshot, guard: Guard, todo: Sequence[Step]) -> tuple[Sequence[Change], list[Conflict]]:
@@ -235,7 +226,7 @@ def applied(view: Snapshot, guard: Guard, todo: Sequence[Step]) -> tuple[Sequenc
     after.add(guard.delete(after, _memories(step for step in todo if step.what == "deleted")))
     moves = {step.memory_id: step for step in todo if step.what == "moved"}
     while moves:  # those first whose path is free
-        going = [step for step in moves.values() if next(_standing(after, step.path), None) is None]
+        going = [step for step in moves.values() if next(in_the_way(after, step.path), None) is None]
         if going:
             after.add(guard.move(after, [Moved(step.before, step.path) for step in going if step.before is not None]))
         else:  # the moves form a cycle: one memory is deleted and made again

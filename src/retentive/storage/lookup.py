@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Entry, Snapshot, Version
+from retentive.storage.contract import Entry, Memory, Snapshot, Version
 
 
 def locate(snapshot: Snapshot, path: str) -> Entry:
@@ -18,6 +20,15 @@ def locate(snapshot: Snapshot, path: str) -> Entry:
         if memory is None or memory.path != path:
             raise
         return Entry(memory)
+
+
+def in_the_way(snapshot: Snapshot, path: str) -> Iterator[Memory]:
+    """Yield the memories at, above and below a path."""
+    entry = locate(snapshot, path)
+    above = None if entry.above is None else locate(snapshot, entry.above).memory
+    yield from (memory for memory in (entry.memory, above) if memory is not None)
+    if entry.below:
+        yield from (memory for memory, _ in snapshot.list(path))
 
 
 def find_version(snapshot: Snapshot, version_id: str) -> Version:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -12,10 +12,11 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Imported, Kept, Memory, Snapshot, StoreInfo, Transaction, Usage, Version
+from retentive.storage.lookup import in_the_way
 from retentive.storage.paging import all_versions
 from retentive.transfer.archive_check import digest_of, is_absent
 from retentive.transfer.files import TransferProgress
-from retentive.transfer.lines import Copied, Header, Record
+from retentive.transfer.lines import Copied, Header, Line, Record
 from retentive.values.paths import ROOT
 from retentive.values.text import is_text
 
@@ -35,8 +36,8 @@ BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # limits of one transaction
 class Copy:
     """Copy of one memory store. `added` counts the versions that the target did not have before.
 
-    `revision` is the revision of the source up to which the copy is complete. `behind` is True if the source of a
-    migration already has later revisions. `digest` is a digest of the paths, ids and hashes of the memories.
+    `revision` is the revision of the source up to which the copy is complete. `digest` is a digest of the paths, ids
+    and hashes of the memories.
     """
 
     id: str
@@ -47,14 +48,12 @@ class Copy:
     versions: int
     added: int
     digest: str
-    behind: bool = False
 
     @classmethod
-    def of(cls, header: Header, *, added: int, versions: int | None = None, behind: bool = False) -> Self:
+    def of(cls, header: Header, *, added: int) -> Self:
         """Return the result for a memory store with this header."""
-        names = ("id", "key", "revision", "memories", "size_bytes", "digest")
-        facts = {name: getattr(header, name) for name in names}
-        return cls(**facts, versions=header.versions if versions is None else versions, added=added, behind=behind)
+        names = ("id", "key", "revision", "memories", "size_bytes", "versions", "digest")
+        return cls(**{name: getattr(header, name) for name in names}, added=added)
 
 
 def is_raw(backend: Backend, info: StoreInfo) -> bool:
@@ -75,34 +74,22 @@ def header_of(snapshot: Snapshot, info: StoreInfo, *, raw: bool) -> Header:
     )
 
 
-def read_versions(
-    snapshot: Snapshot, *, after: str | None = None, until: str | None = None, raw: bool
-) -> Iterator[Copied]:
-    """Yield the versions after a version, up to the version `until`, oldest first, with their texts.
+def read_lines(
+    snapshot: Snapshot, side_records: Iterable[Record], *, after: str | None = None, raw: bool
+) -> Iterator[Line]:
+    """Yield the versions after a version, oldest first, with their texts; then the records and the side records.
 
     With `raw`, an encrypted text is yielded as it is stored. Raises `Damaged` if a text is invalid.
     """
-    before = None if until is None else until + "!"  # "!" sorts after this id and before every later id
-    while page := list(snapshot.versions(after=after, before=before, limit=BATCH_VERSIONS, oldest_first=True)):
+    while page := list(snapshot.versions(after=after, limit=BATCH_VERSIONS, oldest_first=True)):
         for known in page:
             version, data = snapshot.version(known.id)
             if not raw and data is not None and not is_text(data):
                 raise Damaged(f"the text of version {version.id} is not valid UTF-8 or contains a NUL character")
             yield Copied(version if raw else replace(version, seal=None), data)
         after = page[-1].id
-
-
-def batches(versions: Iterable[Copied]) -> Iterator[list[Copied]]:
-    """Yield versions in batches. Each batch is for one transaction."""
-    batch, size = list[Copied](), 0
-    for copied in versions:
-        batch.append(copied)
-        size += len(copied.data or b"")
-        if len(batch) == BATCH_VERSIONS or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    yield from read_records(snapshot)
+    yield from side_records
 
 
 def read_records(snapshot: Snapshot) -> Iterator[Record]:
@@ -150,18 +137,19 @@ def newest_in(target: Backend, header: Header) -> str | None:
     return target.read(header.id, newest_version)
 
 
-def copy_versions(
+def record_lines(
     target: Backend,
     header: Header,
-    found: Callable[[str | None], Iterator[list[Copied]]],
+    lines: Iterable[Line],
     *,
+    newest: str | None,
     progress: TransferProgress | None,
     mark: bool = False,
-) -> int:
-    """Record the versions that a copy lacks; create it if needed. Returns the number of added versions.
+) -> tuple[int, list[Record]]:
+    """Record the versions that a copy lacks; create it if needed. Returns their number, and the records in the lines.
 
-    `found` returns the versions after a version, in batches. With `mark`, a record in the copy has the id of the last
-    copied version, because the source may remove this version later.
+    `newest` is the id of the newest version of the copy, as `newest_in` returns it; earlier lines are skipped. With
+    `mark`, a record in the copy has the id of the last copied version: the source may remove this version later.
     """
     info = target.create_store(
         key=header.key,
@@ -173,13 +161,26 @@ def copy_versions(
     )
     if header.seal is None:
         capabilities.unlock(target, info)
-    added = 0
-    for batch in found(target.read(header.id, newest_version)):
-        target.write(header.id, partial(_record, batch=batch, raw=header.seal is not None, mark=mark))
-        added += len(batch)
+    batch, records, size, added = list[Copied](), list[Record](), 0, 0
+
+    def write() -> None:
+        target.write(header.id, partial(_record, batch=list(batch), raw=header.seal is not None, mark=mark))
+        batch.clear()
         if progress is not None:
             progress(added, header.versions)
-    return added
+
+    for line in lines:
+        if isinstance(line, Record):
+            records.append(line)
+        elif isinstance(line, Copied) and line.version.id > (newest or ""):
+            batch.append(line)
+            size, added = size + len(line.data or b""), added + 1
+            if len(batch) == BATCH_VERSIONS or size >= BATCH_BYTES:
+                write()
+                size = 0
+    if batch:
+        write()
+    return added, records
 
 
 def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> None:
@@ -193,7 +194,7 @@ def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> N
         version, data = copied.version, copied.data
         before, changes, sealing = tx.find(version.memory_id), list[Imported](), None
         if not is_absent(version):
-            others = [memory for memory in _in_the_way(tx, version.path) if memory.id != version.memory_id]
+            others = [memory for memory in in_the_way(tx, version.path) if memory.id != version.memory_id]
             earlier = version.id[:-1] + chr(ord(version.id[-1]) - 1)  # sorts after the ids of all earlier versions
             changes = stand_ins(others, earlier, version)
             if data is None:
@@ -211,14 +212,6 @@ def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> N
 
 def _as_stored(kept: Kept, _memory_id: str, _version_id: str) -> Kept:
     return kept
-
-
-def _in_the_way(tx: Transaction, path: str) -> list[Memory]:
-    """Return the memories at, above and below a path."""
-    entry = tx.get(path)
-    above = None if entry.above is None else tx.get(entry.above).memory
-    below = (memory for memory, _ in tx.list(path)) if entry.below else ()
-    return [memory for memory in (entry.memory, above, *below) if memory is not None]
 
 
 def stand_ins(memories: Iterable[Memory], earlier: str, at: Version) -> list[Imported]:

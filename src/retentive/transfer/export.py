@@ -20,8 +20,8 @@ from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
 from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, entry_of, new_archive
 from retentive.transfer.copies import Copy
-from retentive.transfer.files import TransferProgress, check_free, counted, new_directory, new_file, spool
-from retentive.transfer.lines import Header, to_line
+from retentive.transfer.files import TransferProgress, check_free, new_directory, new_file, spool
+from retentive.transfer.lines import Header, Record, to_line
 from retentive.transfer.plain_files import DAMAGED, unpack, write_tar
 
 
@@ -100,18 +100,19 @@ def _add(
         lines.truncate()
         header = copies.header_of(snapshot, info, raw=raw)
         lines.write(to_line(header))
-        for copied in counted(copies.read_versions(snapshot, raw=raw), progress, header.versions):
-            lines.write(to_line(copied))
-        for record in copies.read_records(snapshot):
-            if records or record.kind == CONTRIBUTORS:  # a part of the provenance of versions
-                lines.write(to_line(record))
+        for number, line in enumerate(copies.read_lines(snapshot, side_records, raw=raw), start=1):
+            if not isinstance(line, Record):
+                lines.write(to_line(line))
+                if progress is not None:
+                    progress(number, header.versions)
+            elif records or line.kind == CONTRIBUTORS:  # a part of the provenance of versions
+                lines.write(to_line(line))
         return header
 
     copies.record_external_edits(backend, info.id)
+    side_records = list(copies.read_side_records(backend, info.id))
     with spool(archive.directory) as lines:
         header = backend.read(info.id, write)
-        if records:
-            lines.writelines(map(to_line, copies.read_side_records(backend, info.id)))
         archive.add(entry_of(info.id), lines)
     return Copy.of(header, added=header.versions)
 

@@ -5,7 +5,7 @@ Restored and imported memory stores keep their ids, versions and times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ from retentive.errors import InvalidInput
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, plain_name
 from retentive.transfer.archive import Archive
-from retentive.transfer.copies import Copy, batches, complete_copy, copy_versions, newest_in
+from retentive.transfer.copies import Copy, complete_copy, newest_in, record_lines
 from retentive.transfer.files import TransferProgress, pieces
-from retentive.transfer.lines import Copied, Header, Line, Record
+from retentive.transfer.lines import Copied, Header
 from retentive.values.records import SYSTEM_STORE
 
 if TYPE_CHECKING:
@@ -78,20 +78,10 @@ def _restored(
         newest = present[header.id]
         if not any(isinstance(line, Copied) and line.version.id == newest for line in lines):
             raise InvalidInput(f"the memory store {header.key or header.id} exists in the target with other versions")
-    by_id = {header.id: header for header in headers}
-    return [_restore(target, by_id[found.id], lines, progress) for found, lines in archive.stores(by_id)]
-
-
-def _restore(target: Backend, header: Header, lines: Iterator[Line], progress: TransferProgress | None) -> Copy:
-    records = list[Record]()
-
-    def after(newest: str | None) -> Iterator[Copied]:
-        for line in lines:
-            if isinstance(line, Record):
-                records.append(line)
-            elif isinstance(line, Copied) and line.version.id > (newest or ""):
-                yield line
-
-    added = copy_versions(target, header, lambda newest: batches(after(newest)), progress=progress)
-    complete_copy(target, header, records)
-    return Copy.of(header, added=added)
+    by_id, done = {header.id: header for header in headers}, list[Copy]()
+    for found, lines in archive.stores(by_id):
+        header = by_id[found.id]
+        added, records = record_lines(target, header, lines, newest=present.get(header.id), progress=progress)
+        complete_copy(target, header, records)
+        done.append(Copy.of(header, added=added))
+    return done

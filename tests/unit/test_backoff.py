@@ -20,13 +20,6 @@ class _Time:
         self.now_s += pause_s
 
 
-def test_pauses_grow_up_to_the_longest() -> None:
-    time = _Time()
-    backoff = Backoff(1, 5, deadline=100, clock=lambda: time.now_s, sleep=time.sleep, spread=lambda _, high: high)
-    assert [backoff.wait() for _ in range(5)] == [True] * 5
-    assert time.pauses == [1, 2, 4, 5, 5]
-
-
 def test_a_pause_beyond_the_deadline_is_not_started() -> None:
     """`wait` returns False at once, so that the caller can report the failure."""
     time = _Time()

@@ -13,7 +13,6 @@ from retentive.values.paths import MemoryPath
 from retentive.values.replies import REPLIES
 
 A, B = MemoryPath.parse("/memories/a"), MemoryPath.parse("/memories/b")
-SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
 
 
 def refusal(given: object) -> str:
@@ -66,66 +65,6 @@ def test_commands_as_models_send_them(given: dict[Any, object], command: Command
     assert parse(given) == command
 
 
-@pytest.mark.parametrize("given", [None, True, 5, 1.5, "view", [], ["view"], b"{}", object(), {"command"}, "{}"])
-def test_input_that_is_not_an_object_gets_the_command_names(given: object) -> None:
-    reply = refusal(given)
-    assert reply.startswith("Error: ")
-    assert all(name in reply for name in (*SIX, "`command`"))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [None, "", "View", "view ", "undo_edit", "x" * 5_000, 5, True, ["view"], {"view": 1}, float("nan"), 10**5_000],
-    ids=range(12),
-)
-def test_an_unknown_command_gets_the_command_names(name: object) -> None:
-    for given in ({"command": name}, {"command": name, "path": "/memories/a"}):
-        reply = refusal(given)
-        assert reply.startswith("Error: ")
-        assert all(word in reply for word in (*SIX, "`command`"))
-        assert len(reply) < 2_500
-    assert all(name in refusal({"path": "/memories"}) for name in SIX)
-
-
-FULL: dict[str, dict[str, object]] = {
-    "view": {"path": "/memories/a"},
-    "create": {"path": "/memories/a", "file_text": "x"},
-    "str_replace": {"path": "/memories/a", "old_str": "x"},
-    "insert": {"path": "/memories/a", "insert_line": 0, "insert_text": "x"},
-    "delete": {"path": "/memories/a"},
-    "rename": {"old_path": "/memories/a", "new_path": "/memories/b"},
-}
-FIELDS = [(name, field) for name, fields in FULL.items() for field in fields]
-
-
-@pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_a_missing_field_is_named(name: str, field: str) -> None:
-    given = {"command": name, **FULL[name]}
-    del given[field]
-    for absent in (given, given | {field: None}):
-        reply = refusal(absent)
-        assert reply.startswith("Error: ")
-        assert f"`{field}`" in reply
-        assert ("integer" if field == "insert_line" else "string") in reply
-
-
-WRONG: list[object] = [
-    True, False, 1.5, float("nan"), float("inf"), 10**5_000, [], ["/memories/a"], {}, {"a": {"b": [1]}}, b"/memories/a",
-    object(), (1, 2), {1}, 1 + 2j,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "field"), [*FIELDS, ("str_replace", "new_str")])
-@pytest.mark.parametrize("value", [*WRONG, 0, 5], ids=lambda value: type(value).__name__)
-def test_a_value_of_a_wrong_type_is_named_with_its_field(name: str, field: str, value: object) -> None:
-    if field == "insert_line" and type(value) is int and abs(value) < 10**400:
-        return
-    reply = refusal({"command": name, **FULL[name]} | {field: value})
-    assert reply.startswith("Error: ")
-    assert f"`{field}`" in reply
-    assert len(reply) < 2_500
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -170,16 +109,6 @@ def test_a_float_without_a_fraction_is_an_integer(sent: object, meant: int) -> N
         assert isinstance(command, View)
         assert list(command.view_range or ()) == expected
         assert all(type(number) is int for number in command.view_range or ())
-
-
-@pytest.mark.parametrize("field", [("create", "file_text"), ("str_replace", "new_str"), ("insert", "insert_text")])
-@pytest.mark.parametrize("text", ["\0", "a\0", "\ud800", "a\udfffb", "\ud83d\ude00"])
-def test_text_that_cannot_be_stored_is_refused_with_the_position(field: tuple[str, str], text: str) -> None:
-    name, key = field
-    reply = refusal({"command": name, **FULL[name]} | {key: text})
-    assert reply.startswith("Error: ")
-    assert f"`{key}`" in reply
-    reply.encode()
 
 
 def test_the_shape_is_checked_before_the_paths_and_the_old_path_before_the_new() -> None:

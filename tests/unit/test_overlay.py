@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import retentive
@@ -12,36 +10,7 @@ from retentive.engine.proposing import with_proposals
 from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.history.past import Past
 from retentive.review.proposals import pending
-from retentive.storage.contract import Selection, Snapshot
-from retentive.storage.overlay import Overlay
-
-
-def test_the_selection_of_versions_has_the_arguments_of_the_contract() -> None:
-    annotations = Snapshot.versions.__annotations__
-    assert {name: annotations[name] for name in Selection.__annotations__} == {
-        name: kind.__forward_arg__ for name, kind in Selection.__annotations__.items()
-    }
-    assert annotations.keys() - Selection.__annotations__.keys() == {"return"}
-
-
-def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
-    with retentive.open(tmp_path / "memory") as opened:
-        store = opened.store()
-        for path in ("/memories/a", "/memories/b/c"):
-            store.execute({"command": "create", "path": path, "file_text": f"text of {path}\n"})
-        memory = next(iter(store.memories()))
-
-        def answers(snapshot: Snapshot) -> list[object]:
-            return [
-                snapshot.state,
-                (snapshot.get("/memories/a"), snapshot.find(memory.id), snapshot.version(memory.version_id)),
-                (snapshot.get_record("kind", "key"), list(snapshot.records("kind"))),
-                [list(snapshot.list("/memories", one_level=level, texts=True)) for level in (False, True)],
-                list(snapshot.versions(path="/memories/a", limit=1)),
-                list(snapshot.list_at("memver_g", "/memories")),
-            ]
-
-        assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
+from retentive.storage.contract import Snapshot
 
 
 @pytest.mark.parametrize("oldest_first", [False, True])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive import InvalidInput, MemoryStore
+from retentive import MemoryStore
 from retentive.errors import Damaged
 from retentive.history.searching import StoreSearch, number_to_index
 from retentive.search.index import CORPORA, Corpora, Corpus
@@ -32,34 +32,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 def found(store: MemoryStore, query: str, **options: object) -> list[str]:
     return [hit.path for hit in store.search(query, **options).hits]  # type: ignore[arg-type]
-
-
-def test_words_of_any_language_are_found(store: MemoryStore) -> None:
-    """Word forms are equal, and pairs of characters find words in scripts without spaces."""
-    run(store, create("/memories/en", "The quick brown foxes\njumped over the lazy dog\n"))
-    run(store, create("/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n"))
-    run(store, create("/memories/notes/zh", "我们讨论了预算和时间表。\n"))
-    run(store, create("/memories/notes/de", "Größe und Straße\n"))
-    run(store, create("/memories/notable", "beside them\n"))
-    assert found(store, "which fox jumps?") == ["/memories/en"]
-    assert found(store, "予算の会議") == ["/memories/notes/ja"]
-    assert found(store, "预算") == ["/memories/notes/zh"]
-    assert found(store, "日") == ["/memories/notes/ja"]
-    assert found(store, "STRASSE größe") == ["/memories/notes/de"]
-    assert sorted(found(store, "notes")) == ["/memories/notes/de", "/memories/notes/ja", "/memories/notes/zh"]
-    assert found(store, "lazy", under="/memories/notes") == []
-    assert found(store, "lazy", paths=["/memories/notes/*"]) == []
-    assert found(store, "lazy -foxes") == []
-    cut = store.search("notes", limit=1)
-    assert (len(cut.hits), cut.total) == (1, 3)
-    snippet = store.search("lazy").hits[0].snippets[0]
-    assert (snippet.line, snippet.text, snippet.spans) == (2, "jumped over the lazy dog", ((16, 20),))
-    assert found(store, r"f.xes\b", regex=True) == ["/memories/en"]
-    assert found(store, "ox", mode="all") == ["/memories/en"]
-    with pytest.raises(InvalidInput):
-        store.search(" ")
-    with pytest.raises(InvalidInput):
-        store.search("a", under="/elsewhere")
 
 
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])

@@ -11,7 +11,6 @@ import pytest
 import retentive
 from retentive import InvalidInput
 from retentive.errors import UnknownSchema
-from retentive.values.patterns import covers, matches_actor
 from retentive.values.settings import DEFAULTS, NAMES, Pins, Settings, describe, from_text
 
 NUMBERS = ["view_chars", "list_rows", "max_memory_bytes", "max_memories", "max_store_bytes"]
@@ -124,41 +123,3 @@ def test_settings_of_a_newer_version_are_not_ignored(text: str) -> None:
 def test_settings_have_a_maximum_size() -> None:
     with pytest.raises(InvalidInput, match="65536 bytes"):
         DEFAULTS.changed({"read_only_paths": [f"/memories/{number:09}" for number in range(4_000)]}).to_text()
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "covered"),
-    [
-        ("/memories", "/memories/a/b", True),
-        ("/memories/a", "/memories/a", True),
-        ("/memories/a", "/memories/a/b/c", True),
-        ("/memories/a", "/memories/ab", False),
-        ("/memories/a/*", "/memories/a", False),
-        ("/memories/a/**", "/memories/a", False),
-        ("/memories/a/**", "/memories/a/b/c", True),
-        ("/memories/*/x", "/memories/a/x", True),
-        ("/memories/*/x", "/memories/a/b/x", False),
-        ("/memories/**/x", "/memories/a/b/x", True),
-        ("/memories/a?c", "/memories/abc", True),
-        ("/memories/a?c", "/memories/a/c", False),
-        ("/memories/a.c", "/memories/abc", False),
-        ("/memories/[a]", "/memories/a", False),
-        ("/memories/*.md", "/memories/notes\n.md", True),
-    ],
-)
-def test_a_pattern_covers_its_matches_and_everything_below(pattern: str, path: str, covered: bool) -> None:
-    assert covers([pattern], path) is covered
-
-
-@pytest.mark.parametrize(
-    ("pattern", "actor", "matches"),
-    [
-        ("session:*", "session:a/b:c", True),
-        ("session:*", "user:ann", False),
-        ("*", "", True),
-        ("user:ann", "user:anna", False),
-        ("user:an?", "user:ann", True),
-    ],
-)
-def test_patterns_of_actors(pattern: str, actor: str, matches: bool) -> None:
-    assert matches_actor(pattern, actor) is matches

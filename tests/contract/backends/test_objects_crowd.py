@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive.storage.objects.backend import open_objects
-from retentive.testing.backend_suite.opening import A, Opened
-from retentive.testing.backend_suite.sharing import count_up
+from retentive.testing.backend_suite.opening import Opened
 from support import servers
 
 pytestmark = pytest.mark.long
@@ -29,28 +28,6 @@ def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto.secret_key)
     bucket = moto.new_bucket("crowded")
     return f"s3://{bucket}/{tmp_path.name}?endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
-
-
-def count_in(url: str, number: int) -> None:
-    """Do the work of one process."""
-    own = Opened(open_objects(url))
-    own.create({f"/memories/{number}": b""})
-    count_up(own, 12)
-
-
-def test_concurrent_processes_lose_no_write(url: str) -> None:
-    """Four processes increment one memory, and each also writes its own."""
-    store = Opened(open_objects(url))
-    store.create({A: b"0"})
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=count_in, args=(url, number)) for number in range(4)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(PATIENCE_S)
-    assert [child.exitcode for child in children] == [0] * 4
-    assert store.tree() == {A: b"48", **{f"/memories/{number}": b"" for number in range(4)}}
-    assert len(store.versions()) == store.revision() == 53
 
 
 def write_on(url: str, number: int, ready: Barrier, told: multiprocessing.SimpleQueue[tuple[int, float]]) -> None:

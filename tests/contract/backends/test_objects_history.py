@@ -197,10 +197,6 @@ def assert_all_is_named(url: str, store_id: str) -> None:
     assert len(manifest.tree.refs) <= SMALL.fan_out
 
 
-def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
-    return [version.id for version in snapshot.versions(after=low, before=high)]
-
-
 # -- redacted versions ---------------------------------------------------------------------------------------
 
 
@@ -335,18 +331,6 @@ def _put_note(tx: Transaction, key: str, value: str | None) -> None:
     tx.put_record("kind", key, value)
 
 
-def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str) -> None:
-    """Reads of other processes do not return the text either, even a read that the redaction forces to restart."""
-    store, reader = Opened(small(url)), Opened(small(url))
-    ids = a_secret_among_others(store, before=20, after=20)
-    texts = [reader.version_text(each) for each in ids]
-    assert texts[1:] == [SECRET] * 3
-    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    assert [reader.version_text(each) for each in ids[1:]] == [None] * 3
-    assert PLACE not in [version.path for version in reader.versions()]
-    assert reader.versions(path=PLACE) == []
-
-
 def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
     """Sparse pages are merged and empty pages are deleted. All remaining versions of each memory are found."""
     store = Opened(small(url))
@@ -473,38 +457,3 @@ def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
         bottom.put(key, whole)
     assert list(capabilities.check(small(url))) == []
     assert store.get(C).exists is False
-
-
-def test_texts_of_failed_attempts_are_purged(url: str) -> None:
-    """A batch that ran twice wrote texts that belong to no version.
-
-    Such a text may copy the text of another version.
-    """
-    store, other = Opened(small(url)), Opened(small(url))
-    store.create({A: b"0"})
-    texts: list[bytes] = []
-    for _ in range(10):
-        _write_before_another_commits(store, other, texts)
-    assert len(texts) > 30  # twenty writes, half of which ran again
-    for one in (store, other):
-        assert capabilities.purge(one.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21
-    assert len(store.tree()) == 1
-
-
-def _write_before_another_commits(store: Opened, other: Opened, texts: list[bytes]) -> None:
-    """Write while another backend commits first, so that the work of the write runs twice."""
-    others = [partial(_extended, texts)]
-
-    def work(tx: Transaction) -> None:
-        _extended(texts, tx)
-        if others:
-            other.backend.write(store.id, others.pop())
-
-    store.backend.write(store.id, work)
-
-
-def _extended(texts: list[bytes], tx: Transaction) -> None:
-    look = tx.get(A)
-    texts.append(b"%b." % (look.data or b"")[-40:] + b"%d" % len(texts))
-    tx.record([create_or_update(look.memory, A, texts[-1])], None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -21,7 +20,7 @@ from retentive.testing.backend_suite.sharing import together
 
 from .objects import Bottom, in_two_days, manifest_of, small
 from .objects_dump import everything
-from .wire import BUCKET, Wire, cut_after, is_commit, nth
+from .wire import BUCKET, Wire
 
 pytestmark = pytest.mark.long
 
@@ -107,91 +106,7 @@ def assert_all_is_reachable(url: str, store: Opened) -> None:
     assert there == reach.pages | reach.packs
 
 
-def test_removing_all_records_leaves_no_object(url: str) -> None:
-    """A purge deletes every object that contained a record."""
-    store = Opened(few(url))
-    for number in range(80):
-        put(store, "kind", str(number), f"value {number} " * (number * 3))
-    for number in range(80):
-        put(store, "kind", str(number), None)
-    assert notes(store, "kind") == {}
-    capabilities.purge(store.backend)
-    assert_all_is_reachable(url, store)
-    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
-
-
-def test_long_values_are_never_in_the_root(url: str) -> None:
-    """Each long value is an object of its own. The object is deleted when the value is replaced."""
-    store = Opened(open_objects(url))
-    for number in range(40):
-        put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
-    assert manifest_bytes(url, store) < 4_000
-    assert notes(store, "kind") == {str(number): f"{number + 20} " + "x" * 100_000 for number in range(20)}
-    capabilities.purge(store.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == 20
-
-
-def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str) -> None:
-    """The commit id shows whether the commit was made, so the work does not run again."""
-    store = Opened(open_objects(far))
-    runs: list[int] = []
-
-    def work(tx: Transaction) -> None:
-        runs.append(1)
-        tx.put_record("kind", "key", (tx.get_record("kind", "key") or "") + "x")
-
-    wire.rule = nth({1, 3}, is_commit, cut_after)
-    for _ in range(4):
-        store.backend.write(store.id, work)
-    assert note(store, "kind", "key") == "xxxx"
-    assert len(runs) == 4
-
-
-def test_records_of_one_batch_see_each_other(url: str) -> None:
-    """Many threads increment one record in shared batches. Some of the jobs fail after their increment."""
-    store = Opened(few(url))
-
-    def counting(tx: Transaction) -> None:
-        tx.put_record("kind", "count", str(int(tx.get_record("kind", "count") or "0") + 1))
-
-    def failing(tx: Transaction) -> None:
-        counting(tx)
-        tx.put_record("kind", "failed", "x" * 5_000)
-        raise NotFound("no")
-
-    def run(work: Callable[[Transaction], None]) -> None:
-        for _ in range(20):
-            if work is failing:
-                with pytest.raises(NotFound):
-                    store.backend.write(store.id, work)
-            else:
-                store.backend.write(store.id, work)
-
-    together([partial(run, work) for work in (counting, failing, counting, failing, counting)])
-    assert notes(store, "kind") == {"count": "60"}
-    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
-
-
 # -- side records --------------------------------------------------------------------------------------------
-
-
-def test_side_records_of_a_kind_are_one_object(url: str) -> None:
-    """Three handles write and remove records of two kinds."""
-    stores = [Opened(small(url)) for _ in range(3)]
-    expected: dict[str, str] = {}
-    for number in range(120):
-        backend = stores[number % 3].backend
-        backend.put_side_records(stores[0].id, "seen", {str(number % 50): str(number), str(number % 7): None})
-        backend.put_side_records(stores[0].id, "audit", {f"{number:05}": "entry"})
-        expected[str(number % 50)] = str(number)
-        expected.pop(str(number % 7), None)
-    for store in stores:
-        assert dict(store.backend.side_records(store.id, "seen")) == expected
-        assert [key for key, _ in store.backend.side_records(store.id, "audit")] == [f"{n:05}" for n in range(120)]
-        after = store.backend.side_records(store.id, "audit", after="00117")
-        assert list(after) == [("00118", "entry"), ("00119", "entry")]
-    assert len(Bottom(url).listed(f"stores/{stores[0].id}/side")) == 2
-    assert stores[0].revision() == 0
 
 
 def test_concurrent_side_records_are_not_lost(url: str) -> None:

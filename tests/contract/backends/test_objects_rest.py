@@ -13,180 +13,19 @@ from retentive.storage.contract import (
     Actor,
     Backend,
     Created,
-    Moved,
     Snapshot,
     StoreInfo,
     Transaction,
-    Usage,
-    Version,
     create_or_update,
 )
 from retentive.storage.objects.backend import open_objects
-from retentive.testing.backend_suite.opening import A, B, Opened, memory_at
-from retentive.testing.backend_suite.sharing import count_up, together
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import together
 from retentive.values.paths import ROOT
-from support.profiles import LONG
 
-from .objects import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects import Bottom, in_two_days, small
 
 # -- compaction and history ----------------------------------------------------------------------------------
-
-
-class Held:
-    """The expected state of a store, in a dictionary."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.texts: list[bytes | None] = []
-        self.paths: list[str] = []
-
-    def add(self, path: str, data: bytes | None) -> None:
-        self.texts.insert(0, data)
-        self.paths.insert(0, path)
-
-
-def one_step(chance: random.Random, model: Held, stores: list[Opened]) -> None:
-    """Do a random write through one of the handles."""
-    store = chance.choice(stores)
-    path = f"/memories/{chance.choice('abc')}/{chance.randrange(12):02d}"
-    data = str(chance.random()).encode()
-    if path not in model.files:
-        store.create({path: data})
-        model.files[path] = data
-        model.add(path, data)
-        return
-    kind = chance.choice(["put", "put", "move", "delete"])
-    if kind == "put":
-        store.put(path, data)
-        model.files[path] = data
-        model.add(path, data)
-    elif kind == "delete":
-        store.delete(path)
-        model.files.pop(path)
-        model.add(path, None)
-    else:
-        new = f"/memories/moved/{len(model.paths):05d}"
-        store.move(path, new)
-        model.files[new] = model.files.pop(path)
-        model.add(new, model.files[new])
-
-
-def check(model: Held, store: Opened) -> None:
-    """Check that all reads agree with the model."""
-    assert store.tree() == dict(sorted(model.files.items()))
-    versions = store.versions()
-    assert [version.path for version in versions] == model.paths
-    assert store.revision() == len(versions)
-    assert store.usage() == Usage(len(model.files), sum(map(len, model.files.values())))
-    ids = [version.id for version in versions]
-    assert ids == sorted(ids, reverse=True)
-    assert [(one.path, one.size_bytes) for one in store.memories("/memories/b")] == [
-        (path, len(data)) for path, data in sorted(model.files.items()) if path.startswith("/memories/b/")
-    ]
-
-
-def check_history(model: Held, store: Opened) -> None:
-    """Check that every version can be found by id, by memory and by path, and every memory by id."""
-    versions = store.versions()
-    found: list[tuple[Version, bytes | None]] = store.backend.read(
-        store.id, lambda snapshot: [snapshot.version(version.id) for version in versions]
-    )
-    assert found == list(zip(versions, model.texts, strict=True))
-    for version in versions[:: max(len(versions) // 20, 1)]:
-        memory = version.memory_id
-        assert store.versions(memory_id=memory) == [one for one in versions if one.memory_id == memory]
-        assert store.versions(path=version.path) == [one for one in versions if one.path == version.path]
-        assert store.versions(path=version.path, limit=1) == store.versions(path=version.path)[:1]
-    for memory_now in store.memories(ROOT):
-        assert store.found(memory_now.id) == memory_now
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(4) if LONG else [0])
-def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> None:
-    """Hundreds of writes run through three handles. Pages and chunks are small enough to split, merge and nest."""
-    chance, model = random.Random(seed), Held()
-    stores = [Opened(small(url)) for _ in range(3)]
-    for step in range(260):
-        one_step(chance, model, stores)
-        if step % 13 == 0:
-            check(model, chance.choice(stores))
-    for store in (*stores, Opened(small(url))):
-        check(model, store)
-        check_history(model, store)
-    manifest = manifest_of(url, stores[0].id)
-    assert manifest.tree.depth >= 3
-    assert len(manifest.tree.refs) <= SMALL.fan_out
-    assert manifest.weight < 2 * SMALL.log
-    in_two_days(url).collect(stores[0].id)
-    items = len(model.files) + len(model.paths)
-    assert len(Bottom(url).listed(f"stores/{stores[0].id}/pages")) < 2 * 3 * items / SMALL.page
-
-
-def test_an_emptied_store_still_works(url: str) -> None:
-    """Writes after the deletion of all pages create new pages."""
-    store = Opened(small(url))
-    files = {f"/memories/{number:03d}": b"x" for number in range(40)}
-    for _ in range(3):
-        store.create(files)
-        assert store.tree() == files
-        store.delete(*files)
-        assert store.tree() == {}
-        assert store.memories() == []
-    assert store.get("/memories/001").exists is False
-    assert len(store.versions()) == 240
-
-
-def test_a_directory_is_found_across_pages(url: str) -> None:
-    """Reads find the memories above and below a path, both in pages and in the log, deleted or not."""
-    store = Opened(small(url))
-    files = {f"/memories/d/{number:02d}/x": b"x" for number in range(30)}
-    store.create(files)
-    assert store.get("/memories/d/07").below
-    assert store.get("/memories/d/07/x/y/z").above == "/memories/d/07/x"
-    store.delete("/memories/d/07/x")
-    assert not store.get("/memories/d/07").exists
-    assert store.get("/memories/d/07/x/y/z").above is None
-    store.delete(*(path for path in files if path != "/memories/d/07/x"))
-    assert not store.get("/memories/d").exists
-
-
-def test_swapped_paths_are_one_write(url: str) -> None:
-    """A chain of renames in one record takes effect as a whole, before and after compaction."""
-    store = Opened(small(url))
-    store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
-
-    def shift(tx: Transaction) -> None:
-        one, two, three = (memory_at(tx, f"/memories/{name}") for name in "123")
-        tx.record([Moved(three, "/memories/4"), Moved(two, "/memories/3"), Moved(one, "/memories/2")], None)
-
-    expected = {"/memories/2": b"1", "/memories/3": b"2", "/memories/4": b"3"}
-    store.backend.write(store.id, shift)
-    assert store.tree() == expected
-    assert Opened(small(url)).tree() == expected
-    for number in range(9):
-        store.create({f"/memories/more/{number}": b""})
-    assert {path: data for path, data in Opened(small(url)).tree().items() if "more" not in path} == expected
-
-
-def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
-    """The change adds one version to one memory, before and after compaction. The old path is free."""
-    store = Opened(small(url))
-    store.create({A: b"one"})
-    before = store.memory(A)
-    store.backend.write(store.id, lambda tx: tx.record([create_or_update(tx.get(A).memory, B, b"longer")], None))
-    for reader in (store, Opened(small(url))):
-        assert (reader.tree(), reader.usage()) == ({B: b"longer"}, Usage(1, 6))
-        assert not reader.get(A).exists
-    assert store.found(before.id) == store.memory(B)
-    assert [(one.operation, one.path, one.size_bytes) for one in store.versions()] == [
-        ("modified", B, 6),
-        ("created", A, 3),
-    ]
-    for number in range(9):
-        store.create({f"/memories/more/{number}": b""})
-    fresh = Opened(small(url))
-    assert (fresh.get(B).data, fresh.get(A).exists, fresh.memory(B).id) == (b"longer", False, before.id)
 
 
 def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
@@ -214,17 +53,6 @@ def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
 # -- several handles -----------------------------------------------------------------------------------------
 
 
-def test_a_handle_with_an_old_manifest_loses_nothing(url: str) -> None:
-    """A handle detects on each read and before each commit that its cached manifest is outdated."""
-    stores = [Opened(small(url)) for _ in range(2)]
-    stores[0].create({A: b"0"})
-    for _ in range(20):
-        for store in stores:
-            count_up(store, 1)
-            count_up(store, 1)
-    assert [store.get(A).data for store in stores] == [b"80", b"80"]
-
-
 def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
     """Work that raises an error or records no change is run again on the current state."""
     one, other = Opened(small(url)), Opened(small(url))
@@ -241,31 +69,6 @@ def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
     assert one.get(A).data == b"2"
     one.put(A, b"3")
     assert other.backend.write(other.id, lambda tx: tx.get(A).data) == b"3"
-
-
-def test_a_failed_write_in_a_batch_leaves_no_trace(url: str) -> None:
-    """A failed write leaves neither its versions nor its text."""
-    store = Opened(small(url))
-
-    def fail(tx: Transaction) -> None:
-        tx.record([Created(B, b"secret")], None)
-        raise InvalidInput("no")
-
-    with pytest.raises(InvalidInput):
-        store.backend.write(store.id, fail)
-    store.create({A: b"1"})
-    bottom = Bottom(url)
-    (pack,) = bottom.listed(f"stores/{store.id}/packs")
-    assert b"secret" not in bottom.get(pack)
-
-
-def test_many_handles_compact_at_once(url: str) -> None:
-    """Six handles write at once, and each compacts after a few of its writes."""
-    stores = [Opened(small(url)) for _ in range(6)]
-    stores[0].create({A: b"0"})
-    together([partial(count_up, store, 25) for store in stores])
-    assert stores[0].tree() == {A: b"150"}
-    assert len(stores[1].versions()) == stores[2].revision() == 151
 
 
 # -- store keys ----------------------------------------------------------------------------------------------

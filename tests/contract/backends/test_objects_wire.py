@@ -14,7 +14,7 @@ from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Una
 from retentive.storage.contract import Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
-from retentive.testing.backend_suite.sharing import count_up, together
+from retentive.testing.backend_suite.sharing import count_up
 from support import servers
 
 from .wire import BUCKET, HOST, Asked, Reply, Rule, Wire, cut_after, cut_before, failed, is_commit, nth
@@ -50,17 +50,6 @@ def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None
     beside = Opened(opened(None))
     assert beside.tree() == {A: b"12"}
     assert len(beside.versions()) == beside.revision() == 13
-
-
-@pytest.mark.long
-def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
-    """No write is lost, even if other writers commit before a writer checks the outcome."""
-    stores = [Opened(opened(wire)) for _ in range(3)]
-    stores[0].create({A: b"0"})
-    wire.rule = nth(set(range(0, 1_000, 3)), is_commit, cut_after)
-    together([partial(count_up, store, 8) for store in stores for _ in range(2)])
-    assert Opened(opened(None)).tree() == {A: b"48"}
-    assert len(stores[0].versions()) == 49
 
 
 @pytest.mark.long

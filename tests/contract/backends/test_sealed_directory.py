@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -15,7 +14,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.errors import Refused
 from retentive.storage import capabilities
-from retentive.storage.contract import Created, Snapshot
+from retentive.storage.contract import Created
 from retentive.storage.sealed.codec import TEXT_HEADER
 from retentive.storage.sealed.keys import KeyRing
 from support.places import OpenPlace
@@ -208,16 +207,6 @@ def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in
     assert aside(place) == [older]
 
 
-def test_plain_stores_of_the_location_still_take_external_edits(
-    place: Path, root: Path, store_in: MemoryStore, open_place: OpenPlace
-) -> None:
-    plain = open_place(place).store("plain")
-    run(plain, {"command": "create", "path": "/memories/a.txt", "file_text": "one"})
-    (place / "stores/plain/memories/a.txt").write_text("by hand")
-    assert plain.read("/memories/a.txt") == "by hand"
-    assert capabilities.quarantined(plain._core.backend) == 0
-
-
 def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
     """The error does not name the encrypted path, whether or not the path was read before."""
     store = open_place(place, keys=KEYS, seal_paths=True).store()
@@ -232,19 +221,3 @@ def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> Non
     with pytest.raises(Refused) as refused:
         store._core.backend.write(store.id, lambda tx: tx.record([Created(path, b"x")], None))
     assert (refused.value.key, refused.value.values) == ("path_taken", {"path": path})
-
-
-def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
-    """The ciphertext is longer than the text, but a listing does not start a search for damage, which would write."""
-    store_in._core.backend.close()
-    store = open_place(place, keys=KEYS).store()
-    seen: list[bool] = []
-
-    def work(snapshot: Snapshot) -> None:
-        list(snapshot.list("/memories"))
-        seen.append(True)
-
-    with (place / ".retentive" / "journal").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a write would wait for this lock
-        store._core.backend.read(store.id, work)
-    assert seen == [True]

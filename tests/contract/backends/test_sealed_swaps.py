@@ -147,16 +147,6 @@ def test_swapped_values_of_two_rows_are_detected(scene: Scene, table: str, colum
     assert_damaged(scene)
 
 
-def test_two_memories_with_swapped_paths_are_detected(scene: Scene) -> None:
-    first, second = scene.column("SELECT path FROM memories WHERE store = 1 ORDER BY path")[:2]
-    scene.sql(
-        f"UPDATE memories SET path = 'x' WHERE store = 1 AND path = '{first}'",
-        f"UPDATE memories SET path = '{first}' WHERE store = 1 AND path = '{second}'",
-        f"UPDATE memories SET path = '{second}' WHERE store = 1 AND path = 'x'",
-    )
-    assert_damaged(scene)
-
-
 def assert_damaged(scene: Scene) -> None:
     """Check that some read fails with `Damaged`, and that every other read fails too or returns its old result."""
     failed = read_again(scene)

@@ -11,7 +11,6 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 
 import retentive
-from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
+from retentive import Actor, InvalidInput, MemoryStore, Retentive
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.history import expiry
@@ -29,7 +28,7 @@ from retentive.storage.contract import Transaction
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS
 from support.command_line import here
-from support.places import EVERYWHERE, LASTING, opened, place_of
+from support.places import EVERYWHERE, LASTING, opened
 
 A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
 DAY = 86_400.0
@@ -161,57 +160,6 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
         assert paths(place.store()) == [A]
 
 
-def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several views are saved in one write. For each memory, at most one view an hour is saved."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        create(store, A, B)
-        written: list[dict[str, Any]] = []
-        jot = place.backend.put_side_records
-
-        def noted(store_id: str, kind: str, values: dict[str, Any], *, wait: bool = True) -> None:
-            if values:
-                written.append(values)
-            jot(store_id, kind, values, wait=wait)
-
-        monkeypatch.setattr(place.backend, "put_side_records", noted)
-        first = store.load(A)[0].id
-        run(store, "view", path=A)
-        assert written == []  # not saved yet
-        for _ in range(50):
-            time.pass_days(1 / 1_440)
-            run(store, "view", path=A)
-        assert [sorted(each) for each in written] == [[first]]
-        written.clear()
-        time.pass_days(1)
-        for _ in range(100):
-            run(store, "view", path=A)
-            run(store, "view", path=B)
-        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # only the view of A is due after a day
-        time.pass_days(2 / 1_440)
-        run(store, "view", path=A)
-        assert [sorted(each) for each in written[1:]] == [[store.load(B)[0].id]]
-        create(store, C)
-        time.pass_days(1)
-        run(store, "view", path=C)
-        assert [sorted(each) for each in written[2:]] == [[store.load(C)[0].id]]
-
-
-def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
-    """Several short openings within an hour write no more than one long opening."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        create(place.store(), A)
-    time.pass_days(1)
-    noted = []
-    for _ in range(4):
-        time.pass_days(1 / 96)
-        with opened("sqlite", tmp_path, clock=time) as place:
-            run(place.store(), "view", path=A)
-        with opened("sqlite", tmp_path, clock=time) as place:
-            noted.append(dict(place.backend.side_records(place.store().id, KIND)))
-    assert len({tuple(each.values()) for each in noted}) == 1
-
-
 def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
     """The newest versions of each memory are kept, however old they are. This includes deleted memories."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
@@ -268,20 +216,6 @@ def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None
     run(store, "delete", path=A)
     time.pass_days(10_000)
     assert store.sweep(accept_clock=True).versions_pruned == 0
-
-
-def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, time: Time) -> None:
-    """The tool records views and shows the same memories as the store."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 1})
-        create(store, A, B)
-        time.pass_days(0.9)
-        tool = MemoryTool(store)
-        tool.call({"command": "view", "path": A})
-        time.pass_days(0.9)
-        store.sweep(accept_clock=True)
-        assert tool.call({"command": "view", "path": "/memories"}).endswith(f"11B\t/memories\n11B\t{A}")
 
 
 def test_the_longest_of_several_patterns_applies() -> None:
@@ -403,51 +337,6 @@ def test_a_sweep_knows_the_views_that_are_not_recorded_yet(tmp_path: Path, time:
             foreign.execute("BEGIN IMMEDIATE")
             swept = store.sweep(dry_run=True, accept_clock=True)
         assert [each.path for each in swept.expired] == [B]
-
-
-@pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_a_program_that_closes_nothing_records_its_views_at_exit(backend: str, tmp_path: Path) -> None:
-    at = place_of(backend, tmp_path)
-    program = f"""
-import retentive
-store = retentive.open({at!r}).store()
-store.create("{A}", "x")
-store.execute({{"command": "view", "path": "{A}"}})
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-    with retentive.open(at) as place:
-        assert len(list(place.backend.side_records(place.store().id, KIND))) == 1
-
-
-def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
-    """With several stores, one failed attempt is enough, because each attempt may wait until a timeout."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        stores = [place.store(key) for key in "abc"]
-        for store in stores:
-            create(store, A)
-        time.pass_days(1)
-        for store in stores:
-            place._accesses.note(store.id, replace(store.load(A)[0], id=f"mem_{store.key}"))
-        place.backend.close()
-        place._accesses.flush()
-    assert [record.getMessage() for record in caplog.records] == ["view times were not recorded: closed"]
-
-
-def test_opening_within_a_day_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
-    """The sweep may have been made by this process or by another one."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        create(store, A)
-        time.pass_days(6)
-        store.change_settings({"expire_after_days": 10})
-        place.store()
-        store.change_settings({"expire_after_days": 5})
-        time.pass_days(0.9)
-        assert paths(place.store()) == [A]
-    with opened("sqlite", tmp_path, clock=time) as place:
-        assert paths(place.store()) == [A]
-        time.pass_days(0.2)
-        assert paths(place.store()) == []
 
 
 def test_an_open_location_expires_idle_memories_by_itself(place: Retentive, time: Time) -> None:

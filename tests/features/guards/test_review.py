@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from anthropic.lib.tools import ToolError
 
-from retentive import MemoryStore, MemoryTool, NotFound, Usage
+from retentive import MemoryStore, NotFound, Usage
 from retentive.engine.operation import Read
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
@@ -402,12 +401,6 @@ def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> No
     assert "; the limit is 4." in said(store, create("/memories/f", "text\n"))
 
 
-def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
-    proposed(store, create(text="one\n"))
-    assert NOTE not in said(store, edit("one", "one"))
-    assert len(store.review.pending()) == 1
-
-
 def test_clear_and_write_wait_too(store: MemoryStore) -> None:
     """`clear` deletes proposed memories too. `write` compares with the version that its actor sees."""
     done(store, create(text="one\n"), ANN)
@@ -622,33 +615,12 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
     assert tree(store) == {A: "one\n"}
 
 
-def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
-    """The repeated call has the same tool_use id and gets the same reply, including the line about the review."""
-    done(store, create(text="one\n"), ANN)
-    replies = [
-        store.execute(edit("one", "one one"), actor=S1, tool_use_id="toolu_01A09q90qw90lq917835lq9a") for _ in range(2)
-    ]
-    assert replies[0] == replies[1]
-    assert replies[0].text.endswith(NOTE)
-    assert len(store.review.pending()) == 1
-
-
 def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposals, "MAX_DECISIONS", 3)
     ids = [proposed(store, create(f"{D}/{number}", "text\n")) for number in range(5)]
     for each in (*reversed(ids[1:]), ids[0]):
         store.review.refuse([each], actor=ANN)
     assert [each.proposal_id for each in store.review.decisions()] == [ids[0], ids[1], ids[2]]
-
-
-def test_through_the_tool_of_the_sdk(store: MemoryStore) -> None:
-    tool = MemoryTool(store, actor=S1)
-    assert str(tool.call(create(text="text\n"))).endswith(NOTE)
-    assert str(tool.call(view())).startswith("Here's")
-    with pytest.raises(ToolError):
-        MemoryTool(store, actor=ANN).call(view())
-    store.review.accept([store.review.pending()[0].id], actor=ANN)
-    assert str(MemoryTool(store, actor=ANN).call(view())).startswith("Here's")
 
 
 @pytest.mark.parametrize("backend", LASTING)
@@ -674,16 +646,6 @@ def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT count(*) FROM records WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]
     database.close()
-
-
-def test_proposals_of_an_encrypted_store_are_encrypted(tmp_path: Path) -> None:
-    text = "words nobody reads"
-    for store in with_review("hidden sqlite", tmp_path):
-        proposed(store, create("/memories/plainly-named", text))
-        found = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-        assert len(found) > 1_000
-        assert text.encode() not in found
-        assert b"plainly-named" not in found
 
 
 def all_bytes(file: Path) -> bytes:

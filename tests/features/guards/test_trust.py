@@ -10,7 +10,6 @@ import pytest
 from retentive import InvalidInput, MemoryStore, NotFound
 from retentive.errors import PermissionDenied, ReadOnly
 from retentive.integrations.search_tool import search_tool
-from retentive.mounts import Mounts
 from support.commands import create, delete, edit, insert, rename, tree, view
 from support.places import EVERYWHERE, opened
 
@@ -96,13 +95,6 @@ def test_a_planted_note_is_marked_hidden_quarantined_and_released(store: MemoryS
     assert store.search("quiet").total == 1
     assert store.trust.confirm(D, actor=BOB) == [f"{D}/notes.md"]
     assert NOTE not in said(store, view(f"{D}/notes.md"), S2)
-
-
-def test_without_trust_settings_replies_are_as_ever(store: MemoryStore) -> None:
-    store.execute(create(A, PLANTED), actor=S1, source=WEB)
-    assert said(store, view()) == f"Here's the content of {A} with line numbers:\n" + "\n".join(
-        f"{number:6}\t{line}" for number, line in enumerate(PLANTED.splitlines(), start=1)
-    )
 
 
 def test_a_confirmation_covers_the_present_text(store: MemoryStore) -> None:
@@ -192,19 +184,6 @@ def test_a_directory_of_hidden_memories_is_no_directory(local: MemoryStore) -> N
     assert said(local, view(D)) == MISSING.format(D)
     assert said(local, view(f"{D}/hidden/below")).startswith("The path")
     assert list(local.memories()) == []
-
-
-def test_mounted_stores_hide_their_memories(tmp_path: Path) -> None:
-    with opened("sqlite", tmp_path, actor=ANN) as place:
-        mine, team = place.store("mine"), place.store("team")
-        team.execute(create("/memories/x", "hidden words\n"), actor=S1)
-        mine.execute(create())
-        team.trust.quarantine(S1)
-        both = Mounts({"/memories": mine, "/memories/team": team})
-        assert "/memories/team/x" not in both.execute(view("/memories")).text
-        assert both.search("hidden").total == 0
-        assert both.clear().text == "Error: /memories/team is read-only"
-        assert (set(tree(mine)), team.usage().memories) == ({A}, 1)
 
 
 def test_the_search_tool_hides_and_marks(local: MemoryStore) -> None:

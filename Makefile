@@ -19,16 +19,12 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-sample test-long test-full test-clusters test-frameworks test-image test-file-systems \
+.PHONY: run test test-sample test-long test-full test-clusters test-frameworks test-image test-file-systems \
 	test-extras test-lowest test-packages newest-python lint types audit fuzz format docs bundles release \
 	bench clean
 
-# A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
+# An agent that is killed and continues from its notes. On a terminal, the console follows until Ctrl-C.
 run: $(DEMO)
-	$(BIN)/retentive demo --served
-
-# The same agent, with its memory in plain files.
-demo: $(DEMO)
 	$(BIN)/retentive demo
 
 test: $(STAMP)
@@ -134,9 +130,9 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The demo needs an agent (anthropic), and the server; what the scripted Claude needs is part of that.
+# The demo needs an agent (anthropic), and the console; what the scripted Claude needs is part of that.
 # Installing pip into the environment takes 5 s, a third of the whole, so the pip of $(PYTHON) is used if it can.
-FOR_DEMO := ".[anthropic,server]"
+FOR_DEMO := ".[anthropic,console,server]"
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --without-pip $(VENV)

@@ -18,7 +18,7 @@ HOST = "needs a host of its own: users, services, certificates or a domain"
 SERVER = "`tests/docs/test_server_page.py` runs it"
 NOT_RUN: dict[str, dict[str, str]] = {
     "CONTRIBUTING": {"make lint types test": "these are the tests"},
-    "README": {"make run": "the demo; `tests/features/server/test_demo.py` runs it"},
+    "README": {"make run": "the demo; `tests/features/cli/test_demo.py` runs it"},
     "console": {
         "pip install": "installs; `tests/environments/test_uvx.py` runs the console with its extra alone",
     },

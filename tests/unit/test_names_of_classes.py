@@ -22,7 +22,6 @@ TWICE = {
     "Scanned": "one of `scan`, one of an examined text",
     "Section": "one of an archive, one of `stats`",
     "State": "one of a memory store, one of a memory in a restore",
-    "Step": "one of a restore, one of the demo",
     "View": "the one of redaction is a form of a text",
     "Write": "a command, and an operation that may change a store",
 }

@@ -69,7 +69,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),
         "mcp": ("mcp", "Serve MCP clients, such as Claude Code, over stdio"),
         "hook": ("hooks.command", "Answer a hook of the Claude Code plugin"),
-        "demo": ("demo.command", "Watch an agent learn and remember"),
+        "demo": ("demo", "Watch an agent learn and remember"),
         "completion": ("completion", "Print the completion script of a shell"),
     },
 }

@@ -117,6 +117,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "retentive completion zsh > ~/.zfunc/_retentive",
         "retentive completion fish > ~/.config/fish/completions/retentive.fish",
     ),
-    "demo": ("retentive demo", "retentive demo --live"),
+    "demo": ("retentive demo",),
 }
 """Command lines by the name of the command, with the name of the subcommand if it has subcommands."""

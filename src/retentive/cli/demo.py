@@ -1,0 +1,300 @@
+"""`demo`: an agent is killed during a long task, and its next session continues from its memory.
+
+The first process serves the scripted Claude. Each session is an agent in a process of its own, so the second session
+can know the work of the first one only from the memory. The script is a function that sees only the messages of one
+request, after clearing and compaction.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count
+from typing import TYPE_CHECKING
+
+import click
+
+import retentive
+from retentive.agent import (
+    Budget,
+    ClearedToolUses,
+    ClearToolUses,
+    Compact,
+    Compaction,
+    ContextManagement,
+    EditsApplied,
+    Event,
+    InputTokens,
+    Text,
+    ToolCall,
+    ToolReply,
+    UsageReport,
+)
+from retentive.agent.loop import Agent
+from retentive.cli import output
+from retentive.cli.location import Location, shown
+from retentive.errors import InvalidInput
+from retentive.values.extras import pip_install
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude import Call, Prompt, ToolUse, Turn
+
+REQUIRED = ("anthropic", "starlette", "uvicorn")  # packages of the agent and of the server for the scripted Claude
+OF_CONSOLE = ("jinja2", "markdown_it", "nh3")
+WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
+CONTEXT = ContextManagement(
+    ClearToolUses(trigger=InputTokens(25_000), keep=3, exclude_tools=["memory"]),
+    Compact(trigger=InputTokens(50_000)),  # the API compacts no prompt below that
+)
+TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
+"""Number of tickets of each week. The three largest weeks together have more than 50,000 tokens."""
+LAMPS = ("Aurora", "Borealis", "Corona")
+NOTES = "/memories/returns.md"
+KILLED_AT = 6  # the first session is killed after it has read this week and before it has saved the counts
+SYSTEM = (
+    "You help the support team of Brightside, a small shop for lamps. Read one week at a time, and after each week "
+    "save your progress and your counts in your memory: your work may be interrupted."
+)
+TASK = f"How often was each lamp returned in weeks 1 to {len(TICKETS)}? Give each name with its count: {LAMPS[0]} 12."
+SUMMARY = f"I am counting returned lamps, week by week. My progress is in my notes, {NOTES}."
+_SENTENCES = (
+    "I bought it for my daughter's desk, where she does her homework in the evening.",
+    "Please let me know if I should send it back, and who pays for the shipping.",
+)
+_RETURNED = re.compile(r"^Returned: (\w+)$", re.MULTILINE)
+_PROGRESS = re.compile(r"Weeks done: (\d+)\n[ \d\t]*So far: (.*)\.")  # as written or as viewed
+
+
+@output.command()
+def demo(location: Location) -> None:
+    """Watch an agent learn in one session and remember in the next.
+
+    The location is a new directory, ./memory-demo, unless --at is given on the command line. RETENTIVE_AT has no
+    effect, because it names real memories. On a terminal, the web console of the location is served at the end, until
+    Ctrl-C.
+    """
+    missing = [module for module in REQUIRED if find_spec(module) is None]
+    if missing:
+        raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install('anthropic', 'testing')}")
+    url = location.url if "at" in location.typed else _new_directory()
+    with retentive.open(url) as opened:
+        if opened.store().usage().memories:
+            raise click.UsageError(f"{shown(url)} already has memories; the script needs an empty store: omit --at")
+    output.write_line(
+        "Claude is scripted: no model is used, and token counts are estimates. The agent, the official SDK, HTTP\n"
+        f"and the memory in {shown(url)} are real. The task is larger than the window of {WINDOW:,} tokens.\n"
+        f"\nuser: {TASK}"
+    )
+    _run_sessions(url)
+    raise click.exceptions.Exit(_show(url))
+
+
+def _new_directory() -> str:
+    """Create a new directory and return its path: ./memory-demo, or ./memory-demo-2 if that exists, and so on."""
+    for number in count(1):
+        path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            break
+    return path
+
+
+def _run_sessions(url: str) -> None:
+    """Run both sessions, the first until it is killed. Raises `ClickException` if a session or the answer is wrong."""
+    from retentive.testing.scripted_claude import scripted_claude  # noqa: PLC0415 - imports the server
+
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
+    with scripted_claude(
+        answer, context_window=WINDOW, summarize=lambda _: SUMMARY, threads=False, keep_requests=False
+    ) as claude:
+        for name, expected in (("first", -signal.SIGKILL), ("second", 0)):
+            output.write_line(f"\n── The {name} session: a new process, an empty conversation")
+            sys.stdout.flush()
+            command = [sys.executable, "-m", "retentive.cli.demo", url, claude.url, name]
+            status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own module
+            if claude.failures or status != expected:
+                failed = [f"the {name} session ended with status {status}", *map(str, claude.failures)]
+                raise click.ClickException("\n".join(failed))
+            if status:
+                output.write_line(
+                    f"This process is killed (kill -9), and its conversation is lost. It had read week {KILLED_AT}, "
+                    "but not saved the counts."
+                )
+    right = named(sum((counted(archive(week)) for week in TICKETS), Counter[str]()))
+    with retentive.open(url) as opened:
+        if right not in opened.store().read(NOTES):
+            raise click.ClickException(f"the answer is wrong; the right counts are {right}")
+    output.write_line(f"\nThe answer is right: counted without an agent, the returns are {right}.")
+
+
+def _show(url: str) -> int:
+    """Show the history of the notes, and serve the console if there is a terminal. Return the exit status."""
+    from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
+
+    options = ["--at", url]
+    in_shell = shlex.join([_program(), *options])
+    for command in (["log", "-n", "3"], ["undo", "--session", "second", "--dry-run"]):
+        output.write_line(f"\n$ {in_shell} {shlex.join(command)}")
+        sys.stdout.flush()  # the output of the command must follow this line
+        if status := run([*options, *command]):
+            return status
+    output.write_line(f"\nTry also:\n$ {in_shell} diff {NOTES}\n$ {in_shell} console")
+    if not (all(map(find_spec, OF_CONSOLE)) and sys.stdin.isatty() and sys.stdout.isatty()):
+        return 0
+    output.write_line("\nThe console shows all of it in a browser; Ctrl-C stops it.")
+    return run([*options, "console", "--no-browser"])
+
+
+def _program() -> str:
+    """Return the word that starts this program in a shell: its name, or its path if the name would not start it."""
+    given, found = sys.argv[0], shutil.which("retentive")
+    if os.path.basename(given) != "retentive" or (found is not None and os.path.samefile(found, given)):
+        return "retentive"
+    return given
+
+
+def session(url: str, base_url: str, name: str) -> None:
+    """Run one session and print its events. The first session kills its process after it has read `KILLED_AT`."""
+    from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow, and the first process does not need it
+
+    with Anthropic(base_url=base_url, api_key="none") as client, retentive.open(url) as opened:
+        runner = Agent(
+            client,
+            model="claude-sonnet-5-5",
+            memory=opened.store(),
+            tools=[beta_tool(read_week)],
+            context=CONTEXT,
+            system=SYSTEM,
+            actor=f"session:{name}",
+            budget=Budget(max_turns=30, max_tokens=4_096),
+        )
+        weeks: dict[str, object] = {}
+        for event in runner.run(TASK):
+            print(output.harmless(_said(event)), end="", flush=True)
+            if isinstance(event, ToolCall):
+                weeks[event.id] = event.input.get("week")
+            if name == "first" and isinstance(event, ToolReply) and weeks[event.id] == KILLED_AT:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _said(event: Event) -> str:
+    """Return the line that shows an event, or an empty string."""
+    match event:
+        case Text(text):
+            return f"claude: {text}\n"
+        case ToolCall(name="memory", input=given):
+            return f"  memory {given.get('command')} {given.get('path')}\n"
+        case ToolCall(name=name, input=given):
+            return f"  {name} {given.get('week')}\n"
+        case ToolReply(text=text, is_error=True):
+            return f"  error: {text}\n"
+        case EditsApplied(edits):
+            cleared = [edit.tool_uses for edit in edits if isinstance(edit, ClearedToolUses)]
+            return f"  context: {output.counted(sum(cleared), 'tool result')} cleared so far\n" if cleared else ""
+        case Compaction(str()):
+            return "  context: the conversation so far was replaced by a summary\n"
+        case UsageReport(turn=turn, usage=usage):
+            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_creation_tokens
+            return f"  turn {turn}: a prompt of {read:,} tokens\n"
+    return ""
+
+
+def read_week(week: int) -> str:
+    """Read one week's tickets about returned lamps.
+
+    Args:
+        week: the number of the week, from 1
+    """
+    return archive(week) if week in TICKETS else f"There is no week {week}."
+
+
+def archive(week: int) -> str:
+    """Return the tickets of a week. Every call returns the same text. A line of each ticket names the returned lamp."""
+    chance = random.Random(week)  # noqa: S311 - the archive must be reproducible, not secret
+    tickets = []
+    for number in range(1, TICKETS[week] + 1):
+        ticket = f"Ticket {week}{number:02}\nReturned: {chance.choice(LAMPS)}\n"
+        while len(ticket) < 2_000:
+            ticket += f"{chance.choice(_SENTENCES)}\n"
+        tickets.append(ticket)
+    return "\n\n".join(tickets)
+
+
+def counted(text: str) -> Counter[str]:
+    """Count how often each lamp was returned. `text` contains the tickets."""
+    return Counter(_RETURNED.findall(text))
+
+
+def named(counts: Counter[str]) -> str:
+    """Return the counts as text, in the format of the memory and the answer: `Aurora 3, Borealis 0, Corona 7`."""
+    return ", ".join(f"{lamp} {counts[lamp]}" for lamp in LAMPS)
+
+
+def answer(prompt: Prompt) -> Turn:
+    """Return the next turn of Claude: view the memory, read a week, save its counts, or give the final answer."""
+    if not prompt.calls:
+        return _turn("", _call("memory", command="view", path=NOTES if prompt.summary else "/memories"))
+    last = prompt.calls[-1]
+    if last.name == "read_week":
+        done, counts = _progress(prompt)
+        more = [_call("read_week", week=done + 2)] if done + 1 < len(TICKETS) else []
+        return _turn("", _saved(done, counts, done + 1, counts + counted(_text(last))), *more)
+    if not any(_PROGRESS.search(_noted(call)) for call in prompt.calls):
+        if NOTES in _text(last):
+            return _turn("I have worked on this before.", _call("memory", command="view", path=NOTES))
+        first = f"Weeks done: 0\nSo far: {named(Counter())}.\n"
+        return _turn("", _call("memory", command="create", path=NOTES, file_text=first), _call("read_week", week=1))
+    done, counts = _progress(prompt)
+    if done < len(TICKETS):
+        return _turn("", _call("read_week", week=done + 1))
+    return _turn(f"I have counted all {done} weeks. Returns: {named(counts)}.")
+
+
+def _progress(prompt: Prompt) -> tuple[int, Counter[str]]:
+    """Return the weeks and the counts that Claude last wrote to the memory or read from it."""
+    found = next(match for call in reversed(prompt.calls) if (match := _PROGRESS.search(_noted(call))))
+    counts = {lamp: int(number) for lamp, number in re.findall(r"(\w+) (\d+)", found[2])}
+    return int(found[1]), Counter(counts)
+
+
+def _noted(call: ToolUse) -> str:
+    """Return the text that a call wrote to the memory or read from it."""
+    if call.name != "memory":
+        return ""
+    return str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
+
+
+def _text(call: ToolUse) -> str:
+    if call.result is None or call.result.is_error or call.cleared:
+        raise ValueError(f"{call.name} has no readable result")
+    return call.result.text
+
+
+def _saved(done: int, counts: Counter[str], now_done: int, now: Counter[str]) -> Call:
+    old, new = (f"Weeks done: {week}\nSo far: {named(lamps)}." for week, lamps in ((done, counts), (now_done, now)))
+    return _call("memory", command="str_replace", path=NOTES, old_str=old, new_str=new)
+
+
+def _turn(text: str, *calls: Call) -> Turn:
+    from retentive.testing.scripted_claude import Turn  # noqa: PLC0415 - needs extras, and --help does not
+
+    return Turn((*([text] if text else []), *calls))
+
+
+def _call(tool: str, **given: object) -> Call:
+    from retentive.testing.scripted_claude import Call  # noqa: PLC0415 - as above
+
+    return Call(given, name=tool)
+
+
+if __name__ == "__main__":
+    session(*sys.argv[1:])

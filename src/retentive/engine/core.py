@@ -80,8 +80,7 @@ class StoreCore:
         if cast("Accesses | None", self.accesses) is None:
             self.accesses = Accesses(self.backend, clock=self.clock)
         self._has_files = capabilities.capability(self.backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
-        self.listings: dict[object, Listing] | None = None if self._has_files else {}
-        """Listings of directories, by revision. None for plain files, which may change without a new version."""
+        self.listings: dict[object, Listing] = {}  # of directories, by revision
 
     def with_options(self, **options: Any) -> Self:
         """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""
@@ -229,4 +228,4 @@ class StoreCore:
     def record_external_edits(self, snapshot: Snapshot) -> None:
         """Record external edits of plain files, so that the snapshot shows them."""
         if self._has_files:
-            list(snapshot.list(ROOT))  # listing the root compares every file
+            snapshot.list(ROOT)  # listing the root compares every file

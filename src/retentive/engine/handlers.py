@@ -12,7 +12,7 @@ from retentive.engine.operation import Write as WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
-from retentive.storage.contract import Entry, Memory, Moved, Snapshot
+from retentive.storage.contract import Entry, Memory, Moved, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.storage.overlay import Overlay
 from retentive.values.commands import (
@@ -173,13 +173,17 @@ class RunView(ReadOperation[Viewed]):
         return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
 
     def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
-        """Return the listing of a directory, from the cache if no version was added since. An overlay has no cache."""
+        """Return the listing of a directory, from the cache if no version was added since.
+
+        Overlays and transactions do not use the cache.
+        """
+        memories = snapshot.list(path)  # compares plain files with their versions at once, and reads the rest later
         state = snapshot.state  # with the usage: a database that was restored from a backup may repeat a revision
         key = (state.revision, state.usage, path, max_rows, shown)
-        known = {} if self.listings is None or isinstance(snapshot, Overlay) else self.listings
+        known = {} if self.listings is None or isinstance(snapshot, Overlay | Transaction) else self.listings
         found = known.get(key)
         if found is None:
-            sizes = ((memory.path, memory.size_bytes) for memory, _ in snapshot.list(path))
+            sizes = ((memory.path, memory.size_bytes) for memory, _ in memories)
             found = listing(path, sizes, max_rows=max_rows, shown=shown)
             if len(known) >= _MAX_LISTINGS:
                 known.clear()

@@ -391,6 +391,16 @@ def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, roo
     assert len(external_edits(store_in)) == len(names) + 2
 
 
+def test_a_repeated_listing_shows_each_edit(store_in: MemoryStore, root: Path) -> None:
+    """The rows of a listing that was shown before are compared with the files too."""
+    shown = store_in.execute({"command": "view", "path": "/memories"})
+    for text in ("longer than before\n", "again\n"):
+        assert store_in.execute({"command": "view", "path": "/memories"}) == shown
+        (root / "new.md").write_text(text)
+        shown = store_in.execute({"command": "view", "path": "/memories"})
+        assert f"{len(text)}B\t/memories/new.md" in shown
+
+
 def test_a_failed_opening_releases_its_lock(place: Path) -> None:
     """The next opening does not wait, even while the exception of the failed opening is still referenced."""
     private = place / ".retentive"

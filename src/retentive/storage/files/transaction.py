@@ -11,7 +11,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from retentive.errors import Refused, Unavailable
 from retentive.storage.contract import (
@@ -37,6 +37,7 @@ from retentive.values.provenance import Contributor, of_external_edit
 from retentive.values.records import RECOVERY
 from retentive.values.text import is_text
 
+_FileRow: TypeAlias = "tuple[str, str, str | None, str | None]"
 StaleFiles: TypeAlias = "dict[str, tuple[Entry, bytes | None]]"
 """Entries whose files a power cut may have left out of date, by path, each with the contents of its file."""
 _MAX_TRIES = 5
@@ -44,10 +45,12 @@ _SETTLED_NS = 3_000_000_000  # longer than the clock tick of any file system; FA
 _MANY_BYTES = 1_000_000  # if a read compares this much text, it is worth a commit to store the stamps
 _FILE_BYTES = 20_000  # reading so many bytes takes as long as opening a file
 _NO_TEXT = ""  # version in the table `files` of a file that cannot be a memory
-_FILES = (
-    f"SELECT path, '{_NO_TEXT}', stamp FROM files WHERE store = ? AND path > ? AND path < ? AND version = '{_NO_TEXT}'"
-    " UNION ALL SELECT m.path, m.newest, f.stamp FROM memories m LEFT JOIN files f"
-    " ON f.store = m.store AND f.path = m.path AND f.version = m.newest WHERE m.store = ? AND m.path > ? AND m.path < ?"
+_FILES = (  # the hash is read only where a stamp is missing
+    f"SELECT path, '{_NO_TEXT}', stamp, NULL FROM files WHERE store = ? AND path > ? AND path < ?"
+    f" AND version = '{_NO_TEXT}' UNION ALL SELECT m.path, m.newest, f.stamp, CASE WHEN f.stamp IS NULL THEN"
+    " (SELECT v.sha256 FROM versions v WHERE v.store = m.store AND v.id = m.newest) END FROM memories m"
+    " LEFT JOIN files f ON f.store = m.store AND f.path = m.path AND f.version = m.newest"
+    " WHERE m.store = ? AND m.path > ? AND m.path < ?"
 )
 
 
@@ -152,13 +155,16 @@ class DirectorySnapshot(SqlSnapshot):
         return sorted((edit for edit in edits if edit is not None), key=lambda change: change.path is not None)
 
     def _edits_below(self, under: str) -> Sequence[Change | None]:
-        bounds = (self.store, *below(under))
-        recorded = {path: (version, stamp) for path, version, stamp in self.connection.rows(_FILES, bounds * 2)}
-        memories = {str(path) for path, (version, _) in recorded.items() if version != _NO_TEXT}
-        files, edits = self.tree.scan(under, memories), []
+        rows = cast("list[_FileRow]", self.connection.rows(_FILES, (self.store, *below(under)) * 2))
+        recorded = {path: (version, stamp, digest) for path, version, stamp, digest in rows}
+        memories = {path for path, (version, _, _) in recorded.items() if version != _NO_TEXT}
+        files, edits = self.tree.scan(under, memories), list[Change | None]()
+        digests = self.tree.digests(path for path, (_, _, digest) in recorded.items() if digest and path in files)
         for path in sorted(memories | files.keys()):
-            file, (_, stamp) = files.get(path), recorded.get(path, (None, None))
-            if file is None or stamp != stamp_of(file):
+            file, (version, stamp, digest) = files.get(path), recorded.get(path, (_NO_TEXT, None, None))
+            if file is not None and path in digests and digests[path] == digest:
+                self._note(path, version, file)
+            elif file is None or stamp != stamp_of(file):
                 edits.append(self._edit(path, file))
         if self._wants_stamps and self._compared_bytes > _MANY_BYTES and self._settled():
             raise ExternalEdit

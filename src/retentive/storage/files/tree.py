@@ -16,10 +16,11 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from hashlib import sha256
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from retentive.errors import Refused, RetentiveError, Unavailable
@@ -169,6 +170,15 @@ class FileTree:
         except OSError as error:
             raise os_error(error) from None
 
+    def digests(self, paths: Iterable[str]) -> dict[str, Hash]:
+        """Return the hashes of files by path. Adjacent paths share an open directory. Some paths may be left out."""
+        found: dict[str, Hash] = {}
+        for above, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+            with suppress(OSError), opened_directory(self._base, self._names(above)) as directory:
+                for path in group:
+                    found[path] = hash_of(_read(path.rpartition("/")[2], directory))
+        return found
+
     def scan(
         self, under: str, known: Container[str] = (), *, others: dict[str, str] | None = None
     ) -> dict[str, os.stat_result]:
@@ -303,8 +313,7 @@ def _read(name: str, directory: int) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
-        with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            return file.readall()
+        return b"".join(iter(lambda: os.read(descriptor, status.st_size + 1), b""))
     finally:
         os.close(descriptor)
 
@@ -313,9 +322,11 @@ def _scan(
     directory: int, under: str, files: dict[str, os.stat_result], known: Container[str], others: dict[str, str] | None
 ) -> None:
     with os.scandir(directory) as scanned:
-        entries = [entry for entry in scanned if not is_reserved(entry.name)]
+        entries = list(scanned)
     for entry in entries:
         path = f"{under}/{entry.name}"
+        if path not in known and is_reserved(entry.name):
+            continue
         try:
             if (reason := _why_ignored(entry, path, known)) is None and entry.is_file(follow_symlinks=False):
                 files[path] = entry.stat(follow_symlinks=False)

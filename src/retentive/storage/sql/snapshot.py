@@ -184,7 +184,8 @@ class SqlSnapshot(Snapshot):
                 start=start,
                 limit=limit,
             )
-            return ((memory, self.version(memory.version_id)[1] if texts else None) for memory in level)
+            yield from ((memory, self.version(memory.version_id)[1] if texts else None) for memory in level)
+            return
         low, high = below(under)
         rows = self.connection.rows(
             f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_MEMORY} FROM memories m"
@@ -192,10 +193,10 @@ class SqlSnapshot(Snapshot):
             + ("" if limit is None else f" LIMIT {limit:d}"),
             (self.store, max(low, stores.as_bound(start)), high),
         )
-        listed = ((self._memory(path, fields), cast("bytes | None", data)) for data, path, *fields in rows)
-        if not texts:
-            return listed
-        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in listed)
+        for data, path, *fields in rows:
+            memory = self._memory(path, fields)
+            text = verified(cast("bytes | None", data), memory.sha256, memory.seal, memory.path) if texts else None
+            yield memory, text
 
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False

@@ -32,9 +32,8 @@ def stats(location: Location, *, days: int) -> None:
     """Show the size and activity of a memory store.
 
     Shows sizes, the activity of each day, and the number of proposed changes. Lists the biggest, least used and most
-    changed memories, the actors, memories near a limit, flagged lines, memories that are not trusted, and memories that
-    expire soon. Prints tables on a terminal. In a pipe each line has the name of a section and one of its rows,
-    separated by tabs.
+    changed memories, and the actors. Prints tables on a terminal. In a pipe each line has the name of a section and one
+    of its rows, separated by tabs.
     """
     from retentive import stats  # noqa: PLC0415 - slow to import
 
@@ -48,7 +47,7 @@ def stats(location: Location, *, days: int) -> None:
 
 
 def _object(found: Stats) -> dict[str, object]:
-    names = ("biggest", "most_changed", "near", "expiring", "least_used", "flagged", "doubted")
+    names = ("biggest", "most_changed", "least_used")
     named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
     days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]
     actors = [{"actor": actor, "changes": count} for actor, count in found.actors]
@@ -67,22 +66,17 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
         ("changes awaiting review", str(found.proposals)),
     ]
     days = [
-        (str(day.day), str(day.created), str(day.modified), str(day.deleted), size(day.size_bytes))
+        (str(day.day), str(day.created), str(day.modified), str(day.deleted))
         for day in found.days
-        if plain or day.changes
+        if plain or any(day[1:])
     ]
-    near = [(str(one.present), str(one.limit), one.limit_name, one.path or "") for one in found.near]
     return [
         ("store", ("what", "size"), totals),
-        ("activity", ("day", "created", "modified", "deleted", "size"), days),
+        ("activity", ("day", "created", "modified", "deleted"), days),
         ("biggest", ("size", "path"), [(size(one.size_bytes), one.path) for one in found.biggest]),
         ("least used", ("used", "path"), [(time(one.at), one.path) for one in found.least_used]),
         ("most changed", ("changes", "path"), [(str(one.changes), one.path) for one in found.most_changed]),
         ("who", ("changes", "actor"), [(str(count), actor) for actor, count in found.actors]),
-        ("near a limit", ("present", "limit", "setting", "path"), near),
-        ("flagged", ("line", "flag", "path"), [(str(one.line), one.kinds, one.path) for one in found.flagged]),
-        ("not trusted", ("level", "path", "because of"), [tuple(one) for one in found.doubted]),
-        ("expiring", ("in days", "path"), [(f"{one.in_days:.1f}", one.path) for one in found.expiring]),
     ]
 
 

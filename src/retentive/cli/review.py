@@ -11,6 +11,7 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import user_by_default
+from retentive.cli.undoing import mode_of
 from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
 from retentive.values.diff import DiffLine, as_text, unified
 
@@ -70,8 +71,8 @@ def show(location: Location, *, proposal_id: str) -> None:
 @output.command("accept", group=review, json="Print a JSON object with the result.")
 @_chosen
 @click.option("--merge", is_flag=True, help="Merge with later changes of the same memory, line by line.")
-@click.option("--force", is_flag=True, help="Use the proposed text even if the memory was changed in the meantime.")
-@click.option("--partial", is_flag=True, help="Accept what can be accepted, and list the rest.")
+@click.option("--force", is_flag=True, help="Discard later changes of the same memories and paths.")
+@click.option("--partial", is_flag=True, help="Accept what --merge can accept, and list the rest.")
 def accept(
     location: Location,
     *,
@@ -88,10 +89,9 @@ def accept(
     are printed, and the status is 6. The history records each change with the actor who proposed it.
     """
     _check(ids, everything=everything, whose=whose)
+    mode = mode_of(merge=merge, force=force, partial=partial)
     with location.existing() as store:
-        outcome = store.review.accept(
-            ids or None, actor=store.actor, proposed_by=whose, merge=merge, force=force, partial=partial
-        )
+        outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, mode=mode)
     can_leave = (everything or len(ids) > 1) and not partial
     _emit("accepted", outcome, ["--partial accepts the others."] if can_leave else [])
 
@@ -125,8 +125,7 @@ def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> No
             "already": outcome.already,
             **({"with_them": outcome.with_them} if done == "refused" else {}),
             "obstacles": [
-                {"id": each.proposal_id, **output.attributes(each, "what", "path", "text")}
-                for each in outcome.obstacles
+                {"id": each.proposal_id, **output.attributes(each, "path", "text")} for each in outcome.obstacles
             ],
         },
         plain="".join(f"{line}.\n" for line in lines) or ("" if obstacles else f"{_NONE}\n"),

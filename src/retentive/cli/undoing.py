@@ -48,7 +48,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done (with
     --partial, the rest is done) and the status is 6.
     """
-    mode = _mode(merge=False, force=force, partial=partial)
+    mode = mode_of(merge=False, force=force, partial=partial)
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
         advice = _advice(store, Restore(_target(store, path), to), dry_run=dry_run) if outcome.conflicts else []
@@ -98,7 +98,7 @@ def undo(
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
-    mode = _mode(merge=merge, force=force, partial=partial)
+    mode = mode_of(merge=merge, force=force, partial=partial)
     with location.existing() as store:
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
@@ -114,7 +114,8 @@ def undo(
     _emit_outcome(outcome, store.replies, advice, mode)
 
 
-def _mode(*, merge: bool, force: bool, partial: bool) -> Mode:
+def mode_of(*, merge: bool, force: bool, partial: bool) -> Mode:
+    """Return the mode that these options select. Raises `click.UsageError` for more than one."""
     if merge + force + partial > 1:
         raise click.UsageError("--merge, --force and --partial cannot be used together.")
     return "merge" if merge else "force" if force else "partial" if partial else "refuse"

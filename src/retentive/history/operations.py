@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice, zip_longest
-from typing import Any, get_args
+from typing import Any
 
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Write
@@ -24,6 +25,7 @@ from retentive.history.plan import (
     State,
     Wanted,
     applied,
+    check_mode,
     combined,
     planned,
     state_after,
@@ -53,8 +55,7 @@ class PlannedOperation(Write[RestoreOutcome]):
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for an unknown mode."""
-        if self.mode not in get_args(Mode):
-            raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
+        check_mode(self.mode)
 
     @abstractmethod
     def plan(self, found: Snapshot) -> tuple[RestoreOutcome, str]:
@@ -245,9 +246,7 @@ class Undo(PlannedOperation):
             if version.redacted_at is not None:
                 raise Clash("the version to undo was redacted")
             before = None if older is None else state_after(older)
-            state = combined(
-                state_after(version), state, before, self.mode, lambda each: decoded(found.version(each)[1])
-            )
+            state = combined(state_after(version), state, before, self.mode, partial(_text_of, found))
         return state
 
     def may_match(self, found: Snapshot) -> bool:
@@ -274,6 +273,10 @@ class Undo(PlannedOperation):
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")
         return named_change(found, Revision(newest.revision))
+
+
+def _text_of(found: Snapshot, state: State) -> str:
+    return decoded(found.version(state.version_id)[1]) if state.text is None else state.text
 
 
 def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:

@@ -2,25 +2,28 @@
 
 An operation wants a state for each memory: the `State` that the memory must get, or None if it must be deleted.
 `combined` adapts a wanted state to later changes, `planned` turns the wanted states into steps and conflicts, and
-`applied` turns the steps into changes that the guard allows. Restore and undo use all three.
+`applied` turns the steps into changes that the guard allows. Restore, undo and `Review.accept` use all three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal, TypeAlias, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused
 from retentive.history.removal import ERASING
 from retentive.history.versions import LoggedChange
-from retentive.storage.contract import Again, Change, Entry, Memory, Moved, Snapshot, Version
+from retentive.storage.contract import Again, Change, Entry, Memory, Moved, Snapshot, Version, to_datetime
 from retentive.storage.lookup import in_the_way, locate
 from retentive.storage.paging import memories_by_id
 from retentive.values import diff
 from retentive.values.paths import MemoryPath, ancestors
+from retentive.values.records import time_in_id
 from retentive.values.text import decoded
 
 Mode: TypeAlias = Literal["refuse", "merge", "force", "partial"]
@@ -29,19 +32,23 @@ What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Wanted state of a memory. If `text` is None, the memory gets the text of the version."""
+    """Wanted state of a memory. If `text` is None, the memory gets the text of the version.
+
+    `provenance_text` is the stored provenance of the text.
+    """
 
     path: str
     version_id: str
     sha256: str
     size_bytes: int
+    provenance_text: str | None = None
     text: str | None = None
 
     @classmethod
     def of(cls, found: Memory | Version) -> State:
         """Return the state of a memory, or the state that a version recorded. The version must not be a deletion."""
         version_id = found.version_id if isinstance(found, Memory) else found.id
-        return cls(found.path, version_id, found.sha256 or "", found.size_bytes or 0)
+        return cls(found.path, version_id, found.sha256 or "", found.size_bytes or 0, found.provenance_text)
 
 
 Wanted: TypeAlias = Mapping[str, State | None]
@@ -96,6 +103,12 @@ class RestoreOutcome:
         return not (self.conflicts or self.left or self.dry_run or self.proposed)
 
 
+def check_mode(mode: str) -> None:
+    """Raise `InvalidInput` for an unknown mode."""
+    if mode not in get_args(Mode):
+        raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
+
+
 class Clash(Exception):
     """Raised if a later change prevents a wanted state. The text is the reason."""
 
@@ -106,9 +119,9 @@ def state_after(version: Version) -> State | None:
 
 
 def combined(
-    base: State | None, now: State | None, wanted: State | None, mode: Mode, text: Callable[[str], str]
+    base: State | None, now: State | None, wanted: State | None, mode: Mode, text: Callable[[State], str]
 ) -> State | None:
-    """Return the state `now` with the change from `base` to `wanted`. `text` returns the text of a version.
+    """Return the state `now` with the change from `base` to `wanted`. `text` returns the text of a state.
 
     Raises `Clash` if a change from `base` to `now` affects the same. With the modes `merge` and `partial`, texts are
     merged by line. With the mode `force`, `wanted` wins.
@@ -130,23 +143,24 @@ def combined(
     return replace(state, path=wanted.path if now.path == base.path else now.path)
 
 
-def _with_text(base: State, now: State, wanted: State, mode: Mode, text: Callable[[str], str]) -> State:
+def _with_text(base: State, now: State, wanted: State, mode: Mode, text: Callable[[State], str]) -> State:
     if wanted.sha256 in {base.sha256, now.sha256}:
         return now
     if now.sha256 == base.sha256 or mode == "force":
         return wanted
     if mode == "refuse":
         raise Clash("a later change modified the text")
-    merged = diff.merge(*(text(each.version_id) if each.text is None else each.text for each in (base, now, wanted)))
+    merged = diff.merge(text(base), text(now), text(wanted))
     if merged.text is None:
         raise Clash(f"a later change modified the same lines (from line {merged.conflicts[0].ours[0] + 1})")
-    return replace(now, text=merged.text, sha256="", size_bytes=len(merged.text.encode()))
+    data = merged.text.encode()
+    return replace(wanted, path=now.path, text=merged.text, sha256=sha256(data).hexdigest(), size_bytes=len(data))
 
 
 def _same(one: State | None, other: State | None) -> bool:
     if one is None or other is None:
         return one is other
-    return (one.path, one.sha256, one.text) == (other.path, other.sha256, other.text)
+    return (one.path, one.sha256) == (other.path, other.sha256)
 
 
 def steps(found: Snapshot, wanted: Wanted) -> list[Step]:
@@ -254,6 +268,11 @@ def _growth(step: Step) -> int:
     return (step.state.size_bytes if step.state else 0) - (step.before.size_bytes if step.before else 0)
 
 
+def _created_at(view: Snapshot, memory_id: str) -> datetime:
+    oldest = next(view.versions(memory_id=memory_id, oldest_first=True, limit=1), None)
+    return to_datetime(time_in_id(memory_id) or 0) if oldest is None else oldest.created_at
+
+
 def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
     """Add the change that writes the text of a step. Return whether the guard altered the text."""
     state, again, entry = step.state, None, Entry()
@@ -261,14 +280,12 @@ def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
     if step.what == "changed":
         entry = locate(after, step.path)
     else:
-        oldest = step.before or next(view.versions(memory_id=step.memory_id, oldest_first=True, limit=1))
-        again = Again(step.memory_id, oldest.created_at)
+        again = Again(step.memory_id, step.before.created_at if step.before else _created_at(view, step.memory_id))
     try:
-        version, data = view.version(state.version_id)
-        lineage = [version.provenance_text]
+        lineage = [state.provenance_text]
         if state.text is not None and entry.memory is not None:  # merged with the current text
             lineage.append(entry.memory.provenance_text)
-        text = decoded(data) if state.text is None else state.text
+        text = decoded(view.version(state.version_id)[1]) if state.text is None else state.text
         guarded = guard.put(after, entry, MemoryPath.known(step.path), text, again=again, lineage=lineage)
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None

@@ -201,7 +201,7 @@ def decision(given: JsonBody) -> DecisionOutcome:
         found = given["error"]["conflicts"]
         return DecisionOutcome(
             obstacles=tuple(
-                Obstacle(each["proposal_id"], "edited", each["path"] and tool_path(each["path"]), each["reason"])
+                Obstacle(each["proposal_id"], each["path"] and tool_path(each["path"]), each["reason"])
                 for each in found
             )
         )

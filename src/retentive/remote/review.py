@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from retentive.errors import NotFound
+from retentive.history.plan import Mode
 from retentive.remote import objects
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
@@ -62,15 +63,13 @@ class RemoteReview(Review):
         *,
         actor: Actor | str | None,
         proposed_by: Actor | str | None = None,
-        merge: bool = False,
-        force: bool = False,
-        partial: bool = False,
+        mode: Mode = "refuse",
     ) -> HttpExchange[DecisionOutcome]:
         """Apply a proposal. `ids` must contain exactly one id, and `proposed_by` must be None.
 
-        So `partial` has no effect.
+        So `partial` is the same as `merge`.
         """
-        body = {"merge": merge, "force": force}
+        body = {"merge": mode in {"merge", "partial"}, "force": mode == "force"}
         return (yield from self._decided("accept", ids, actor, proposed_by, body))
 
     @exchange

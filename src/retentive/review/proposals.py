@@ -24,9 +24,6 @@ RecordChange: TypeAlias = tuple[str, str, str | None]
 """Kind, key and new value of a record. The value None removes the record."""
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
-ObstacleKind: TypeAlias = Literal[
-    "created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +82,9 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Reason why a proposal cannot be accepted or refused. `what` is its kind, and `text` explains it to people."""
+    """Reason why a proposal cannot be accepted or refused. `text` explains it to people."""
 
     proposal_id: str
-    what: ObstacleKind
     path: str | None
     text: str
 
@@ -97,7 +93,7 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals.
 
-    If there are `obstacles`, nothing was changed or, with the option `partial`, only the proposals in `done` were.
+    If there are `obstacles`, nothing was changed or, with the mode `partial`, only the proposals in `done` were.
 
     Three fields list ids of proposals. `done`: selected proposals that this call accepted or refused. `already`:
     selected proposals that an earlier call accepted or refused. `with_them`: proposals that this call refused although

@@ -66,7 +66,7 @@ def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None
     assert audited.review.accept(ids, actor="user:ann").obstacles
     assert [each.id for each in audited.review.pending()] == ids
     assert audited._core.read(lambda found: [memory.path for memory, _ in found.list("/memories")]) == [A]
-    assert ("review.accept", "conflict") in outcomes(audited)
+    assert ("review.accept", "ok") in outcomes(audited)
 
 
 def test_too_many_proposals(audited: MemoryStore) -> None:

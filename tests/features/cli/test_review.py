@@ -123,7 +123,8 @@ def test_a_partial_accept_lists_the_rest(location: str) -> None:
     here(location, "replace", A, "one\ntwo", "1\ntwo")
     ended = here(location, "review", "accept", "--all", "--partial")
     assert (ended.exit_code, ended.stdout) == (6, f"{second} was accepted: created {B}.\n")
-    assert ended.stderr == f"Error: not everything was accepted.\n{first}: {A} was edited after the proposal\n"
+    reason = "a later change modified the same lines (from line 1)"
+    assert ended.stderr == f"Error: not everything was accepted.\n{first}: {A}: {reason}\n"
     assert texts(location) == {A: "1\ntwo\n", B: "b"}
     assert ids(location) == [first]
 
@@ -135,14 +136,14 @@ def test_accept_reports_conflicts(location: str) -> None:
     ended = here(location, "review", "accept", "--all")
     assert (ended.exit_code, ended.stdout) == (6, "")
     assert ended.stderr == (
-        f"Error: nothing was accepted.\n{first}: {A} was edited after the proposal\n--partial accepts the others.\n"
+        f"Error: nothing was accepted.\n{first}: {A}: a later change modified the text\n--partial accepts the others.\n"
     )
     assert texts(location) == {A: "1\ntwo\n"}
     assert ids(location) == [first, second]
     ended = here(location, "review", "accept", first, "--merge", "--json")
     assert ended.exit_code == 6
-    text = f"{A} was edited after the proposal; the edit and the proposal change the same lines"
-    assert json.loads(ended.stdout)["obstacles"] == [{"id": first, "what": "edited", "path": A, "text": text}]
+    text = f"{A}: a later change modified the same lines (from line 1)"
+    assert json.loads(ended.stdout)["obstacles"] == [{"id": first, "path": A, "text": text}]
     assert here(location, "review", "accept", first, "--force").exit_code == 0
     assert texts(location) == {A: "ONE\ntwo\n"}
 

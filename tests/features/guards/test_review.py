@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
     assert store.review.refuse([first], actor=ANN) == DecisionOutcome(already=(first,))
     assert said(store, view("/memories")) == said(store, view("/memories"), ANN) == f"{HEADER}\n4B\t/memories\n4B\t{A}"
     against = store.review.accept([first], actor=ANN)
-    assert against.obstacles == (Obstacle(first, "refused", None, "the proposal was already refused by user:ann"),)
+    assert against.obstacles == (Obstacle(first, None, "the proposal was already refused by user:ann"),)
 
 
 def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemoryStore) -> None:
@@ -142,7 +143,7 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
     )
     found = store.review.accept([edited], actor=ANN)
     text = f"the proposal builds on {deleted}, {again}, which must be accepted first or in the same call"
-    assert found == DecisionOutcome(obstacles=(Obstacle(edited, "builds_on", None, text),))
+    assert found == DecisionOutcome(obstacles=(Obstacle(edited, None, text),))
     assert store.review.accept([deleted], actor=ANN).done == (deleted,)
     assert store.review.accept([edited, again], actor=ANN).done == (again, edited)
     assert tree(store) == {f"{A}/b": "teyt\n"}
@@ -159,15 +160,15 @@ def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> 
 
 
 def obstacles(
-    store: MemoryStore, ids: list[str], *, merge: bool = False, force: bool = False
-) -> list[tuple[str, str | None, str]]:
+    store: MemoryStore, ids: list[str], mode: Literal["refuse", "merge", "force"] = "refuse"
+) -> list[tuple[str | None, str]]:
     """Try an acceptance and return its conflicts. If there are any, check that nothing changed."""
     before, waiting = tree(store), store.review.pending()
-    found = store.review.accept(ids, actor=ANN, merge=merge, force=force)
+    found = store.review.accept(ids, actor=ANN, mode=mode)
     if found.obstacles:
         assert found == DecisionOutcome(obstacles=found.obstacles)
         assert (tree(store), store.review.pending()) == (before, waiting)
-    return [(each.what, each.path, each.text) for each in found.obstacles]
+    return [(each.path, each.text) for each in found.obstacles]
 
 
 def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None:
@@ -176,15 +177,13 @@ def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None
     edited, other = proposed(store, edit("1", "one")), proposed(store, create(B, "text\n"))
     done(store, edit("5", "five"), ANN)
     assert said(store, view()).endswith("1\tone\n     2\t2\n     3\t3\n     4\t4\n     5\t5")
-    assert obstacles(store, [edited, other]) == [("edited", A, f"{A} was edited after the proposal")]
-    assert obstacles(store, [edited, other], merge=True) == []
+    assert obstacles(store, [edited, other]) == [(A, f"{A}: a later change modified the text")]
+    assert obstacles(store, [edited, other], "merge") == []
     assert tree(store) == {A: "one\n2\n3\n4\nfive\n", B: "text\n"}
     edited = proposed(store, edit("3", "drei"))
     done(store, edit("3", "three"), ANN)
-    assert obstacles(store, [edited], merge=True) == [
-        ("edited", A, f"{A} was edited after the proposal; the edit and the proposal change the same lines")
-    ]
-    assert obstacles(store, [edited], force=True) == []
+    assert obstacles(store, [edited], "merge") == [(A, f"{A}: a later change modified the same lines (from line 3)")]
+    assert obstacles(store, [edited], "force") == []
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
 
 
@@ -194,15 +193,15 @@ def test_what_has_no_obstacle_can_be_accepted_alone(store: MemoryStore) -> None:
     edited, on_it, other = (proposed(store, each) for each in (edit("1", "one"), edit("2", "two"), create(B, "text\n")))
     done(store, edit("1", "eins"), ANN)
     assert store.review.accept(None, actor=ANN).done == ()
-    found = store.review.accept(None, actor=ANN, partial=True)
+    found = store.review.accept(None, actor=ANN, mode="partial")
     assert found.done == (other,)
-    assert [(each.proposal_id, each.what) for each in found.obstacles] == [(edited, "edited"), (on_it, "builds_on")]
+    assert [each.proposal_id for each in found.obstacles] == [edited, on_it]
     assert tree(store) == {A: "eins\n2\n", B: "text\n"}
     assert [each.id for each in store.review.pending()] == [edited, on_it]
-    assert store.review.accept([edited], actor=ANN, partial=True).done == ()
+    assert store.review.accept([edited], actor=ANN, mode="partial").done == ()
 
 
-def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -> None:
+def test_a_proposed_edit_conflicts_with_a_delete_and_follows_a_rename(store: MemoryStore) -> None:
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     gone, moved = proposed(store, edit("one", "two")), proposed(store, edit("one", "three", B))
@@ -210,13 +209,9 @@ def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -
     done(store, rename(B, "/memories/c"), ANN)
     assert said(store, view()).endswith("1\ttwo")
     assert said(store, view("/memories")) == f"{HEADER}\n10B\t/memories\n4B\t{A}\n6B\t{B}"
-    assert obstacles(store, [gone, moved]) == [
-        ("deleted", A, f"{A} was deleted after the proposal"),
-        ("renamed", B, f"{B} was renamed to /memories/c after the proposal"),
-    ]
-    assert obstacles(store, [moved], merge=True) == []
-    assert obstacles(store, [gone], merge=True) == [("deleted", A, f"{A} was deleted after the proposal")]
-    assert obstacles(store, [gone], force=True) == []
+    assert obstacles(store, [gone, moved], "merge") == [(A, f"{A}: a later change deleted the memory")]
+    assert obstacles(store, [moved]) == []
+    assert obstacles(store, [gone], "force") == []
     assert tree(store) == {A: "two\n", "/memories/c": "three\n"}
 
 
@@ -229,17 +224,12 @@ def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> No
     assert said(store, view(D)).endswith("1\tmine")
     assert said(store, view(f"{D}/y")).startswith("The path")
     built = proposed(store, edit("mine", "MINE"))
-    expected = [
-        ("created", A, f"{A} was created by somebody else after the proposal"),
-        ("created", f"{B}/x", f"{B} is now a file, not a directory"),
-        ("created", D, f"{D} is now a directory"),
+    assert obstacles(store, [*ids, built], "merge") == [
+        (path, f"{path}: the memory {there} blocks this path") for path, there in ((A, A), (f"{B}/x", B), (D, f"{D}/y"))
     ]
-    assert obstacles(store, [*ids, built]) == expected
-    assert obstacles(store, ids, force=True) == expected[1:]
-    assert obstacles(store, ids[:1], force=True) == []
+    assert obstacles(store, ids, "force") == []
     assert obstacles(store, [built]) == []
-    assert tree(store) == {A: "MINE\n", B: "theirs\n", f"{D}/y": "theirs\n"}
-    assert len({version.memory_id for version in store.versions(A)}) == 1
+    assert tree(store) == {A: "MINE\n", f"{B}/x": "mine\n", D: "mine\n"}
 
 
 def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
@@ -253,7 +243,7 @@ def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
     done(store, create(D, "a file\n"))
     left, file = (each.id for each in store.review.pending())
     text = f"the proposal builds on {left}, which must be accepted first or in the same call"
-    assert obstacles(store, [file]) == [("builds_on", None, text)]
+    assert obstacles(store, [file]) == [(None, text)]
     assert store.review.accept([left, file], actor=ANN).done == (left, file)
     assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
 
@@ -269,11 +259,10 @@ def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) ->
     done(store, rename(f"{D}/moved", A), ANN)
     done(store, create(f"{D}/new", "new\n"), ANN)
     assert said(store, view("/memories")) == f"{HEADER}\n4B\t/memories\n4B\t{D}/\n4B\t{D}/new"
-    assert obstacles(store, [deleted], merge=True) == [
-        ("edited", f"{D}/edited", f"{D}/edited was edited after the proposal"),
-        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} after the proposal"),
+    assert obstacles(store, [deleted], "merge") == [
+        (path, f"{path}: a later change modified the memory") for path in (f"{D}/edited", f"{D}/moved")
     ]
-    assert obstacles(store, [deleted], force=True) == []
+    assert obstacles(store, [deleted], "force") == []
     assert tree(store) == {f"{D}/new": "new\n"}
 
 
@@ -287,16 +276,13 @@ def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> Non
     done(store, create("/memories/e/same", "new\n"), ANN)
     assert said(store, view("/memories/e/edited")).endswith("1\ttwo")
     assert said(store, view("/memories/e/gone")).startswith("The path")
-    taken = ("created", "/memories/e/same", "/memories/e/same was created by somebody else after the proposal")
     assert obstacles(store, [renamed]) == [
-        ("deleted", f"{D}/gone", f"{D}/gone was deleted after the proposal"),
-        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} after the proposal"),
-        taken,
+        ("/memories/e/gone", "/memories/e/gone: a later change deleted the memory"),
+        ("/memories/e/moved", "/memories/e/moved: a later change renamed the memory"),
+        ("/memories/e/same", "/memories/e/same: the memory /memories/e/same blocks this path"),
     ]
-    assert obstacles(store, [renamed], force=True) == [taken]
-    done(store, delete("/memories/e"), ANN)
-    assert obstacles(store, [renamed], force=True) == []
-    assert tree(store) == {"/memories/e/edited": "two\n", "/memories/e/moved": "one\n", "/memories/e/same": "one\n"}
+    assert obstacles(store, [renamed], "force") == []
+    assert tree(store) == {A: "one\n", "/memories/e/edited": "two\n", "/memories/e/same": "one\n"}
 
 
 def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> None:
@@ -308,9 +294,9 @@ def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> Non
         "Error: The memory store holds 2 memories and its limit is 2."
     )
     store.change_settings({"max_memories": 1, "read_only_paths": None, "allow_write": {"session:*": [A]}})
-    assert obstacles(store, [second]) == [("guard", B, f"Error: {B} is read-only")]
+    assert obstacles(store, [second]) == [(B, f"Error: {B} is read-only")]
     store.change_settings({"allow_write": None})
-    assert [(what, path) for what, path, _ in obstacles(store, [first, second])] == [("guard", B)]
+    assert [path for path, _ in obstacles(store, [first, second])] == [B]
     store.change_settings({"max_memories": None})
     assert obstacles(store, [first, second]) == []
 
@@ -321,11 +307,7 @@ def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) 
         done(store, create(path, "one\n"), ANN)
     ids = [proposed(store, each) for each in (delete(), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
     store.change_settings({"read_only_paths": [A, B, f"{D}/c"]})
-    assert obstacles(store, ids) == [
-        ("guard", A, f"Error: {A} is read-only"),
-        ("guard", f"{D}/b", f"Error: {B} is read-only"),
-        ("guard", f"{D}/c", f"Error: {D}/c is read-only"),
-    ]
+    assert obstacles(store, ids) == [(path, f"Error: {path} is read-only") for path in (A, B, f"{D}/c")]
 
 
 def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) -> None:
@@ -335,10 +317,7 @@ def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) 
         proposed(store, rename(B, f"{D}/bob@example.com")),
     ]
     store.change_settings({"sensitive_kinds": ["email"]})
-    assert [(what, text.startswith("Error: Invalid path")) for what, _, text in obstacles(store, ids)] == [
-        ("guard", True),
-        ("guard", True),
-    ]
+    assert [text.startswith("Error: Invalid path") for _, text in obstacles(store, ids)] == [True, True]
 
 
 def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
@@ -470,8 +449,8 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
         assert file.read_text() == "one\n"
         file.write_text("by hand\n")
         assert said(store, view()).startswith("The path")
-        assert obstacles(store, [edited]) == [("edited", A, f"{A} was edited after the proposal")]
-        assert obstacles(store, [edited, deleted], force=True) == []
+        assert obstacles(store, [edited]) == [(A, f"{A}: a later change modified the text")]
+        assert obstacles(store, [edited, deleted], "force") == []
         assert not file.exists()
         assert [str(version.actor) for version in store.versions(A)] == [S1, S1, "job:external", ANN]
 
@@ -489,7 +468,7 @@ def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
             (root / name).symlink_to(root / "b")
         assert said(store, create("/memories/k", "text\n")).endswith("/k is taken by something that is not a memory")
         text = f"Error: The path {A} is taken by something that is not a memory"
-        assert obstacles(store, [waiting], force=True) == [("guard", A, text)]
+        assert obstacles(store, [waiting], "force") == [(A, text)]
 
 
 def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) -> None:
@@ -501,7 +480,7 @@ def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) ->
     assert sum(len(outcome.already) for outcome in found) == 3 * len(ids)
     assert len(list(store.versions())) == len(ids)
     late = store.review.refuse([ids[0]], actor=ANN)
-    assert late.obstacles == (Obstacle(ids[0], "accepted", None, "the proposal was already accepted by user:ann"),)
+    assert late.obstacles == (Obstacle(ids[0], None, "the proposal was already accepted by user:ann"),)
 
 
 def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
@@ -610,8 +589,8 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
     store.history.restore(A, version, actor=ANN)
     done(store, edit("one", "two"), ANN)
     ids = [each.id for each in store.review.pending()]
-    assert obstacles(store, ids) == [("created", A, f"{A} was restored by somebody else after the proposal")]
-    assert obstacles(store, ids, force=True) == []
+    assert obstacles(store, ids) == [(A, f"{A}: a later change recreated the memory")]
+    assert obstacles(store, ids, "force") == []
     assert tree(store) == {A: "one\n"}
 
 

@@ -181,7 +181,7 @@ def decide(visit: Visit) -> PageAnswer:
         if decision == "refuse":
             outcome = review.refuse(ids, actor=actor)
         else:
-            outcome = review.accept(ids, actor=actor, merge=decision == "merge")
+            outcome = review.accept(ids, actor=actor, mode="merge" if decision == "merge" else "refuse")
     except NotFound:
         raise not_found("proposal") from None
     if outcome.obstacles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from retentive.errors import NotFound
+from retentive.history.plan import Mode
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.server import objects
@@ -38,7 +39,8 @@ def accept_proposal(call: RouteCall, *, merge: bool, force: bool) -> Json:
     """Apply a proposal. The actor of the new versions is the actor who made the proposal."""
 
     def decide(review: Review, proposal_id: str) -> DecisionOutcome:
-        return review.accept([proposal_id], actor=call.caller.actor, merge=merge, force=force)
+        mode: Mode = "force" if force else "merge" if merge else "refuse"
+        return review.accept([proposal_id], actor=call.caller.actor, mode=mode)
 
     return _decided(call, decide)
 

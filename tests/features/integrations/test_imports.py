@@ -27,9 +27,9 @@ LAYERS: list[set[str]] = [
     {"search"},
     {"review.proposals", "audit.chain"},  # forms of records, which the road writes
     {"engine"},
-    {"review"},
     {"audit"},
     {"history"},
+    {"review"},
     {"locations"},
     {"store"},
     {"mounts"},

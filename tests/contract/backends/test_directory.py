@@ -398,7 +398,7 @@ def test_a_repeated_listing_shows_each_edit(store_in: MemoryStore, root: Path) -
         assert store_in.execute({"command": "view", "path": "/memories"}) == shown
         (root / "new.md").write_text(text)
         shown = store_in.execute({"command": "view", "path": "/memories"})
-        assert f"{len(text)}B\t/memories/new.md" in shown
+        assert f"{len(text)}B\t/memories/new.md" in shown.text
 
 
 def test_a_failed_opening_releases_its_lock(place: Path) -> None:

@@ -64,11 +64,12 @@ def rotate(location: Location, *, add: bool) -> None:
             _add_key(location)
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = rotation.rotate(backend, progress=progress)
-    text = f"{output.counted(done.rewrapped, 'data key')} wrapped with the current key, {done.current} already current."
-    counts = {"locked": done.locked, "destroyed": done.destroyed, "not encrypted": done.unsealed}
+    wrapped = output.counted(done["rewrapped"], "data key")
+    text = f"{wrapped} wrapped with the current key, {done['current']} already current."
+    counts = {"locked": done["locked"], "destroyed": done["destroyed"], "not encrypted": done["unsealed"]}
     left = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
     more = f" Not wrapped: {left}." if left else ""
-    output.emit(done, plain=f"{text}{more}\n", status=status_of("locked") if done.locked else 0)
+    output.emit(done, plain=f"{text}{more}\n", status=status_of("locked") if done["locked"] else 0)
 
 
 @output.command("status", group=encryption, json="Print a JSON object.")

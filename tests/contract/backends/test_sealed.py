@@ -49,7 +49,7 @@ def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, op
     with pytest.raises(Locked, match="not available"):
         open_place(at, keys=KeyRing.new()).store()
     ring = json.loads(key_file.read_text())
-    ring["keys"][ring["current"]]["key"] = base64.b64encode(b"x" * 32).decode()
+    ring["keys"][ring["current"]] = base64.b64encode(b"x" * 32).decode()
     with pytest.raises(Locked, match="is wrong"):
         open_place(at, keys=KeyRing.from_text(json.dumps(ring))).store()
 

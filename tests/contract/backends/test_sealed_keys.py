@@ -15,8 +15,8 @@ import pytest
 
 from retentive import InvalidInput
 from retentive.errors import Locked, Unavailable
-from retentive.storage.sealed.keys import CallableKeys, KeyRing, add_key
-from retentive.storage.sealed.rotation import Rotated, destroy, rotate, status
+from retentive.storage.sealed.keys import KeyRing, add_key
+from retentive.storage.sealed.rotation import OUTCOMES, destroy, rotate, status
 from support.places import OpenPlace, place_of
 from support.profiles import LONG
 
@@ -41,15 +41,17 @@ def key_file(tmp_path: Path) -> Path:
 class Service:
     """A key service on another host."""
 
+    current_id = "kms/1"
     ring: KeyRing = field(default_factory=KeyRing.new)
     asked: list[str] = field(default_factory=list)
     down: bool = False
 
-    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+    def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
         self._ask("wrap")
-        return self.ring.wrap(data_key, context)[1]
+        return self.current_id, self.ring.wrap(data_key, context)[1]
 
-    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+    def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
+        assert kek_id == self.current_id
         self._ask("unwrap")
         return self.ring.unwrap(self.ring.current_id, wrapped, context)
 
@@ -58,22 +60,19 @@ class Service:
         if self.down:
             raise ConnectionError("kms://secret-host refused")
 
-    def keys(self) -> CallableKeys:
-        return CallableKeys(key_id="kms/1", wrap=self.wrap, unwrap=self.unwrap)
-
 
 def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:
     """The store is unavailable until the service works again. No reply shows the error of the service."""
     service = Service()
-    create(open_place(at, keys=service.keys()).store(), A, "text")
+    create(open_place(at, keys=service).store(), A, "text")
     service.down = True
     with pytest.raises(Unavailable) as failed:
-        open_place(at, keys=service.keys()).store()
+        open_place(at, keys=service).store()
     assert "secret-host" not in str(failed.value)
     with pytest.raises(Unavailable):
-        open_place(at, keys=service.keys()).store("new")
+        open_place(at, keys=service).store("new")
     service.down = False
-    reopened = open_place(at, keys=service.keys())
+    reopened = open_place(at, keys=service)
     assert reopened.store().read(A) == "text"
     create(reopened.store("new"), A, "made in the second try")
 
@@ -97,7 +96,7 @@ with open(at, keys=key_file) as opened:
     for _ in range(int(times)):
         add_key(key_file)
         done = rotate(opened.backend)
-        assert (done.rewrapped, done.locked) == (3, 0), done
+        assert (done["rewrapped"], done["locked"]) == (3, 0), done
 """
 
 
@@ -123,7 +122,11 @@ def test_rotation_during_writes_of_four_threads(at: str, key_file: Path, open_pl
     del ring["keys"][first]
     again = open_place(at, keys=KeyRing.from_text(json.dumps(ring)))
     assert sum(len(list(again.store(key).memories())) for key in ("one", "two", "three")) == sum(written)
-    assert all(found.current and found.readable and found.rotated_at for found in status(again.backend))
+    assert all(found.current and found.readable for found in status(again.backend))
+
+
+def counts(**counted: int) -> dict[str, int]:
+    return dict.fromkeys(OUTCOMES, 0) | counted
 
 
 def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: OpenPlace) -> None:
@@ -140,8 +143,8 @@ def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: Op
         rotate(sealed(opened), progress=stop)
     assert [found.current for found in status(opened.backend)] == [True] * 4 + [False] * 2
     assert [opened.store(str(number)).read(A) for number in range(6)] == list("012345")
-    assert rotate(sealed(opened)) == Rotated(rewrapped=2, current=4)
-    assert rotate(sealed(opened)) == Rotated(current=6)
+    assert rotate(sealed(opened)) == counts(rewrapped=2, current=4)
+    assert rotate(sealed(opened)) == counts(current=6)
 
 
 def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_place: OpenPlace) -> None:
@@ -152,8 +155,7 @@ def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_pl
     destroy(opened.backend, opened.store("gone").id)
     add_key(key_file)
     done = rotate(sealed(opened))
-    assert done == Rotated(rewrapped=1, locked=1, destroyed=1, unsealed=1)
-    assert done.total == 4
+    assert done == counts(rewrapped=1, locked=1, destroyed=1, unsealed=1)
     assert [(found.key, found.readable) for found in status(opened.backend)] == [
         ("locked", False),
         ("plain", False),

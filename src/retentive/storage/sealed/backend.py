@@ -39,7 +39,7 @@ from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
-from retentive.storage.sealed.store_seal import StoreSeal, timestamp
+from retentive.storage.sealed.store_seal import StoreSeal
 from retentive.values.paths import ROOT
 from retentive.values.records import to_us
 
@@ -79,7 +79,7 @@ class SealedBackend(Backend, Maintained):
         at = now_us(self.clock) if created_at is None else to_us(created_at)
         # The data key is bound to the id of the store, so the id is chosen here.
         store_id, data_key = new.get("store_id") or self._new_id("memstore_", at), os.urandom(KEY_BYTES)
-        seal = StoreSeal(self._seal_paths, timestamp(self.clock)).holding(data_key, store_id, self.keys)
+        seal = StoreSeal(self._seal_paths).holding(data_key, store_id, self.keys)
         if new.get("properties") is not None:
             new["name"] = new["key"] or "encrypted"  # the real name is one of the properties
             keys = StoreKeys(data_key, store_id, seal_paths=self._seal_paths)

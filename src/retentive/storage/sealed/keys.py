@@ -1,7 +1,7 @@
 """Key-encryption keys. They wrap (encrypt) the data keys of encrypted memory stores.
 
-A `KeyRing` has keys from a file or from the environment. `CallableKeys` uses a key service. If the key-encryption keys
-are lost, the memories can never be read again.
+A `KeyRing` has keys from a file or from the environment. Any other `KeyWrapper` can use a key service. If the
+key-encryption keys are lost, the memories can never be read again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext, suppress
 from typing import Protocol, TypeVar, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Clock, plain_name
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
+from retentive.storage.lock_file import writers_lock
 
 KEY_BYTES = 32
 NONCE_BYTES = 12  # 96 bits, the recommended size for AES-GCM (NIST SP 800-38D, 5.2.1.1)
@@ -55,35 +55,27 @@ class KeyWrapper(Protocol):
         """Unwrap a data key that was wrapped with the key-encryption key `kek_id`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kek:
-    """Key-encryption key, and the time of its creation."""
-
-    key: bytes = field(repr=False)  # logs must not contain keys
-    created_at: str
-
-
 class KeyRing:
     """Key-encryption keys by id, and the id of the current key, which wraps new data keys.
 
     A key ring from a file reads the file again when it needs the current key or an unknown one.
     """
 
-    def __init__(self, current: str, keys: Mapping[str, Kek], *, path: str | None = None) -> None:
+    def __init__(self, current: str, keys: Mapping[str, bytes], *, path: str | None = None) -> None:
         if current not in keys:
             raise InvalidInput("the key ring has no key with the id given as `current`")
         self._ring = current, dict(keys)
         self._path = path
 
     @classmethod
-    def new(cls, *, clock: Clock = time.time) -> KeyRing:
+    def new(cls) -> KeyRing:
         """Return a key ring with one new random key."""
-        key_id, key = _new_key(clock)
-        return cls(key_id, {key_id: key})
+        key_id = _new_id(time.time)
+        return cls(key_id, {key_id: os.urandom(KEY_BYTES)})
 
     @classmethod
     def from_text(cls, text: str) -> KeyRing:
-        """Parse JSON: {"current": id, "keys": {id: {"key": base64 of 32 bytes, "created_at": time}}}."""
+        """Parse JSON: {"current": id, "keys": {id: base64 of 32 bytes}}."""
         return cls(*_parsed(text))
 
     @classmethod
@@ -121,14 +113,14 @@ class KeyRing:
     def to_text(self) -> str:
         """Return the key ring as JSON. It contains the secret keys."""
         current, keys = self._ring
-        written = {key_id: {**asdict(one), "key": base64.b64encode(one.key).decode()} for key_id, one in keys.items()}
+        written = {key_id: base64.b64encode(key).decode() for key_id, key in keys.items()}
         return json.dumps({"current": current, "keys": written}, indent=2) + "\n"
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
         """Wrap a data key with the current key. Returns the id of the current key, and the wrapped data key."""
         current, keys = self._newest()
         nonce = os.urandom(NONCE_BYTES)
-        return current, nonce + AESGCM(keys[current].key).encrypt(nonce, data_key, context)
+        return current, nonce + AESGCM(keys[current]).encrypt(nonce, data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
         """Unwrap a data key. Raises `Locked` if the wrapping key is missing or wrong."""
@@ -139,49 +131,17 @@ class KeyRing:
         if key is None:
             raise Locked(NOT_HERE)
         try:
-            return AESGCM(key.key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], context)
+            return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], context)
         except (InvalidTag, ValueError):
             raise Locked(
                 "the encryption key for the memory store is wrong, or the wrapped data key of the store was modified"
             ) from None
 
-    def _newest(self) -> tuple[str, dict[str, Kek]]:
+    def _newest(self) -> tuple[str, dict[str, bytes]]:
         """Return the keys. A key file is read again, because another process may have added a key."""
         if self._path is not None:
             self._ring = _parsed(_read(self._path))
         return self._ring
-
-
-class CallableKeys:
-    """Key wrapper that uses a key service through two functions.
-
-    `wrap(data_key, context)` returns the wrapped key as bytes. `unwrap(wrapped, context)` returns the data key.
-    `key_id` is the id of the key in the service. `old_ids` are the ids of earlier keys. The service can still unwrap
-    data keys that were wrapped with these keys.
-    """
-
-    def __init__(
-        self,
-        *,
-        key_id: str,
-        wrap: Callable[[bytes, bytes], bytes],
-        unwrap: Callable[[bytes, bytes], bytes],
-        old_ids: Collection[str] = (),
-    ) -> None:
-        self.current_id = plain_name("a key id", key_id)
-        self._known = {key_id, *old_ids}
-        self._wrap = wrap
-        self._unwrap = unwrap
-
-    def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """Let the service wrap a data key. Returns the key id, and the wrapped data key."""
-        return self.current_id, self._wrap(data_key, context)
-
-    def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """Let the service unwrap a data key. Raises `Locked` for an unknown key id."""
-        if kek_id not in self._known:
-            raise Locked(NOT_HERE)
-        return self._unwrap(wrapped, context)
 
 
 def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
@@ -190,11 +150,14 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
     same time, except on Windows.
     """
-    absolute, (key_id, key) = _absolute(path), _new_key(clock)
+    absolute, key_id = _absolute(path), _new_id(clock)
+    lock = writers_lock(os.path.dirname(absolute))
     try:
-        with _directory_lock(os.path.dirname(absolute)):
+        with nullcontext() if lock is None else closing(lock):
+            if lock is not None:
+                lock.acquire()
             keys = _parsed(_read(absolute))[1] if os.path.lexists(absolute) else {}
-            _replace(absolute, KeyRing(key_id, keys | {key_id: key}).to_text())
+            _replace(absolute, KeyRing(key_id, keys | {key_id: os.urandom(KEY_BYTES)}).to_text())
     except OSError as error:
         raise os_error(error) from None
     return key_id
@@ -219,23 +182,21 @@ def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
     return keys
 
 
-def _new_key(clock: Clock) -> tuple[str, Kek]:
-    now = time.gmtime(clock())
-    key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
-    return key_id, Kek(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
+def _new_id(clock: Clock) -> str:
+    return f"key_{time.strftime('%Y%m%d', time.gmtime(clock()))}_{os.urandom(4).hex()}"
 
 
-def _parsed(text: str) -> tuple[str, dict[str, Kek]]:
+def _parsed(text: str) -> tuple[str, dict[str, bytes]]:
     try:
         given = json.loads(text)
         keys = {
-            plain_name("a key id", key_id): Kek(base64.b64decode(one["key"], validate=True), str(one["created_at"]))
-            for key_id, one in given["keys"].items()
+            plain_name("a key id", key_id): base64.b64decode(key, validate=True)
+            for key_id, key in given["keys"].items()
         }
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
         raise InvalidInput("the keys are not in the JSON format that `retentive encryption new` writes") from None
-    if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
+    if current not in keys or any(len(key) != KEY_BYTES for key in keys.values()):
         raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
     return current, keys
 
@@ -265,22 +226,6 @@ def _read(path: str) -> str:
         if sys.platform != "win32" and status.st_mode & 0o077:
             raise InvalidInput("only the owner may have access to the key file: run chmod 600 on it")
         return file.read()
-
-
-@contextmanager
-def _directory_lock(path: str) -> Iterator[None]:
-    """Prevent other processes from adding keys in this directory during the context. Raises OSError."""
-    if sys.platform == "win32":  # Windows cannot lock a directory
-        yield
-        return
-    import fcntl  # noqa: PLC0415 - Windows lacks it
-
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: str, text: str) -> None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
-from retentive.storage.contract import Clock, now_us, plain_name, to_datetime
+from retentive.storage.contract import plain_name
 from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_wrapper
 
 FORMAT = 1
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_UNREADABLE = "the encryption metadata of the memory store cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +21,12 @@ class StoreSeal:
     """Seal of one memory store. Its data key is either wrapped or destroyed.
 
     `kek` is the id of the key that wraps the data key, and `key` is the wrapped data key in base64. `paths` is true if
-    the paths of the store are encrypted.
+    the paths of the store are encrypted. `destroyed_at` is an ISO 8601 time.
     """
 
     paths: bool
-    created_at: str
     kek: str | None = None
     key: str | None = None
-    rotated_at: str | None = None
     destroyed_at: str | None = None
 
     @classmethod
@@ -40,22 +35,16 @@ class StoreSeal:
         try:
             given = json.loads(text)
             version = given.pop("format")
-            if isinstance(version, int) and version > FORMAT:
-                known = f"this version of retentive supports only format {FORMAT}"
-                raise UnknownSchema(
-                    f"the memory store is encrypted in format {version}, but {known}; upgrade retentive"
-                )
-            seal = cls(**given)
-            for time in filter(None, (seal.created_at, seal.rotated_at, seal.destroyed_at)):
-                datetime.strptime(time, _TIME)
-            base64.b64decode(seal.key or "", validate=True)
-            if seal.kek is not None:
-                plain_name("a key id", seal.kek)
+            seal = None if version != FORMAT else cls(**given)
+            if seal is not None and seal.destroyed_at is None:
+                plain_name("a key id", seal.kek or "")
+                base64.b64decode(seal.key or "*", validate=True)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
-            raise Damaged(_UNREADABLE) from None
-        ends = {seal.key is None, seal.kek is None, seal.destroyed_at is not None}
-        if version != FORMAT or not seal.created_at or len(ends) > 1:
-            raise Damaged(_UNREADABLE)
+            seal = version = None
+        if isinstance(version, int) and version > FORMAT:
+            raise UnknownSchema(f"the memory store is encrypted in the newer format {version}; upgrade retentive")
+        if seal is None:
+            raise Damaged("the encryption metadata of the memory store cannot be read")
         return seal
 
     def to_text(self) -> str:
@@ -83,8 +72,3 @@ class StoreSeal:
         Because of this data, a wrapped key cannot be moved to another store, and the field `paths` cannot be changed.
         """
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
-
-
-def timestamp(clock: Clock) -> str:
-    """Return the current time in the format that a seal uses."""
-    return to_datetime(now_us(clock)).strftime(_TIME)

@@ -6,15 +6,15 @@ import pytest
 
 from retentive.errors import InvalidInput
 from retentive.values import diff as compare
-from retentive.values.diff import DiffLine, LineChange, MergeConflict, Merged, as_text, blame, merge, unified
+from retentive.values.diff import DiffLine, LineChange, MergePart, as_text, blame, merge, merge_parts, unified
 
 
 def line_changes(old: str, new: str) -> list[LineChange]:
     return compare._changes(compare.lines(old), compare.lines(new))
 
 
-def diff(old: str, new: str, *, context: int = 3) -> str:
-    return as_text(unified(old, new, old_name="a", new_name="b", context=context))
+def diff(old: str, new: str) -> str:
+    return as_text(unified(old, new, old_name="a", new_name="b"))
 
 
 def marked(old: str, new: str) -> list[tuple[str, list[str]]]:
@@ -24,16 +24,12 @@ def marked(old: str, new: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_a_very_large_text_is_compared_by_its_unique_lines() -> None:
-    """The text has too many lines for an exact comparison. The changes between lines that occur once are found."""
-    old = [f"{number}\n" for number in range(10_000)] + ["x\n"] * 10_000
-    new = ["x\n", *old[:4_000], "new\n", *old[4_000:9_000], *old[9_001:], "0\n"]
-    assert line_changes("".join(old), "".join(new)) == [
-        LineChange(0, 0, (), ("x\n",)),
-        LineChange(4_000, 4_001, (), ("new\n",)),
-        LineChange(9_000, 9_002, ("9000\n",), ()),
-        LineChange(20_000, 20_001, (), ("0\n",)),
-    ]
+def test_a_very_large_text_is_compared_from_both_ends() -> None:
+    """The text has too many lines for an exact comparison, so all between the first and the last change is one."""
+    old = [f"{number}\n" for number in range(40_000)]
+    new = [*old[:4_000], "new\n", *old[4_000:39_000], *old[39_001:]]
+    changed = LineChange(4_000, 4_000, tuple(old[4_000:39_001]), ("new\n", *old[4_000:39_000]))
+    assert line_changes("".join(old), "".join(new)) == [changed]
 
 
 def test_a_unified_diff_has_hunks_with_three_lines_around() -> None:
@@ -81,11 +77,6 @@ def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
         unified("a", "b", old_name="a", new_name=name)
 
 
-def test_negative_context_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="integer of at least 0"):
-        unified("a", "b", old_name="a", new_name="b", context=-1)
-
-
 def test_blame_names_the_version_that_added_a_line() -> None:
     texts = [(1, "a\nb\n"), (2, "a\nnew\nb\n"), (3, "a\nnew\nB\n"), (4, "top\na\nnew\nB\nend")]
     assert blame(texts) == [4, 1, 2, 3, 4]
@@ -95,10 +86,7 @@ BASE = "a\nb\nc\nd\ne\n"
 
 
 def test_different_changes_of_a_line_conflict() -> None:
-    """A conflict contains the line numbers and the texts of all three versions.
-
-    Changes without a conflict are not listed.
-    """
-    assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(
-        None, (MergeConflict((2, 3), (3, 4), (2, 4)),)
-    )
+    """A conflict has the texts of both sides and its first line on ours. Other changes are not part of it."""
+    assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") is None
+    parts = merge_parts(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n")
+    assert [part for part in parts if part.line is not None] == [MergePart("C\n", "c1\nc2\n", 3)]

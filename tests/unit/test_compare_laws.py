@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retentive.values import diff
-from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, unified
+from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, merge_parts, unified
 from support import model
 from support.profiles import REQUIRED
 from support.strategies import any_texts, texts
@@ -97,7 +97,7 @@ shuffled = st.permutations([f"{number}\n" for number in range(7)]).map("".join)
 @given(line_texts | shuffled, line_texts | shuffled)
 @example("0\n1\n2\n3\n", "2\n0\n3\n1\n")
 def test_a_large_text_is_compared_correctly(old: str, new: str) -> None:
-    """The budget for exact comparison is almost zero, so lines that occur once serve as anchors."""
+    """The budget for exact comparison is almost zero, so only equal lines at both ends are found."""
     limit = diff._MAX_CELLS
     diff._MAX_CELLS = 4
     try:
@@ -140,11 +140,11 @@ def apply_patch(old: str, diff: str) -> str:
     return "".join(target + source[at:])
 
 
-@given(some_texts, some_texts, st.integers(0, 4))
-def test_a_unified_diff_applies(old: str, new: str, context: int) -> None:
-    """All line counts and positions of the diff are correct, for any texts and any number of context lines."""
-    diff = unified(old, new, old_name="a", new_name="b", context=context)
-    assert (apply_patch(old, as_text(diff)) if diff else old) == new
+@given(some_texts, some_texts)
+def test_a_unified_diff_applies(old: str, new: str) -> None:
+    """All line counts and positions of the diff are correct, for any texts."""
+    found = unified(old, new, old_name="a", new_name="b")
+    assert (apply_patch(old, as_text(found)) if found else old) == new
 
 
 words = st.lists(st.sampled_from(["a", "b", "cd", "-", "二", "五", "é", "e\u0301", ".."]), max_size=9).map(" ".join)
@@ -235,14 +235,14 @@ def test_blame_ignores_a_version_without_changes(history: list[str], at: int) ->
 def test_a_merge_with_an_unchanged_side_is_the_other_side(base: str, side: str) -> None:
     """A change that both sides made is merged once."""
     for merged in (merge(base, base, side), merge(base, side, base), merge(base, side, side)):
-        assert (merged.text, merged.conflicts) == (side, ())
+        assert merged == side
 
 
 @given(some_texts, some_texts, some_texts)
 def test_a_merge_is_symmetric(base: str, ours: str, theirs: str) -> None:
-    one, two = merge(base, ours, theirs), merge(base, theirs, ours)
-    assert one.text == two.text
-    assert [(c.base, c.ours, c.theirs) for c in one.conflicts] == [(c.base, c.theirs, c.ours) for c in two.conflicts]
+    one, two = merge_parts(base, ours, theirs), merge_parts(base, theirs, ours)
+    assert [(part.ours, part.theirs) for part in one] == [(part.theirs, part.ours) for part in two]
+    assert merge(base, ours, theirs) == merge(base, theirs, ours)
 
 
 @given(line_texts, edits, edits)
@@ -252,20 +252,19 @@ def test_a_merge_invents_no_line(
     """The merge joins no two lines, whether or not the texts end with a newline."""
     sides = [edited(base, ours), edited(base, theirs)]
     merged = merge(base, *sides)
-    if merged.text is not None:
+    if merged is not None:
         known = {line for text in (base, *sides) for line in model.kept_lines(text)}
-        assert set(model.kept_lines(merged.text)) <= known
+        assert set(model.kept_lines(merged)) <= known
 
 
 @given(some_texts, some_texts, some_texts)
-def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: str) -> None:
-    """A merge returns either a text or conflicts. The lines of a conflict differ."""
-    merged = merge(base, ours, theirs)
-    assert (merged.text is None) == bool(merged.conflicts)
-    for conflict in merged.conflicts:
-        sides = ((base, conflict.base), (ours, conflict.ours), (theirs, conflict.theirs))
-        assert len({"".join(model.kept_lines(text)[slice(*span)]) for text, span in sides}) == 3
-    assert [conflict.base for conflict in merged.conflicts] == sorted(conflict.base for conflict in merged.conflicts)
+def test_a_conflict_has_the_different_lines_of_both_sides(base: str, ours: str, theirs: str) -> None:
+    parts = merge_parts(base, ours, theirs)
+    conflicts = [part for part in parts if part.line is not None]
+    assert (merge(base, ours, theirs) is None) == bool(conflicts)
+    for part in conflicts:
+        assert part.ours != part.theirs
+        assert "".join(model.kept_lines(ours)[part.line or 0 :]).startswith(part.ours)
 
 
 # Lines of the base are unique and are never added again, so each side has only one diff to the base.
@@ -300,19 +299,4 @@ def test_merges_agree_with_git(
             [git, "merge-file", "-p", "ours", "base", "theirs"], cwd=place, capture_output=True, timeout=60, check=False
         )
     assert 0 <= done.returncode < 128, done.stderr.decode()
-    assert merge(*sides).text == (None if done.returncode else done.stdout.decode())
-
-
-@given(old=some_texts, new=some_texts)
-def test_a_diff_without_white_space(old: str, new: str) -> None:
-    """It is empty exactly if all lines are equal but for white space. Its common and added lines are those of `new`."""
-
-    def squeezed(text: str) -> list[str]:
-        return ["".join(line.split()) for line in diff.lines(text)]
-
-    found = unified(old, new, old_name="a", new_name="b", context=10_000, ignores_space=True)
-    assert (found == []) == (squeezed(old) == squeezed(new))
-    after = "".join(line.text + "\n" * line.newline for line in found if line.kind in {"context", "added"})
-    assert after == (new if found else "")
-    exact = unified(old, new, old_name="a", new_name="b")
-    assert sum(line.kind in {"added", "removed"} for line in found) <= sum(line.kind != "context" for line in exact)
+    assert merge(*sides) == (None if done.returncode else done.stdout.decode())

@@ -35,7 +35,7 @@ def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
     Without a valid pick, the person's own side is used.
     """
     left = iter(picks)
-    return "".join(part.ours if part.conflict is None else _picked(part, next(left, "mine")) for part in parts)
+    return "".join(part.ours if part.line is None else _picked(part, next(left, "mine")) for part in parts)
 
 
 def _picked(part: MergePart, pick: str) -> str:
@@ -51,9 +51,9 @@ def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[ChoicePlace
     left = iter(picks)
     found = list[ChoicePlace]()
     for part in parts:
-        if part.conflict is not None:
+        if part.line is not None:
             rows = shown("", part.theirs, part.ours).rows
             mine = tuple(row.html for row in rows if row.kind != "removed")
             theirs = tuple(row.html for row in rows if row.kind != "added")
-            found.append(ChoicePlace(part.conflict.ours[0] + 1, mine, theirs, PICKS.get(next(left, ""), "mine")))
+            found.append(ChoicePlace(part.line + 1, mine, theirs, PICKS.get(next(left, ""), "mine")))
     return found

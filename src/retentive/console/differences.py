@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
 from markupsafe import Markup
 
-from retentive.console.visible import Span, marked
+from retentive.console.visible import marked
 from retentive.history.differences import MemoryDifference
 from retentive.values import diff
 
 MAX_ROWS = 2_000
 """Maximum number of rows that a page shows for one memory."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_BLANK = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +65,16 @@ class Shown:
         return found
 
 
-def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
-    """Return the difference between two texts, as rows for a page. A text that is None does not exist.
-
-    With `ignores_space`, lines that differ only in white space count as equal. If no other lines differ, a note says
-    so.
-    """
-    lines = diff.unified(old, new, old_name="old", new_name="new", ignores_space=ignores_space)
-    rows = tuple(_rows(lines))
-    if ignores_space and not rows and old is not None and new is not None and old != new:
-        note = f"{note}; only white space differs" if note else "Only white space differs."
+def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Shown:
+    """Return the difference between two texts, as rows for a page. A text that is None does not exist."""
+    rows = tuple(_rows(diff.unified(old, new, old_name="old", new_name="new")))
     return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
 
 
-def of_memory(found: MemoryDifference, *, ignores_space: bool = False) -> Shown:
-    """Return the difference between two versions of a memory. `ignores_space` is as in `shown`."""
+def of_memory(found: MemoryDifference) -> Shown:
+    """Return the difference between two versions of a memory."""
     note = found.reason or _note(found)
-    made = shown(found.path, found.old_text, found.new_text, note=note, ignores_space=ignores_space)
+    made = shown(found.path, found.old_text, found.new_text, note=note)
     known = found.new or found.old or found.gone
     return replace(
         made,
@@ -114,21 +106,10 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
                 yield TableRow("fold", Markup("{} unchanged line{}").format(count, "s" if count > 1 else ""))
             old, new = start, int(found[3]) + (found[4] == "0")
         elif line.kind != "header":
-            html = marked(line.text, _joined(line.text, line.marks), "b")
+            html = marked(line.text, line.marks, "b")
             if not line.newline:
                 html += Markup(' <i class="box">no newline at the end</i>')
             yield TableRow(
                 line.kind, html, None if line.kind == "added" else old, None if line.kind == "removed" else new
             )
             old, new = old + (line.kind != "added"), new + (line.kind != "removed")
-
-
-def _joined(text: str, marks: Sequence[Span]) -> list[Span]:
-    """Join marks that are separated only by white space."""
-    found: list[Span] = []
-    for start, end in marks:
-        if found and _BLANK.fullmatch(text, found[-1][1], start):
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((start, end))
-    return found

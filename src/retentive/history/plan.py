@@ -150,11 +150,13 @@ def _with_text(base: State, now: State, wanted: State, mode: Mode, text: Callabl
         return wanted
     if mode == "refuse":
         raise Clash("a later change modified the text")
-    merged = diff.merge(text(base), text(now), text(wanted))
-    if merged.text is None:
-        raise Clash(f"a later change modified the same lines (from line {merged.conflicts[0].ours[0] + 1})")
-    data = merged.text.encode()
-    return replace(wanted, path=now.path, text=merged.text, sha256=sha256(data).hexdigest(), size_bytes=len(data))
+    parts = diff.merge_parts(text(base), text(now), text(wanted))
+    for part in parts:
+        if part.line is not None:
+            raise Clash(f"a later change modified the same lines (from line {part.line + 1})")
+    merged = "".join(part.ours for part in parts)
+    data = merged.encode()
+    return replace(wanted, path=now.path, text=merged, sha256=sha256(data).hexdigest(), size_bytes=len(data))
 
 
 def _same(one: State | None, other: State | None) -> bool:

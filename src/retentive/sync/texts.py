@@ -38,11 +38,11 @@ def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
     front matter. These two lines are taken from the later edit. Windows line endings and byte order marks are no
     difference: if only one side added or removed them, the result is as on this side.
     """
-    merged = merge(base or "", *_with_later_front(ours, theirs)).text
+    merged = merge(base or "", *_with_later_front(ours, theirs))
     if merged is not None:
         return Joined(merged)
     plain = _plain(base or ""), *_with_later_front(_plain(ours), _plain(theirs))
-    merged = merge(*plain).text
+    merged = merge(*plain)
     if merged is None and path != INDEX:
         return Joined(theirs, is_conflict=True)
     text = _union(*plain) if merged is None else merged

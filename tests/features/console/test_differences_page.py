@@ -1,4 +1,4 @@
-"""Differences without white space, the mark of what changed again, and the activity: pages, and undo of a session."""
+"""Differences: the mark of what changed again, and the activity: pages, and undo of a session."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ from support.console import Person
 from support.http_api import Api
 
 NOTES = "/memories/notes/a.md"
-
-
-def test_white_space_can_be_ignored(person: Person, store: MemoryStore, at: str) -> None:
-    """Lines that differ only in white space are equal. The choice and the layout are kept together."""
-    store.edit(NOTES, "one\n2\n", "  one\n2 and more\n", actor="session:s3")
-    store.edit(NOTES, "three", "\tthree", actor="session:s3")
-    page = person.get(f"{at}/change/r4?view=unified")
-    assert "removed one" in page.text
-    url = next(link for link in page.links if "w=1" in link)
-    assert "view=unified" in url
-    ignored = person.get(f"{at}/change/r4{url}")
-    assert ignored.problems() == []
-    assert "removed one" not in ignored.text
-    assert "added 2 and more" in ignored.text
-    assert not [link for link in ignored.links if link.startswith("?") and "w=1" not in link and "view=split" in link]
-    assert "Only white space differs." in person.get(f"{at}/change/r5?w=1").text
 
 
 def test_what_changed_again_later_is_marked(person: Person, store: MemoryStore, at: str) -> None:
@@ -58,14 +42,6 @@ def test_what_an_actor_created_and_deleted_again_keeps_its_name(person: Person, 
     assert f"{at}/id/{gone.memory_id}" in page.links
     store.history.redact(all_of="/memories/gone.md", actor="user:ann")
     assert "redacted" in person.get(f"{at}/by/session:q").text
-
-
-def test_a_rename_without_white_space_says_that_the_text_changed(person: Person, store: MemoryStore, at: str) -> None:
-    store.rename("/memories/b.txt", "/memories/c.txt", actor="session:q")
-    store.write("/memories/c.txt", "pla in\n", actor="session:q")
-    page = person.get(f"{at}/by/session:q?w=1")
-    assert "renamed from /memories/b.txt; only white space differs" in page.text
-    assert "only white space" not in person.get(f"{at}/by/session:q").text
 
 
 def test_activity_page_by_page(person: Person, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,14 +185,10 @@ def _read_before(visit: Visit, found: Differences) -> Later[ShownDifferences]:
 
 
 def _shown(visit: Visit, found: Differences, *, has_neighbours: bool = False) -> ShownDifferences:
-    files = [of_memory(each, ignores_space=_ignores_space(visit)) for each in found.found[:FILES]]
+    files = [of_memory(each) for each in found.found[:FILES]]
     older, newer = _neighbours(visit, found.changes) if has_neighbours else (None, None)
     total, later = len(found.found) + found.more, _changed_later(visit, found, files)
     return ShownDifferences(found, files, total, later, older, newer)
-
-
-def _ignores_space(visit: Visit) -> bool:
-    return visit.query.get("w") == "1"
 
 
 def _page(
@@ -201,7 +197,6 @@ def _page(
     values = {
         "heading": heading,
         "delayed": delayed,
-        "ignores_space": _ignores_space(visit),
         "change": change,
         "actor": actor,
         "is_pattern": is_pattern(actor),
@@ -214,7 +209,7 @@ def _page(
 
 def _same_page(visit: Visit, **changed: str) -> str:
     """Return the URL of the same page with other values in the query. Empty fields are left out."""
-    kept = {name: visit.query[name] for name in ("at", "since", "until", "view", "w") if visit.query.get(name)}
+    kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
     given = {name: value for name, value in {**kept, **changed}.items() if value}
     return f"?{urlencode(given)}"
 

@@ -152,7 +152,7 @@ def _shown(
     memory, text = present
     newest = visit.store.history.log(memory_id=memory.id, limit=1)
     by = newest[0].actor if newest else None
-    merged = diff.merge(before, text, after).text
+    merged = diff.merge(before, text, after)
     if merged is None:
         return ProposedFile(plain, "clash", memory.version_id, by)
     return ProposedFile(differences.shown(path, text, merged), "merged", memory.version_id, by)

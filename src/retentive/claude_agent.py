@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from retentive import aio
 from retentive.values.extras import pip_install
@@ -34,7 +32,6 @@ from retentive.mcp.stdio import fixed_target
 from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.store import MemoryStore, core_of
-from retentive.values.records import TRANSCRIPT, TRANSCRIPT_PART
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionKey, SessionStoreEntry, SessionStoreListEntry, SessionSummaryEntry
@@ -42,12 +39,8 @@ if TYPE_CHECKING:
 
     from retentive.storage.contract import Snapshot, Transaction
 
-T = TypeVar("T")
 DEFAULT_STORE = "transcripts"
-MOST_PART_CHARS = 262_144
-"""Maximum length of a transcript record. A longer append is split into several records; no entry is split."""
-MOST_REMEMBERED = 200
-"""Number of transcripts whose entry ids each `TranscriptStore` keeps in memory."""
+TRANSCRIPT, ENTRY = "transcript", "transcript.entry"  # kinds of records
 
 
 def memory_server(
@@ -66,32 +59,14 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Main record of a transcript. The entries of the transcript are in other records.
-
-    `parts` is the number of these other records. `begun` and `last` are random tokens. `begun` identifies the first
-    append to the transcript, and `last` identifies the newest append.
-    """
+    """Main record of a transcript. Each of its `entries` is another record."""
 
     project_key: str
     session_id: str
     subpath: str | None
-    parts: int = 0
+    entries: int = 0
     mtime: int = 0
-    begun: str = ""
-    last: str = ""
     summary: dict[str, Any] | None = None
-
-
-@dataclass(slots=True)
-class _Seen:
-    """Ids of the entries that the first `parts` records of a transcript contain.
-
-    `begun` is the random token of the first append. The token changes if the transcript is deleted and created again.
-    """
-
-    begun: str
-    parts: int
-    uuids: set[str]
 
 
 class TranscriptStore:
@@ -112,13 +87,13 @@ class TranscriptStore:
             raise InvalidInput(
                 "transcripts cannot be saved through a server; open the location that the server itself uses"
             )
-        self._core = core_of(opened.store(store, name="Transcripts of the Claude Agent SDK"))
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()
-        self._lock = Lock()
+        core = core_of(opened.store(store, name="Transcripts of the Claude Agent SDK"))
+        self._read, self._write = partial(core.backend.read, core.id), partial(core.backend.write, core.id)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries to a transcript, in their order. Returns when the entries are durable."""
-        await aio.in_thread(self._append, key, entries)
+        if entries:
+            await aio.in_thread(self._write, partial(_add, key=key, entries=entries, now=int(time.time() * 1_000)))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return all entries of a transcript. Returns None if the transcript is unknown."""
@@ -149,103 +124,50 @@ class TranscriptStore:
         before = int((time.time() - older_than_days * 86_400) * 1_000)
         return self._write(partial(_prune, before=before))
 
-    def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        if not entries:
-            return
-        name, token, now = _name(key), secrets.token_hex(8), int(time.time() * 1_000)
-        with self._lock:
-            known = self._seen.get(name, _Seen("", 0, set()))
-        found, added = self._write(partial(_add, key=key, entries=entries, token=token, now=now, known=known))
-        with self._lock:
-            found.uuids |= added
-            self._seen[name] = found
-            self._seen.move_to_end(name)
-            while len(self._seen) > MOST_REMEMBERED:
-                self._seen.popitem(last=False)
 
-    def _read(self, work: Callable[[Snapshot], T]) -> T:
-        return self._core.backend.read(self._core.id, work)
-
-    def _write(self, work: Callable[[Transaction], T]) -> T:
-        return self._core.backend.write(self._core.id, work)
-
-
-def _add(
-    tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], token: str, now: int, known: _Seen
-) -> tuple[_Seen, set[str]]:
-    """Add new entries to a transcript. Return the ids of its earlier entries, and the ids of the added entries.
-
-    The transaction may run again after a commit whose reply was lost. The second run finds its own `token` and adds
-    nothing. The ids of added entries are returned separately, because they are not committed yet.
-    """
+def _add(tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], now: int) -> None:
+    """Add new entries to a transcript. An entry with a `uuid` is a record whose key has a digest of it."""
     name = _name(key)
     present = tx.get_record(TRANSCRIPT, name)
-    head = _Head(key["project_key"], key["session_id"], key.get("subpath"), begun=token)
-    head = head if present is None else _head(present)
-    seen = _seen(tx, name, head, known)
-    if head.last == token:
-        return seen, set()
-    added: set[str] = set()
-    new = list(_new(entries, seen.uuids, added))
-    parts = _parts(new)
-    for number, text in enumerate(parts, start=head.parts + 1):
-        tx.put_record(TRANSCRIPT_PART, f"{name}/{number:08}", text)
+    head = _Head(key["project_key"], key["session_id"], key.get("subpath")) if present is None else _head(present)
+    new: list[SessionStoreEntry] = []
+    for entry in entries:
+        number, uuid = head.entries + len(new), entry.get("uuid")
+        record = f"{name}/{_digest(uuid, '') if isinstance(uuid, str) else f'{number:012}'}"
+        if tx.get_record(ENTRY, record) is None:
+            tx.put_record(ENTRY, record, json.dumps([number, entry]))  # ASCII, because it may have a lone surrogate
+            new.append(entry)
     mtime = max(now, head.mtime + 1)
     summary = None
     if head.subpath is None:
         kept = cast("SessionSummaryEntry | None", head.summary)
         summary = {**fold_session_summary(kept, key, new), "mtime": mtime}
-    after = replace(head, parts=head.parts + len(parts), mtime=mtime, last=token, summary=summary)
+    after = replace(head, entries=head.entries + len(new), mtime=mtime, summary=summary)
     tx.put_record(TRANSCRIPT, name, json.dumps(asdict(after)))
-    return _Seen(head.begun, after.parts, seen.uuids), added
-
-
-def _seen(snapshot: Snapshot, name: str, head: _Head, known: _Seen) -> _Seen:
-    """Return the ids of all entries of a transcript.
-
-    `known` already has the ids of the entries in the first `known.parts` records, so only later records are read.
-    """
-    if known.begun != head.begun or known.parts > head.parts:
-        known = _Seen(head.begun, 0, set())
-    for text in _texts(snapshot, name, after=known.parts) if known.parts < head.parts else ():
-        known.uuids |= {each["uuid"] for each in _entries(text) if isinstance(each.get("uuid"), str)}
-    return _Seen(head.begun, head.parts, known.uuids)
-
-
-def _new(entries: Sequence[SessionStoreEntry], known: set[str], added: set[str]) -> Iterator[SessionStoreEntry]:
-    for entry in entries:
-        uuid = entry.get("uuid")
-        if not isinstance(uuid, str):
-            yield entry
-        elif uuid not in known and uuid not in added:
-            added.add(uuid)
-            yield entry
 
 
 def _load(snapshot: Snapshot, *, name: str) -> list[SessionStoreEntry] | None:
     if snapshot.get_record(TRANSCRIPT, name) is None:
         return None
-    return [entry for text in _texts(snapshot, name) for entry in _entries(text)]
+    numbered = [json.loads(text) for _, text in _records(snapshot, ENTRY, f"{name}/")]
+    return [entry for _, entry in sorted(numbered, key=itemgetter(0))]
+
+
+def _records(snapshot: Snapshot, kind: str, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, text in snapshot.records(kind, after=prefix[:-1]):
+        if name.startswith(prefix):
+            yield name, text
+        elif name > prefix:
+            return
 
 
 def _heads(snapshot: Snapshot, *, below: str) -> list[_Head]:
-    found: list[_Head] = []
-    for name, text in snapshot.records(TRANSCRIPT, after=below):
-        if not name.startswith(below):
-            break
-        found.append(_head(text))
-    return found
+    return [_head(text) for _, text in _records(snapshot, TRANSCRIPT, below)]
 
 
 def _delete(tx: Transaction, *, below: str) -> None:
-    for kind in (TRANSCRIPT, TRANSCRIPT_PART):
-        names: list[str] = []
-        for name, _ in tx.records(kind, after=below[:-1]):
-            if name.startswith(below):
-                names.append(name)
-            elif name > below:
-                break
-        for name in names:
+    for kind in (TRANSCRIPT, ENTRY):
+        for name in [name for name, _ in _records(tx, kind, below)]:
             tx.put_record(kind, name, None)
 
 
@@ -258,31 +180,6 @@ def _prune(tx: Transaction, *, before: int) -> int:
     for session in old:
         _delete(tx, below=session)
     return len(old)
-
-
-def _texts(snapshot: Snapshot, name: str, *, after: int = 0) -> Iterator[str]:
-    for key, text in snapshot.records(TRANSCRIPT_PART, after=f"{name}/{after:08}"):
-        if not key.startswith(f"{name}/"):
-            return
-        yield text
-
-
-def _parts(entries: Sequence[SessionStoreEntry]) -> list[str]:
-    """Convert entries to JSON lines, and join the lines into texts of at most `MOST_PART_CHARS` characters.
-
-    A longer entry gets a text of its own. The lines are ASCII, because an entry may contain a lone surrogate, which
-    JSON can escape but UTF-8 cannot encode.
-    """
-    parts: list[str] = []
-    for line in (json.dumps(each, ensure_ascii=True) for each in entries):
-        if not parts or len(parts[-1]) + len(line) > MOST_PART_CHARS:
-            parts.append("")
-        parts[-1] += f"{line}\n"
-    return parts
-
-
-def _entries(text: str) -> list[SessionStoreEntry]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def _head(text: str) -> _Head:

@@ -23,7 +23,7 @@ from retentive.values.text import is_text
 RECORD_KINDS: tuple[str, ...] = (
     "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
-    "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
+    "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.entry",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)

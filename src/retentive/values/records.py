@@ -27,7 +27,6 @@ Clock: TypeAlias = Callable[[], float]
 
 DEFAULT_WORKSPACE = "wrkspc_default"
 """Workspace of a memory store that was created without one. A store key is unique within its workspace."""
-TRANSCRIPT, TRANSCRIPT_PART = "transcript", "transcript.part"
 SYSTEM_STORE = "memstore_system"
 """Id of the hidden memory store that contains the records of a location (`store/location_records.py`)."""
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)

@@ -42,7 +42,7 @@ def test_the_suite_of_the_sdk_passes(backend: str, tmp_path: Path) -> None:
 
 
 def test_a_repeated_batch_adds_nothing(tmp_path: Path) -> None:
-    """Also for another process, one that knows only the beginning, and after the transcript began anew."""
+    """Also for another process, and after the transcript began anew."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as one, retentive.open(at) as other:
         first, second = TranscriptStore(one), TranscriptStore(other)
@@ -85,28 +85,6 @@ def test_large_and_strange_entries(tmp_path: Path) -> None:
         asyncio.run(store.append(odd, [strange, *large]))
         assert asyncio.run(store.load(odd)) == [strange, *large]
         assert asyncio.run(store.list_subkeys(odd)) == ["x.y/../z"]
-
-
-def test_a_fault_in_the_commit_keeps_the_ids_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An append that failed is made by its repetition."""
-    with retentive.open("sqlite://") as place:
-        store = TranscriptStore(place)
-        asyncio.run(store.append(key(), entries(1)))
-        write = store._write
-
-        def failing(work: Any) -> Any:
-            def then_fail(tx: Any) -> Any:
-                work(tx)
-                raise errors.Unavailable("the disk is away")
-
-            return write(then_fail)
-
-        monkeypatch.setattr(store, "_write", failing)
-        with pytest.raises(errors.Unavailable):
-            asyncio.run(store.append(key(), entries(2)))
-        monkeypatch.undo()
-        asyncio.run(store.append(key(), entries(2)))
-        assert asyncio.run(store.load(key())) == entries(1, 2)
 
 
 def test_transcripts_are_encrypted_and_backed_up(tmp_path: Path) -> None:

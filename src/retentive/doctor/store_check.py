@@ -13,8 +13,8 @@ from retentive.engine import events
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.visibility import CONFIRMED
-from retentive.engine.write import CLOCK
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
+from retentive.history.clocks import CLOCK
 from retentive.history.clocks import parsed as parsed_times
 from retentive.history.expiry import SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE

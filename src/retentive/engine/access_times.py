@@ -127,10 +127,6 @@ class Accesses:
         found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
         return float(found) if found is not None and _A_TIME.fullmatch(found) else None
 
-    def recorded_times(self, store_id: str) -> list[float]:
-        """Return the recorded times of the last views of all memories, in seconds since 1970."""
-        return list(self._noted(store_id).values())
-
     def _noted(self, store_id: str) -> dict[str, float]:
         """Return the recorded view times by memory id. An invalid value becomes 0, so that it causes no error."""
         noted = self._backend.side_records(store_id, KIND)

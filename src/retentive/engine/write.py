@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,15 +23,12 @@ from retentive.storage.contract import (
     Transaction,
     now_us,
 )
-from retentive.values.records import Invocation, time_in_id
+from retentive.values.records import Invocation
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
 
 R = TypeVar("R")
-CLOCK, BEHIND = "clock", "behind"
-"""Kind and key of the record of the last time of a host that writes far behind the history."""
-MAX_STEP_S = 7 * 86_400.0
 
 
 def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]:
@@ -90,7 +85,6 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
         # Record the changes as versions, unless they became a proposal.
         if proposed is None:
             recorded = _record_changes(tx, plan, who)
-            _note_clock_behind(tx, recorded, store.clock())
         else:
             recorded, present = proposed, with_own_proposals(tx, settings, who)
         if plan.afterwards is not None:
@@ -166,14 +160,3 @@ def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor |
     if plan.event is not None:
         kind_of_event, ids = plan.event
         record_event(tx, kind_of_event, who, ids)
-
-
-def _note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float) -> None:
-    """Record the clock time `now` if the version that was just recorded is far ahead of it.
-
-    A version gets a time after the newest one. After a version of a host that is ahead, it does not show the clock of
-    this host.
-    """
-    at_us = time_in_id(recorded[-1].version_id) if recorded else None
-    if at_us is not None and at_us / 1e6 - now > MAX_STEP_S:
-        tx.put_record(CLOCK, BEHIND, json.dumps({"seen": now}))

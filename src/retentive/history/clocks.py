@@ -1,29 +1,26 @@
-"""Checks of the clock on which expiry and retention depend.
+"""Check of the clock on which expiry and retention depend.
 
 A host whose clock is years ahead would delete every memory as idle and prune the history. If the storage is a
-database server, the clock of this server is used. In other storage, the store records the time of the last sweep. A
-clock is not trusted if it is more than 7 days ahead of this time and of all later changes. It becomes trusted if an
-operator accepts it, or if a sweep at least one day later finds that the clock is still ahead and that nobody has
-recorded an earlier time since. A change, a view or a sweep at an earlier time proves that another clock runs.
+database server, the clock of this server is used. In other storage, each sweep records its time. A clock is not trusted
+if it is more than 7 days ahead of this time and of all later changes. It becomes trusted if an operator accepts it, or
+if it is still ahead a day later and nobody has swept at an earlier time since.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 
 from retentive.engine.core import StoreCore
-from retentive.engine.write import BEHIND, CLOCK, MAX_STEP_S
 from retentive.history.revisions import newest_at
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, to_datetime
 from retentive.values.records import to_us
 
-SEEN = "seen"
-"""Key of the record of the last check. The record `BEHIND` has the last time of a host far behind the history."""
+CLOCK, SEEN = "clock", "seen"
+"""Kind and key of the record of the last check."""
+MAX_STEP_S = 7 * 86_400.0
 CONFIRMED_AFTER_S = 86_400.0
-_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +42,14 @@ class ClockJump:
         return (
             f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
             f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
-            " `retentive sweep --accept-clock`, or sweep again after a day in which no host recorded an earlier time"
+            " `retentive sweep --accept-clock`, or sweep again after a day in which no host swept at an earlier time"
         )
 
 
-def parsed(text: str) -> tuple[float, float | None, float]:
-    """Parse a record of times, in seconds since 1970. Raises an error of `_ERRORS` if it is damaged.
-
-    The times are the last trusted one; that of a clock that was too far ahead when this was first found, or None; and
-    the latest earlier one that was recorded until then.
-    """
-    found = json.loads(text)
-    ahead = found.get("ahead")
-    return float(found["seen"]), None if ahead is None else float(ahead), float(found.get("others", 0))
+def parsed(text: str) -> tuple[float, float]:
+    """Parse a record: the last trusted time, and the first time of a clock ahead of it, or 0. Raises `ValueError`."""
+    seen, ahead = map(float, text.split())
+    return seen, ahead
 
 
 def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True) -> tuple[float, ClockJump | None]:
@@ -68,40 +60,24 @@ def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True)
     on_server = capabilities.server_time(context.backend)
     if on_server is not None:
         return on_server, None
-    now, viewed = context.clock(), context.accesses.recorded_times(context.id)
+    now = context.clock()
 
-    def judged(found: Snapshot) -> tuple[float, float, float | None, float]:
-        seen, ahead, others = _record(found, SEEN, to_us(context.info.created_at) / 1e6)
+    def last_known(found: Snapshot) -> tuple[float, float]:
+        try:
+            seen, ahead = parsed(found.get_record(CLOCK, SEEN) or "")
+        except ValueError:  # missing or damaged
+            seen, ahead = to_us(context.info.created_at) / 1e6, 0.0
         while (following := _newest_before(found, seen + MAX_STEP_S)) > seen:  # changes up to the first long gap
             seen = following
-        if accept or now - seen <= MAX_STEP_S:
-            return seen, now, None, 0.0
-        times = 0.0, *viewed, _record(found, BEHIND, 0.0)[0]
+        return seen, ahead
 
-        def latest(bound: float) -> float:  # that any host recorded: of a version, a view or a clock that is behind
-            return max(at for at in (*times, _newest_before(found, bound)) if at < bound)
-
-        if ahead is None or latest(ahead - MAX_STEP_S) > others:
-            return seen, seen, now, latest(now - MAX_STEP_S)
-        if now - ahead < CONFIRMED_AFTER_S:
-            return seen, seen, min(ahead, now), others
-        return seen, now, None, 0.0
-
-    last, seen, ahead, others = context.read(judged)
+    seen, ahead = context.read(last_known)
+    is_trusted = accept or now - seen <= MAX_STEP_S or 0 < ahead <= now - CONFIRMED_AFTER_S
     if is_recorded:
-        doubt = {} if ahead is None else {"ahead": ahead, "others": others}
-        text = json.dumps({"seen": seen} | doubt)
+        text = f"{now} 0" if is_trusted else f"{seen} {min(ahead or now, now)}"
         context.follow_up(lambda tx: tx.put_record(CLOCK, SEEN, text), may_use_reserve=True)
-    return now, None if ahead is None else ClockJump(to_datetime(int(last * 1e6)), to_datetime(int(now * 1e6)))
-
-
-def _record(found: Snapshot, key: str, missing: float) -> tuple[float, float | None, float]:
-    """Parse a record. If it is missing or damaged, its time is `missing`."""
-    text = found.get_record(CLOCK, key)
-    try:
-        return (missing, None, 0.0) if text is None else parsed(text)
-    except _ERRORS:
-        return missing, None, 0.0
+    jump = ClockJump(to_datetime(int(seen * 1e6)), to_datetime(int(now * 1e6)))
+    return now, None if is_trusted else jump
 
 
 def _newest_before(found: Snapshot, bound: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time as real_time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -151,7 +151,7 @@ def test_up_to_seven_days_are_no_jump(store: MemoryStore, host: Host) -> None:
     assert held(store)
 
 
-@pytest.mark.parametrize("record", ["[]", "5", "null", "{}", '{"seen": []}', "[" * 100_000, "x"])
+@pytest.mark.parametrize("record", ["5", "x", "1 y", "1 2 3"])
 def test_a_damaged_record_of_the_clock_stops_no_sweep(store: MemoryStore, record: str) -> None:
     core_of(store).backend.write(store.id, lambda tx: tx.put_record("clock", SEEN, record))
     assert store.sweep(accept_clock=True).clock_jump is None
@@ -196,46 +196,3 @@ def test_on_a_server_the_clock_of_the_database_counts(backend: str, tmp_path: Pa
         swept = wrong.store().sweep()
         assert (swept.clock_jump, swept.expired, swept.versions_pruned) == (None, (), 0)
         assert sum(1 for _ in right.store().versions()) == 2
-
-
-def change_a(host: Host, place: Retentive) -> None:
-    """Change one of the memories."""
-    place.store().write(B, f"{host.right}")
-
-
-def view_a(_: Host, place: Retentive) -> None:
-    """View a memory. The access time is recorded when the location is closed."""
-    assert not place.store().execute({"command": "view", "path": A}).is_error
-
-
-def change_after_the_other(host: Host, place: Retentive) -> None:
-    """Change a memory after the host that is ahead did. The version then has the wrong time."""
-    host.ahead = YEARS
-    place.store().write(B, f"{host.right} ahead")
-    host.ahead = 0
-    host.right += DAY
-    change_a(host, place)
-
-
-@pytest.mark.parametrize("shows", [change_a, view_a, change_after_the_other])
-@pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_others_prove_a_clock_wrong_on_every_day(
-    backend: str, shows: Callable[[Host, Retentive], None], tmp_path: Path, host: Host
-) -> None:
-    """While another host records the right time, the host that is ahead removes nothing, however often it sweeps."""
-    at = place_of(backend, tmp_path)
-    with retentive.open(at, clock=host, sweep=False) as right:
-        right.store().change_settings(RULES)
-        write(right.store(), A)
-    for _ in range(4):
-        with retentive.open(at, clock=lambda: host.right + YEARS * DAY, sweep=False) as wrong:
-            assert held(wrong.store())
-        host.right += 0.8 * DAY
-        with retentive.open(at, clock=host, sweep=False) as right:
-            shows(host, right)
-        host.right += 0.8 * DAY
-    host.ahead = YEARS
-    with retentive.open(at, clock=host, sweep=False) as wrong:
-        assert held(wrong.store())
-        host.right += 2 * DAY
-        assert not held(wrong.store())  # nobody contradicts it any more

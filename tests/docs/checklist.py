@@ -21,7 +21,7 @@ Every route, page and operation, from their tables in the code, for reviews agai
 
 - A test sends each route every wrong key, foreign id, foreign cursor, revoked and expired key
   (`tests/features/server/test_isolation.py`); each page, the keys that may not see it (`tests/features/console`).
-- With the audit log on, each operation leaves one entry (`tests/features/audit/test_completeness.py`).
+- With the audit log on, each operation leaves one entry (`tests/features/operations/test_audit.py`).
 - `limited keys` tells whether a key that is limited to some paths may use it. `hidden memories` tells what a read does
   with memories in quarantine: `all` reads the stored state, since it serves a review, a history or a job. `depends`
   means that a field of the operation decides.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import retentive
-from retentive import MemoryStore
-from retentive.engine.repeats import request_key
-from retentive.store import with_options
 
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
@@ -27,7 +23,6 @@ WRITERS = {
     "claude_agent.py",  # transcripts: records of a store without memories
 }
 A = "/memories/a.md"
-CREATE = {"command": "create", "path": A, "file_text": "one\n"}
 
 
 @pytest.mark.parametrize("name", ["write", "read"])
@@ -123,56 +118,3 @@ def test_callers_of_peek_are_known() -> None:
         "server/events.py",  # the batches of an event stream, which has an entry when it begins
         "cli/removal.py",  # the number of versions to confirm, before the removal
     }
-
-
-def audits(store: MemoryStore) -> None:
-    """Check that an operation on an audited store has an entry."""
-    store.change_settings({"audit": True})
-    store.execute(CREATE)
-    assert [entry.operation for entry in store.audit.entries()] == ["settings", "create"]
-
-
-def repeats(store: MemoryStore) -> None:
-    """Check that a repeated command with a tool_use id gets its first reply again."""
-    replies = [store.execute(CREATE, tool_use_id="toolu_01A09q90qw90lq917835lq9a") for _ in range(2)]
-    assert replies[0] == replies[1]
-    assert len(list(store.versions())) == 1
-
-
-def repeats_requests(store: MemoryStore) -> None:
-    """Check that an operation of a repeated request does not run again: the memory was restored meanwhile."""
-    asked = with_options(store, request=request_key("apikey_a", "key", "DELETE", "/"))
-    memory = store.create(A, "one\n")
-    asked.by_id.delete(memory.memory_id)
-    store.undo(store.versions()[0].id)
-    asked.by_id.delete(memory.memory_id)
-    assert len(store.memories()) == 1
-
-
-def proposes(store: MemoryStore) -> None:
-    """Check that the change of an actor under review waits for a decision."""
-    store.change_settings({"review": ["session:*"]})
-    store.execute(CREATE, actor="session:s")
-    assert list(store.versions()) == []
-    assert len(store.review.pending()) == 1
-
-
-def guards(store: MemoryStore) -> None:
-    """Check that a change of a read-only path is refused."""
-    store.change_settings({"read_only_paths": [A]})
-    assert store.execute(CREATE).code == "read_only"
-    assert list(store.versions()) == []
-
-
-STEPS: dict[str, Callable[[MemoryStore], None]] = {
-    "audit": audits,
-    "repeats": repeats,
-    "repeated requests": repeats_requests,
-    "review": proposes,
-    "guards": guards,
-}
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_each_step_of_the_road_does_its_work(step: str, store: MemoryStore) -> None:
-    STEPS[step](store)

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore, MemoryTool
-from retentive.integrations.messages import tool_result
-from retentive.mounts import Mounts
+from retentive import InvalidInput, MemoryStore
 from retentive.values.provenance import Provenance
 from support.commands import create, delete, edit, rename
 from support.places import EVERYWHERE, opened
@@ -156,24 +154,6 @@ def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:
             store.append(A, "more\n", actor=S1)
         store.change_settings({"quarantine": ["job:external"]})
         assert store.execute({"command": "view", "path": A}, actor="session:reader").code == "not_found"
-
-
-def test_integrations_pass_the_origin_on(tmp_path: Path) -> None:
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        block = {"type": "tool_use", "id": "toolu_7", "name": "memory", "input": create()}
-        tool_result(store, block, actor=S1, source="user", session="s9")
-        found = newest(store)
-        assert (found.integration, found.tool_use_id, found.session, found.source) == (
-            "messages",
-            "toolu_7",
-            "s9",
-            "user",
-        )
-        MemoryTool(store=store, source="tool:browser").call(create(B))
-        assert (newest(store).integration, newest(store).source) == ("anthropic", "tool:browser")
-        Mounts({"/memories": store}).execute(delete(B), source="tool:mounted")
-        assert newest(store).source == "tool:mounted"
 
 
 @pytest.mark.parametrize(

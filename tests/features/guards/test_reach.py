@@ -12,7 +12,6 @@ import pytest
 import retentive
 from retentive import MemoryStore, errors
 from retentive.store import with_options
-from support.places import PLACES, place_of
 
 OWN = ("/memories/team/**", "/memories/shared.md", "/memories/*/open/*.txt")
 INSIDE = ("/memories/team/a.md", "/memories/team/deep/b.md", "/memories/shared.md", "/memories/x/open/c.txt")
@@ -79,39 +78,6 @@ def test_reads_show_only_what_is_inside(whole: MemoryStore, limited: MemoryStore
     assert limited.search(MARKER).total == 0
 
 
-@pytest.mark.parametrize("path", OUTSIDE)
-def test_memories_outside_are_like_none(whole: MemoryStore, limited: MemoryStore, path: str) -> None:
-    """A read of one is answered like a read of a path without a memory, and a change is refused."""
-    absent = path.removesuffix(".md").removesuffix(".txt") + "-absent.md"
-    view = {path: limited.execute({"command": "view", "path": path}).text for path in (path, absent)}
-    assert view[path] == view[absent].replace(absent, path)
-    with pytest.raises(errors.NotFound):
-        limited.read(path)
-    memory, _ = whole.load(path)
-    for read in (
-        lambda: limited.version_text(memory.version_id),
-        lambda: limited.by_id.get(memory.id),
-        lambda: limited.history.show(memory.version_id),
-    ):
-        with pytest.raises(errors.NotFound):
-            read()
-    before = whole.versions()[0].id
-    for command in (
-        {"command": "create", "path": path, "file_text": "x"},
-        {"command": "str_replace", "path": path, "old_str": "later", "new_str": "x"},
-        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "x"},
-        {"command": "delete", "path": path},
-        {"command": "rename", "old_path": path, "new_path": "/memories/team/mine.md"},
-        {"command": "rename", "old_path": INSIDE[0], "new_path": path},
-    ):
-        reply = limited.execute(command)
-        assert reply.is_error
-        assert MARKER not in reply.text
-        other = {name: absent if value == path else value for name, value in command.items()}
-        assert limited.execute(other).text.replace(absent, path) == reply.text
-    assert whole.versions()[0].id == before
-
-
 def test_changes_inside_are_made(whole: MemoryStore, limited: MemoryStore) -> None:
     limited.create("/memories/team/new.md", "new\n")
     limited.rename("/memories/team/new.md", "/memories/team/newer.md")
@@ -173,20 +139,6 @@ def random_command(chosen: random.Random, number: int) -> dict[str, object]:
             {"command": "rename", "old_path": path, "new_path": other},
         ]
     )
-
-
-@pytest.mark.parametrize("backend", [each for each in PLACES if each != "sqlite"])
-def test_it_holds_on_each_backend(backend: str, tmp_path: Path) -> None:
-    with retentive.open(place_of(backend, tmp_path)) as opened:
-        whole = opened.store()
-        for path in (*INSIDE, *OUTSIDE):
-            whole.create(path, f"{MARKER if path in OUTSIDE else 'inside'}\n")
-        limited = with_options(whole, scope=OWN)
-        assert {each.path for each in limited.memories()} == set(INSIDE)
-        assert {each.path for each in limited.versions(limit=len(INSIDE))} == set(INSIDE)
-        assert {hit.path for hit in limited.search("inside").hits} == set(INSIDE)
-        assert limited.search(MARKER).total == 0
-        assert limited.execute({"command": "delete", "path": OUTSIDE[0]}).is_error
 
 
 def test_an_undo_does_not_create_a_memory_that_was_moved_outside(whole: MemoryStore, limited: MemoryStore) -> None:

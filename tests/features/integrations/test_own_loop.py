@@ -50,12 +50,6 @@ def test_blocks_can_be_objects_of_any_client(store: MemoryStore) -> None:
         assert tool_result(store, one) == tool_result(store, fields)
 
 
-def test_the_actor_is_recorded(store: MemoryStore) -> None:
-    create = {"command": "create", "path": "/memories/a", "file_text": "x"}
-    tool_result(store, block(create), actor="session:s9")
-    assert [str(version.actor) for version in store.versions()] == ["session:s9"]
-
-
 @pytest.mark.parametrize("name", ["bash", "", "Memory", None, 5, "x" * 9_000, "\n\u202e"])
 def test_a_call_of_another_tool_gets_an_error(store: MemoryStore, name: object) -> None:
     result = tool_result(store, block(VIEW, name))

@@ -162,20 +162,6 @@ def test_an_error_reply_raises_tool_error(place: str) -> None:
     tool.close()
 
 
-@pytest.mark.parametrize("actor", ["user:ann", "session:7", retentive.Actor("api_key", "k1")])
-def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None:
-    tool = MemoryTool(place, actor=actor)
-    for command in (
-        {"command": "create", "path": "/memories/a", "file_text": "x"},
-        {"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"},
-    ):
-        tool.call(command)
-    tool.clear_all_memory()
-    expected = retentive.Actor.parse(actor) if isinstance(actor, str) else actor
-    assert {version.actor for version in tool.store.versions()} == {expected}
-    tool.close()
-
-
 @pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
 def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
     """The constructor rejects an invalid actor.

@@ -101,17 +101,6 @@ def test_invalid_batches(
     assert store.memories() == []
 
 
-def test_a_refused_batch_of_an_audited_store_has_one_entry(api: Api) -> None:
-    store = api.place.opened.store("audited")
-    store.change_settings({"audit": True})
-    with pytest.raises(errors.AlreadyExists):
-        store.batch([create(A), create(A)])
-    store.batch([create(A), create(B)])
-    entries = [each for each in store.audit.entries() if each.operation == "batch"]
-    assert [(each.paths, each.outcome) for each in entries] == [((A,), "already_exists"), ((A, B), "ok")]
-    assert store.audit.verify().is_sound
-
-
 def test_a_batch_under_review_waits_as_one_proposal(api: Api) -> None:
     store = api.place.opened.store("reviewed")
     store.change_settings({"review": ["session:*"]})
@@ -121,11 +110,3 @@ def test_a_batch_under_review_waits_as_one_proposal(api: Api) -> None:
     (proposal,) = store.review.pending()
     store.review.accept([proposal.id], actor="user:u")
     assert [each.path for each in store.memories()] == [A, B]
-
-
-def test_a_repeated_batch_is_made_once(api: Api) -> None:
-    made = api.place.opened.create_store("repeated")
-    body = {"commands": [create(A), create(B)]}
-    first, again = (api.post(f"/v1/memory_stores/{made.id}/batch", body, idempotency_key="once").body for _ in range(2))
-    assert first == again
-    assert len(list(api.place.opened.store(made.id).versions())) == 2

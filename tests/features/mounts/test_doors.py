@@ -51,22 +51,6 @@ def test_the_tool_of_the_sdk() -> None:
         assert at.mounts.execute(VIEW).is_error is False  # the tool did not close this store
 
 
-@pytest.mark.anyio
-async def test_the_async_tool_of_the_sdk() -> None:
-    with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
-        tool = AsyncMemoryTool(at.mounts)
-        for command, expected in STORY:
-            if not expected.startswith("Error: "):
-                assert await tool.call(command) == expected
-                continue
-            with pytest.raises(ToolError) as caught:
-                await tool.call(command)
-            assert caught.value.content == expected
-        with pytest.raises(ToolError, match=r"^Error: /memories/ro is read-only$"):
-            await tool.clear_all_memory()
-        tool.close()
-
-
 @pytest.mark.parametrize("name", ["base_path", "memory_root", "store"])
 def test_an_attribute_of_a_single_store_is_an_attribute_error(name: str) -> None:
     with tree(TEAM) as at:

@@ -211,21 +211,6 @@ def test_changes_and_what_they_return(store: MemoryStore, local: MemoryStore) ->
     assert store.clear().is_error is False
 
 
-def test_a_tool_use_id_changes_once(store: MemoryStore, local: MemoryStore) -> None:
-    command = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
-    local.create(A, "")
-    assert store.execute(command, tool_use_id="toolu_01A09q90qw90lq917835lq9a") == store.execute(
-        command, tool_use_id="toolu_01A09q90qw90lq917835lq9a"
-    )
-    assert local.read(A) == "x\n"
-    block = {"type": "tool_use", "id": "t", "name": "memory", "input": command}
-    assert retentive.tool_result(store, block) == retentive.tool_result(local, block)
-    assert local.read(A) == "x\nx\nx\n"
-    for _ in range(2):
-        retentive.tool_result(store, block, run="r 1")
-    assert local.read(A) == "x\nx\nx\nx\n"
-
-
 def test_memories_by_id(store: MemoryStore, local: MemoryStore) -> None:
     made = store.create(A, "one")
     changed = store.by_id.update(made.memory_id, text="two", path=B, if_sha256=local.load(A)[0].sha256)

@@ -39,12 +39,6 @@ def test_commands_that_only_applications_send(api: Api, store: MemoryStore, at: 
     assert store.memories() == []
 
 
-def test_an_id_changes_once(api: Api, store: MemoryStore, at: str) -> None:
-    first = send(api, at, {"command": "append", "path": A, "file_text": "one"}, id=f"toolu_{24 * 'a'}")
-    assert send(api, at, {"command": "append", "path": A, "file_text": "one"}, id=f"toolu_{24 * 'a'}") == first
-    assert store.read(A) == "one\n"
-
-
 def test_the_memory_in_the_way(api: Api, store: MemoryStore, at: str) -> None:
     store.create(A, "one")
     taken = send(api, at, {"command": "create", "path": f"{A}/b", "file_text": "x"})

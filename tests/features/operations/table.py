@@ -1,0 +1,245 @@
+"""Each operation of the code: a call of it, and the entry that the call leaves in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import retentive
+from retentive import MemoryStore, Mounts
+from retentive.console.pages.tree import ListLevels
+from retentive.engine.queries import list_memories
+from retentive.history.past import AsOf
+from retentive.stats import memory_use, stats
+from retentive.transfer.export import export_files
+from retentive.transfer.import_files import Import
+from retentive.transfer.sources import DirectorySource
+from retentive.values.paths import MemoryPath
+from retentive.values.records import Invocation
+
+ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
+MARKED = "/memories/marked.md"
+ANN, BOB = "user:ann", "user:bob"
+SECRET = "password = Hunter2$hunter2"
+TEXTS = ("walrus", "ocelot", "Hunter2")
+"""Words of the texts of the scene, which no operation has in its arguments."""
+DAY = 86_400.0
+
+
+class Scene:
+    """A memory store with a history, proposals and a clock of its own, beside another store with the same paths."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now = 1_800_000_000.0
+        self.at = f"sqlite:///{directory}/memory.db"
+        self.place = retentive.open(self.at, actor=ANN, clock=lambda: self.now, sweep=False)
+        self.store, self.other = self.place.store(), self.place.store("other")
+        self.store.change_settings(
+            {"sensitive": "off", "review": ["session:*"], "expire_paths": {"/memories/d/*": 1}, "keep_versions": 1}
+        )
+        for path, text in ((A, "walrus\ntwo\n"), (B, "walrus\ntwo\n"), (GONE, SECRET)):
+            self.run("create", path=path, file_text=text)
+            self.other.create(path, "of another store\n")
+        self.run("str_replace", path=A, old_str="walrus", new_str="ocelot")
+        self.run("delete", path=GONE)
+        self.run("create", path=MARKED, file_text=SECRET)
+        self.run("insert", path=MARKED, insert_line=0, insert_text="more")
+        self.run("create", actor="session:s", path="/memories/p", file_text="proposed")
+        self.newest, self.oldest = self.store.versions(A)
+        self.deleted = self.store.versions(GONE)[0]
+        self.proposal = self.store.review.pending()[0].id
+        self.files = directory / "files"
+        self.files.mkdir()
+        (self.files / "f.md").write_text("imported")
+
+    def run(self, command: str, *, actor: str | None = None, **fields: object) -> None:
+        reply = self.store.execute({"command": command, **fields}, actor=actor)
+        assert not reply.is_error, reply
+
+    def text(self, path: str) -> str | None:
+        """The text of a memory, whoever may see it."""
+        data = self.store._core.read(lambda snapshot: snapshot.get(path).data)
+        return None if data is None else bytes(data).decode()
+
+    def switch_on(self) -> None:
+        """Switch the audit log on. Later operations have a later time."""
+        self.store.change_settings({"audit": True})
+        self.now += 1
+
+
+def state_of(store: MemoryStore) -> object:
+    """Every memory and version with its text."""
+
+    def work(snapshot: Any) -> object:
+        return list(snapshot.list(ROOT, texts=True)), [snapshot.version(each.id) for each in snapshot.versions()]
+
+    return store._core.read(work)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The call of an operation, and the expected contents of its entry.
+
+    `makes` is the number of new versions. `refused` is the outcome if the store is read-only and it differs then.
+    `changes` says that it changes memories or versions, and `origin` that it records a source and a session.
+    """
+
+    act: Callable[..., object]
+    name: str | None
+    paths: tuple[str, ...] = ()
+    outcome: str = "ok"
+    makes: int = 0
+    actor: str = ANN
+    days: float = 0.0
+    refused: str | None = None
+    changes: bool = False
+    origin: bool = False
+
+    def __call__(self, scene: Scene, at: MemoryStore, **origin: Any) -> object:
+        scene.now += self.days * DAY
+        return self.act(scene, at, **({"actor": BOB} if self.actor == BOB else {}), **origin)
+
+
+def reads(name: str, act: Callable[[Scene, MemoryStore], object], *paths: str, **more: Any) -> Operation:
+    return Operation(act, name, paths, **more)
+
+
+def writes(name: str, act: Callable[..., object], *paths: str, makes: int = 1, **more: Any) -> Operation:
+    given: dict[str, Any] = {"refused": "read_only", "changes": True, "origin": True, "actor": BOB} | more
+    return Operation(act, name, paths, makes=makes, **given)
+
+
+def by_command(name: str, *paths: str, makes: int = 1, **fields: object) -> Operation:
+    return writes(name, lambda _, at, **who: at.execute({"command": name, **fields}, **who), *paths, makes=makes)
+
+
+def decides(name: str, act: Callable[..., object], *paths: str) -> Operation:
+    """An operation of a person that changes no memory."""
+    return writes(name, act, *paths, makes=0, changes=False, origin=False)
+
+
+def removes(name: str, act: Callable[..., object], makes: int = 0) -> Operation:
+    return writes(name, act, makes=makes, origin=False)
+
+
+def list_as_of(scene: Scene, at: MemoryStore) -> object:
+    operation = AsOf(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
+    return at._core.run(operation, Invocation()).value()
+
+
+OPERATIONS: dict[str, Operation] = {
+    "RunCommand create": by_command("create", NEW, path=NEW, file_text="x"),
+    "RunCommand str_replace": by_command("str_replace", A, path=A, old_str="two", new_str="2"),
+    "RunCommand insert": by_command("insert", A, path=A, insert_line=0, insert_text="zero"),
+    "RunCommand delete": by_command("delete", "/memories/d", path="/memories/d"),
+    "RunCommand rename": by_command("rename", A, NEW, old_path=A, new_path=NEW),
+    "RunCommand clear": writes("clear", lambda _, at, **who: at.clear(**who), ROOT, makes=3),
+    "RunView view": Operation(
+        lambda _, at, **who: at.execute({"command": "view", "path": A}, **who), "view", (A,), actor=BOB
+    ),
+    "AuditOnly": Operation(lambda _, at: at.execute({"command": "nothing"}), None, outcome="invalid_input"),
+    "RunCommand create, method": writes("create", lambda _, at, **who: at.create(NEW, "x", **who), NEW),
+    "RunCommand write": writes(
+        "write", lambda scene, at, **who: at.write(A, "x", if_version=scene.newest.id, **who), A
+    ),
+    "RunCommand append": writes("append", lambda _, at, **who: at.append(A, "x", **who), A),
+    "RunCommand str_replace, method": writes("str_replace", lambda _, at, **who: at.edit(A, "two", "2", **who), A),
+    "RunCommand insert, method": writes("insert", lambda _, at, **who: at.insert(A, 0, "x", **who), A),
+    "RunCommand delete, method": writes("delete", lambda _, at, **who: at.delete(B, **who), B),
+    "RunCommand rename, method": writes("rename", lambda _, at, **who: at.rename(A, NEW, **who), A, NEW),
+    "RunCommand write, mounted": writes("write", lambda _, at, **who: Mounts({ROOT: at}).write(NEW, "x", **who), NEW),
+    "Read load": reads("load", lambda _, at: at.read(A), A),
+    "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
+    "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
+    "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
+    "ListLevels": reads(
+        "list", lambda _, at: at._core.found(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"
+    ),
+    "ListMemories": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
+    "Read versions": reads("versions", lambda _, at: list(at.versions(A)), A),
+    "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
+    "Read usage": reads("usage", lambda _, at: at.usage()),
+    "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
+    "ChangeSettings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
+    "UpdateMemory": writes(
+        "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW
+    ),
+    "DeleteMemory": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
+    "Batch": writes(
+        "batch", lambda _, at, **who: at.batch([{"command": "create", "path": NEW, "file_text": "x"}], **who), NEW
+    ),
+    "ChangeProperties": Operation(
+        lambda scene, at, **who: scene.place.update_store(at.id, name="New", **who), "store.update", actor=BOB
+    ),
+    "ArchiveStore": Operation(
+        lambda scene, at, **who: scene.place.archive_store(at.id, **who), "store.archive", actor=BOB
+    ),
+    "Read log": reads("log", lambda _, at: at.history.log(A), A),
+    "Read versions, page": reads("versions", lambda _, at: at.history.page(A), A),
+    "Read feed": reads("feed", lambda _, at: at.history.feed()),
+    "Read text_at": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
+    "Read log, changes": reads("log", lambda _, at: at.history.changes(A), A),
+    "Read show, path": reads("show", lambda _, at: at.history.show("HEAD~1", A), A),
+    "Compare": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
+    "Compare, change": reads("diff", lambda _, at: at.history.differences(change="HEAD")),
+    "Compare, path": reads("diff", lambda scene, at: at.history.differences(A, since=scene.oldest.id), A),
+    "Read blame": reads("blame", lambda _, at: at.history.blame(A), A),
+    "Restore": writes("restore", lambda scene, at, **who: at.history.restore(A, scene.oldest.id, **who), A),
+    "Restore, directory": writes(
+        "restore",
+        lambda scene, at, **who: at.history.restore(ROOT, scene.oldest.id, mode="force", **who),
+        ROOT,
+        makes=3,
+    ),
+    "Undo": writes("undo", lambda scene, at, **who: at.history.undo(scene.newest.id, **who)),
+    "Undo, a deletion": writes("undo", lambda scene, at, **who: at.history.undo(scene.deleted.id, **who)),
+    "Undo, an actor": writes("undo", lambda _, at, **who: at.undo_by(ANN, mode="force", **who), makes=3),
+    "Restore, dry run": reads(
+        "restore.preview",
+        lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True),
+        A,
+        refused="read_only",
+    ),
+    "AsOf": reads("list.as_of", list_as_of, ROOT),
+    "Redact": removes("redact", lambda scene, at, **who: at.history.redact([scene.oldest.id], **who)),
+    "Redact, a directory": removes("redact", lambda _, at, **who: at.history.redact(all_of=ROOT, **who)),
+    "Redact, deleted": removes("redact", lambda _, at, **who: at.history.redact(all_of=GONE, **who)),
+    "Erase": removes("erase", lambda _, at, **who: at.history.erase(B, **who), 1),
+    "Erase, deleted": removes(
+        "erase", lambda scene, at, **who: at.history.erase(memory_id=scene.deleted.memory_id, **who)
+    ),
+    "Sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
+    "Sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
+    "Read scan": reads("scan", lambda _, at: at.scan()),
+    "RedactFound": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
+    "RedactFound, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
+    "ImportFiles": Operation(
+        lambda scene, at, **who: list(Import(at, under="/memories/in", **who).run(DirectorySource(str(scene.files)))),
+        "import",
+        ("/memories/in",),
+        makes=1,
+        actor="job:import",
+        changes=True,
+        origin=True,
+    ),
+    "Read review.list": reads("review.list", lambda _, at: at.review.pending()),
+    "Read review.show": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),
+    "Read review.decisions": reads("review.decisions", lambda _, at: at.review.decisions()),
+    "Decide": writes(
+        "review.accept",
+        lambda scene, at, **who: at.review.accept([scene.proposal], **who),
+        refused="permission_denied",
+        origin=False,
+    ),
+    "Read trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
+    "Confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
+    "ChangeQuarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
+    "ChangeQuarantine, release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
+    "ClearPart": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
+    "Read stats": reads("stats", lambda _, at: stats(at)),
+    "Read memory_use": reads("memory_use", lambda _, at: memory_use(at)),
+}
+"""Names are those of the classes and functions of the code, up to a comma."""

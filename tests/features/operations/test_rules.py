@@ -1,0 +1,159 @@
+"""`read_only`, `allow_write` and `review` hold for every operation that changes memories or their history."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Retentive
+from retentive.engine import operation
+from retentive.engine.guard import Guard
+from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
+from retentive.storage.contract import Change, Moved, Snapshot
+from retentive.storage.sealed.keys import KeyRing
+from retentive.values.paths import MemoryPath
+from retentive.values.records import Invocation
+from support.command_line import here
+from support.modules import import_all
+
+from .table import ANN, GONE, OPERATIONS, A, B, Scene, state_of
+
+CHANGES = {name: case for name, case in OPERATIONS.items() if case.changes}
+RULES: Mapping[str, Mapping[str, object]] = {
+    "none": {},
+    "read_only": {"read_only": True},
+    "read_only_paths": {"read_only_paths": ["/memories/**"]},
+    "allow_write": {"allow_write": {"*": ["/memories/elsewhere"]}},
+    "review": {"review": ["*"]},
+}
+OF_ACTORS = {"allow_write", "review"}  # documented: these rules do not limit the jobs of retentive
+NO_CHANGE = {
+    "ChangeSettings": "changes no memory, and must be able to take a rule back",
+    "ChangeQuarantine": "changes a setting and no memory; must be possible during an attack",
+    "ChangeProperties": "changes the description of the store and no memory",
+    "ArchiveStore": "changes no memory; it only forbids further changes",
+    "Confirm": "records the decision of a person and changes no memory",
+    "EraseStore": "has its own test",
+}
+
+
+def writing(base: type[operation.Operation[Any]] = operation.Write) -> Iterator[str]:
+    """Names of the concrete operations that write."""
+    import_all()
+    for kind in base.__subclasses__():
+        if not inspect.isabstract(kind) and kind.__module__.startswith("retentive."):
+            yield kind.__name__
+        yield from writing(kind)
+
+
+def test_every_operation_that_changes_memories_is_tested() -> None:
+    assert set(writing()) - NO_CHANGE.keys() == {name.partition(",")[0].split()[0] for name in CHANGES}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", CHANGES)
+def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: Scene) -> None:
+    """An actor under the rule changes neither memories nor versions. Without a rule, it does."""
+    case = CHANGES[name]
+    scene.store.change_settings(RULES[rule])
+    before = state_of(scene.store)
+    with suppress(RetentiveError):
+        case(scene, scene.store)
+    is_free = rule == "none" or (rule in OF_ACTORS and case.actor.startswith("job:"))
+    assert (state_of(scene.store) != before) == is_free
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked(operation.Write[None]):
+    """An operation that changes memories without asking first whether its actor may."""
+
+    act: str
+    name = "unchecked"
+
+    def paths(self) -> tuple[str, ...]:
+        return (A,)
+
+    def decide(self, view: Snapshot, guard: Guard) -> operation.Plan[None]:
+        return operation.Plan(None, self.changes(view, guard))
+
+    def changes(self, view: Snapshot, guard: Guard) -> Sequence[Change]:
+        entry = view.get(A)
+        assert entry.memory is not None
+        match self.act:
+            case "put":
+                return guard.put(view, entry, MemoryPath.parse(A), "other").changes
+            case "delete":
+                return guard.delete(view, [entry.memory])
+            case "move to a protected path":
+                elsewhere = view.get(B).memory
+                assert elsewhere is not None
+                return guard.move(view, [Moved(elsewhere, f"{A}.md")])
+            case _:
+                return guard.move(view, [Moved(entry.memory, "/memories/d/moved.md")])
+
+
+ACTS_OF_UNCHECKED = ("put", "delete", "move", "move to a protected path")
+OF_A: Mapping[str, Mapping[str, object]] = {
+    "none": {},
+    "read_only": {"read_only": True},
+    "read_only_paths": {"read_only_paths": [f"{A}*"]},
+    "allow_write": {"allow_write": {"*": ["/memories/d/**"]}},
+    "quarantine": {"quarantine": ["job:planted"]},
+}
+
+
+@pytest.mark.parametrize("rule", OF_A)
+@pytest.mark.parametrize("act", ACTS_OF_UNCHECKED)
+def test_the_writer_itself_refuses_what_a_rule_forbids(act: str, rule: str, scene: Scene) -> None:
+    """A new operation cannot forget the rules."""
+    scene.run("str_replace", path=A, old_str="two", new_str="three", actor="job:planted")
+    scene.store.change_settings(OF_A[rule])
+    before = state_of(scene.store)
+    outcome = scene.store._core.run(Unchecked(act), Invocation(None))
+    is_free = rule == "none" or (rule, act) == ("quarantine", "move to a protected path")
+    assert (outcome.error is None) == is_free
+    assert (state_of(scene.store) != before) == is_free
+
+
+def test_the_erasure_of_a_store_names_the_rule(scene: Scene) -> None:
+    """This includes a rule that only this process pins, and the read-only path of a deleted memory."""
+    with retentive.open(scene.at, read_only=True) as pinned, pytest.raises(ReadOnly):
+        pinned.erase("default")
+    scene.store.change_settings({"read_only_paths": [GONE]})
+    with pytest.raises(ReadOnly, match="read-only"):
+        scene.place.erase("default")
+    assert here(scene.at, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 9
+    scene.store.change_settings({"read_only_paths": None, "review": [ANN]})
+    with pytest.raises(PermissionDenied, match="need review"):
+        scene.place.erase("default")
+    scene.store.change_settings({"review": None})
+    assert not scene.place.erase("default").pending
+
+
+def names_of(place: Retentive) -> list[str | None]:
+    return [info.key for info in place.stores()]
+
+
+def test_an_encrypted_store_is_erased_without_its_keys_only_if_no_rule_can_forbid_it(tmp_path: Path) -> None:
+    """Without keys nobody can read the settings, which may forbid the erasure."""
+    keys, at = KeyRing.new(), f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(at, keys=keys) as place:
+        plain: MemoryStore = place.store("plain")
+        ruled: MemoryStore = place.store("ruled")
+        ruled.change_settings({"max_memories": 5})
+        assert plain.id != ruled.id
+    with retentive.open(at) as place:
+        place.erase("plain")
+        with pytest.raises(RetentiveError, match="keys"):
+            place.erase("ruled")
+        assert names_of(place) == ["ruled"]
+    with retentive.open(at, keys=keys) as place:
+        place.erase("ruled")
+        assert names_of(place) == []

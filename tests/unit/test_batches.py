@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, StoreFull, Unavailable
-from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
+from retentive.errors import NotFound, OutcomeUnknown, StoreFull, Unavailable
+from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
 
 STORE = "memstore_1"
 
@@ -42,7 +42,7 @@ class _Storage:
         run_together(_Shared(self), jobs)
 
 
-class _Shared:
+class _Shared(SharedTransaction[_Transaction]):
     def __init__(self, storage: _Storage) -> None:
         self.storage = storage
         self.state = storage.values
@@ -59,7 +59,7 @@ class _Shared:
         if isinstance(error, StoreFull) or not (self.storage.savepoints or transaction is None):
             raise error
 
-    def commit(self, ran: Sequence[Ran[_Transaction]], changed: Sequence[_Transaction]) -> None:
+    def commit(self, changed: Sequence[_Transaction], errors: Sequence[Exception | None]) -> None:
         failure = self.storage.failures.pop(0) if self.storage.failures else None
         if failure is not None:
             raise failure
@@ -149,10 +149,3 @@ def test_a_leader_interrupted_at_the_commit_leaves_the_outcome_unknown() -> None
     with pytest.raises(KeyboardInterrupt):
         run_batch(jobs, storage.attempt)
     assert outcomes(jobs) == [OutcomeUnknown, OutcomeUnknown]
-
-
-def test_the_error_of_a_job_is_raised_at_its_caller() -> None:
-    job = put("a", fails=StoreFull("full"))
-    run_batch([job], _Storage().attempt)
-    with pytest.raises(RetentiveError, match="full"):
-        job.outcome()

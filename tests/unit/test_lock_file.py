@@ -18,7 +18,6 @@ import pytest
 import retentive
 from retentive.errors import Unavailable
 from retentive.storage import forking, lock_file, queue
-from retentive.storage.backoff import Backoff
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import until
@@ -78,10 +77,10 @@ def test_a_killed_holder_wakes_the_next_process(
 ) -> None:
     """The kernel wakes it; nothing polls."""
 
-    def polls(_: Backoff) -> bool:
+    def polls(*_: object, **__: object) -> None:
         raise AssertionError("the writer polls")
 
-    monkeypatch.setattr(Backoff, "wait", polls)
+    monkeypatch.setattr("retentive.storage.backoff.pauses", polls)
     store, lock = create(backend), backend._lock
     assert lock is not None
     with ThreadPoolExecutor(2) as pool, holder(tmp_path / "m.db-reserve") as process:

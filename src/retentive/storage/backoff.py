@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from retentive.errors import Unavailable
 
 LOCK_TIMEOUT_S = 30.0  # maximum time that a command waits for other processes
 
 
-@dataclass(slots=True, eq=False)
-class Backoff:
-    """Exponential backoff with jitter.
+def pauses(first_s: float, longest_s: float, *, deadline: float, factor: float = 2.0) -> Iterator[Literal[True]]:
+    """Sleep before each item. The iteration ends before a pause that would exceed `deadline`, of `time.monotonic`.
 
-    The first pause lasts at most `next_s`. After each pause, this limit is multiplied by `factor`, up to `longest_s`.
+    The first pause lasts at most `first_s`. After each pause, this limit is multiplied by `factor`, up to `longest_s`.
     Each pause is a random time between half the limit and the limit, so that callers that failed together do not retry
-    together. No pause ends after `deadline`, a time of `clock`.
+    together.
     """
-
-    next_s: float
-    longest_s: float
-    _: KW_ONLY
-    deadline: float
-    factor: float = 2.0
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    spread: Callable[[float, float], float] = random.uniform
-
-    def wait(self) -> bool:
-        """Sleep before the next attempt. Returns False without sleeping if the sleep would exceed the deadline."""
-        pause_s = self.spread(self.next_s / 2, self.next_s)
-        if self.clock() + pause_s > self.deadline:
-            return False
-        self.next_s = min(self.next_s * self.factor, self.longest_s)
-        self.sleep(pause_s)
-        return True
+    while time.monotonic() + (pause_s := random.uniform(first_s / 2, first_s)) <= deadline:  # noqa: S311 - no secret
+        first_s = min(first_s * factor, longest_s)
+        time.sleep(pause_s)
+        yield True
 
 
 def wait_until(attempt: Callable[[], bool], failure: str, *, deadline: float | None = None) -> None:
@@ -48,9 +33,6 @@ def wait_until(attempt: Callable[[], bool], failure: str, *, deadline: float | N
     """
     if attempt():
         return
-    backoff = Backoff(
-        0.0002, 0.002, factor=1.5, deadline=time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline
-    )
-    while not attempt():
-        if not backoff.wait():
-            raise Unavailable(failure)
+    deadline = time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline
+    if not any(attempt() for _ in pauses(0.0002, 0.002, factor=1.5, deadline=deadline)):
+        raise Unavailable(failure)

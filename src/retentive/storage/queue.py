@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,53 +35,48 @@ _INTERRUPTED = "the command was interrupted before it began"
 _CUT_SHORT = "the outcome of the commit is unknown, because the command was interrupted"
 
 
-@dataclass(slots=True, eq=False)
-class Job:
-    """Work of one caller, and its outcome: a `result`, or an `error` to raise in the thread of the caller."""
+class JobTransaction(Protocol):
+    """Transaction of one job on its memory store. `changed` is true once the job has changed something."""
 
+    @property
+    def changed(self) -> bool: ...
+
+
+X = TypeVar("X", bound=JobTransaction)
+
+
+@dataclass(slots=True, eq=False)
+class StoreJob:
+    """Work of one caller on one memory store, and its outcome: a `result`, or an `error` to raise in his thread."""
+
+    store_id: str
+    work: Callable[[Transaction], object]
+    first_path: str | None = None
+    may_use_reserve: bool = field(default=False, kw_only=True)
+    deadline: float = field(default_factory=lambda: time.monotonic() + LOCK_TIMEOUT_S, kw_only=True)
     result: object = field(default=None, init=False)
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
     finished: bool = field(default=False, init=False)
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     turn: threading.Lock | None = field(default=None, init=False)
-    deadline: float = field(default_factory=lambda: time.monotonic() + LOCK_TIMEOUT_S, kw_only=True)
-
-    def outcome(self) -> object:
-        """Return the result of the job, or raise its error."""
-        if self.error is not None:
-            raise self.error
-        return self.result
 
 
-@dataclass(slots=True, eq=False)
-class StoreJob(Job):
-    """Job that reads or changes one memory store."""
-
-    store_id: str
-    work: Callable[[Transaction], object]
-    first_path: str | None = None
-    may_use_reserve: bool = field(kw_only=True)
-
-
-J = TypeVar("J", bound=Job)
-
-
-class WriteQueue(Generic[J]):
+class WriteQueue:
     """Queue that runs jobs in batches, in the order of arrival. Threads may share it.
 
     `run_batch` runs the jobs of one batch and must set the outcome of every job. `lock` is held while a batch runs, so
     that other processes wait.
     """
 
-    def __init__(self, run_batch: Callable[[Sequence[J]], None], *, lock: LockFile | None = None) -> None:
+    def __init__(self, run_batch: Callable[[Sequence[StoreJob]], None], *, lock: LockFile | None = None) -> None:
         self._run_batch = run_batch
         self._lock = lock
         self._mutex = threading.Lock()
-        self._waiting: deque[Job] = deque()
-        self._leader: Job | None = None  # the job whose thread runs a batch, or is about to
-        self._batch: list[J] = []  # the jobs that the leader has taken
+        self._waiting: deque[StoreJob] = deque()
+        self._leader: StoreJob | None = None  # the job whose thread runs a batch, or is about to
+        self._batch: list[StoreJob] = []  # the jobs that the leader has taken
 
-    def submit(self, job: J) -> object:
+    def submit(self, job: StoreJob) -> object:
         """Run `job`, or wait until another thread has run it. Returns the result of the job, or raises its error."""
         try:
             if self._must_lead(job):
@@ -90,7 +86,9 @@ class WriteQueue(Generic[J]):
                 self._run_batch(self._batch)
         finally:
             self._leave(job)
-        return job.outcome()
+        if job.error is not None:
+            raise job.error
+        return job.result
 
     @contextmanager
     def paused(self, *, wait: bool = True) -> Iterator[None]:
@@ -98,7 +96,7 @@ class WriteQueue(Generic[J]):
 
         If `wait` is false and a batch is running, raises `Unavailable` at once.
         """
-        job = Job()
+        job = StoreJob("", lambda _: None)
         try:
             if not wait:
                 with self._mutex:
@@ -111,7 +109,7 @@ class WriteQueue(Generic[J]):
         finally:
             self._leave(job, has_lock=False)
 
-    def _must_lead(self, job: Job, *, alone: bool = False) -> bool:
+    def _must_lead(self, job: StoreJob, *, alone: bool = False) -> bool:
         with self._mutex:
             if self._leader is None:
                 self._leader = job  # from here on, `_leave` hands the queue over
@@ -131,10 +129,10 @@ class WriteQueue(Generic[J]):
         with self._mutex:
             waiting, batch = self._waiting, self._batch
             while waiting and len(batch) < MAX_BATCH and not (batch and waiting[0].alone):
-                batch.append(cast("J", waiting[0]))
+                batch.append(waiting[0])
                 waiting.popleft()
 
-    def _leave(self, job: Job, *, has_lock: bool = True) -> None:
+    def _leave(self, job: StoreJob, *, has_lock: bool = True) -> None:
         """End the part of a job in the queue, also after an interrupt. If it leads, the next job becomes the leader."""
         if job.finished:
             return
@@ -157,51 +155,31 @@ class WriteQueue(Generic[J]):
                 waking.turn.release()
 
 
-class JobTransaction(Protocol):
-    """Transaction of one job on its memory store. `changed` is true once the job has changed something."""
-
-    @property
-    def changed(self) -> bool: ...
-
-
-X = TypeVar("X", bound=JobTransaction)
-
-
-@dataclass(slots=True, eq=False)
-class Ran(Generic[X]):
-    """Job that has run, but whose changes are not committed yet.
-
-    If the commit succeeds, `result` or `error` becomes the outcome of the job. `transaction` is None if the changes of
-    the job were undone.
-    """
-
-    job: StoreJob
-    transaction: X | None = None
-    result: object = None
-    error: Exception | None = None
-
-
-class SharedTransaction(Protocol[X]):
+class SharedTransaction(ABC, Generic[X]):
     """Database transaction that the jobs of a batch share. The jobs run one after the other."""
 
+    @abstractmethod
     def start(self, job: StoreJob) -> X:
         """Begin the transaction of one job. The job sees the changes of earlier jobs of the batch."""
 
+    @abstractmethod
     def finish(self, transaction: X) -> None:
         """Complete the transaction of a job that ran without an error."""
 
+    @abstractmethod
     def undo(self, transaction: X | None, error: Exception) -> None:
         """Undo the changes of a job that raised `error`. `transaction` is None if `start` raised it.
 
         Raises `error` if the changes of this job can be undone only together with the whole shared transaction.
         """
 
-    def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
+    @abstractmethod
+    def commit(self, changed: Sequence[X], errors: Sequence[Exception | None]) -> None:
         """Commit the shared transaction. `changed` has the transactions of the jobs that changed something.
 
-        This is called even if `changed` is empty, because some backends must then check that the jobs have read the
-        current state. Raises `OutcomeUnknown` if the commit may have succeeded. After any other error, no change has an
-        effect.
+        `errors` has the error of each job. This is called even if `changed` is empty, because some backends must then
+        check that the jobs have read the current state. Raises `OutcomeUnknown` if the commit may have succeeded. After
+        any other error, no change has an effect.
         """
 
 
@@ -216,7 +194,7 @@ class BatchFailed(Exception):
         self.cause = cause
 
 
-def run_batch(jobs: Sequence[J], attempt: Callable[[Sequence[J]], object]) -> None:
+def run_batch(jobs: Sequence[StoreJob], attempt: Callable[[Sequence[StoreJob]], object]) -> None:
     """Run all jobs together and set the outcome of every job. If this fails, each job runs alone.
 
     `attempt` runs jobs with `run_together`. If it raises, nothing was committed. If it raises `BatchFailed`, all jobs
@@ -242,32 +220,31 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
     Returns the transactions of the jobs that changed something. Returns an empty list if the outcome of the commit is
     unknown. If the shared transaction fails, its error is raised, and the jobs have no final outcome.
     """
-    ran = []
+    results: list[object] = []
+    errors: list[Exception | None] = []
+    changed: list[X] = []
     for job in jobs:
-        ran.append(_run(shared, job))  # noqa: PERF401 - a comprehension adds a frame to every job
-    changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
+        transaction, result, error = None, None, None
+        try:
+            transaction = shared.start(job)
+            result = job.work(cast("Transaction", transaction))
+            shared.finish(transaction)
+            if transaction.changed:
+                changed.append(transaction)
+        except Exception as raised:
+            error = raised
+            shared.undo(transaction, raised)
+        results.append(result)
+        errors.append(error)
     if changed:
         for job in jobs:
             job.error = OutcomeUnknown(_CUT_SHORT)  # the outcome if this thread is interrupted now
     try:
-        shared.commit(ran, changed)
-    except OutcomeUnknown as error:
-        for one in ran:
-            one.job.error = one.error or error
+        shared.commit(changed, errors)
+    except OutcomeUnknown as unknown:
+        for job, error in zip(jobs, errors, strict=True):
+            job.error = error or unknown
         return []
-    for one in ran:
-        one.job.result, one.job.error = one.result, one.error
+    for job, result, error in zip(jobs, results, errors, strict=True):
+        job.result, job.error = result, error
     return changed
-
-
-def _run(shared: SharedTransaction[X], job: StoreJob) -> Ran[X]:
-    ran: Ran[X] = Ran(job)
-    try:
-        ran.transaction = shared.start(job)
-        ran.result = job.work(cast("Transaction", ran.transaction))
-        shared.finish(ran.transaction)
-    except Exception as error:
-        ran.error = error
-        shared.undo(ran.transaction, error)
-        ran.transaction = None
-    return ran

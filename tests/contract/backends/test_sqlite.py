@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused
-from retentive.storage import queue
 from retentive.storage.contract import (
     Backend,
     Clock,
@@ -26,7 +25,7 @@ from retentive.storage.contract import (
     Usage,
     create_or_update,
 )
-from retentive.storage.queue import StoreJob
+from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite import BackendSuite
 from retentive.testing.backend_suite.opening import memory_at
@@ -142,14 +141,14 @@ def test_an_interrupt_before_the_first_batch_leaves_the_queue_a_leader(left: int
     """Once after the job has become the leader, and once after it has taken its batch. The next job runs."""
     ran = []
 
-    def run(jobs: Sequence[queue.Job]) -> None:
+    def run(jobs: Sequence[StoreJob]) -> None:
         for job in jobs:
             ran.append(job)
             job.error = None
 
-    jobs: queue.WriteQueue[queue.Job] = queue.WriteQueue(run)
+    jobs = WriteQueue(run)
     jobs._mutex = Interrupting(left)  # type: ignore[assignment]
-    first, second = queue.Job(), queue.Job()
+    first, second = (StoreJob("memstore_1", lambda _: None) for _ in range(2))
     with pytest.raises(KeyboardInterrupt):
         jobs.submit(first)
     assert jobs.submit(second) is None

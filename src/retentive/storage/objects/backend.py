@@ -69,7 +69,7 @@ class ObjectsBackend(StoresBackend, Maintained):
         self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, storage=self._storage)
         self._manifests = ManifestSwap(self._storage)
-        self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
+        self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
 
@@ -186,7 +186,7 @@ class ObjectsBackend(StoresBackend, Maintained):
         _, records = side_records.read(self._requests, side_records.key_of(store_id, kind))
         return islice(((key, value) for key, value in records.items() if key > after), limit)
 
-    def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
+    def _queue(self, store_id: str) -> WriteQueue:
         with self._lock:
             run_batch = partial(commit_jobs, self._manifests, self._reader(store_id))
             return self._queues.setdefault(store_id, WriteQueue(run_batch))

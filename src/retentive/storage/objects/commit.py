@@ -16,7 +16,7 @@ from retentive.storage.objects.reachability import delete_obsolete, erase_texts,
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
-from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
+from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
 
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection does not delete younger objects
 
@@ -42,7 +42,7 @@ def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Batch(SharedTransaction[ObjectsTransaction]):
     """Batch of jobs that is being committed, possibly in several attempts.
 
     `held` is the manifest from which the next attempt starts. `is_fresh` is true if this commit has read that manifest
@@ -91,11 +91,10 @@ class _Batch:
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> None:
         self.texts.undo(self.texts_before)
 
-    def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
+    def commit(self, changed: Sequence[ObjectsTransaction], errors: Sequence[Exception | None]) -> None:
         """Upload the new texts and pages, and replace the manifest.
 
-        `ran` has the results of all jobs of the batch. `changed` has the transactions that changed something. Raises
-        `_Overtaken` if another writer has replaced the manifest since the attempt began.
+        Raises `_Overtaken` if another writer has replaced the manifest since the attempt began.
         """
         requests, known = self.reader.storage.requests, self.held
         must_compact = any(transaction.must_compact for transaction in changed)
@@ -105,8 +104,8 @@ class _Batch:
             manifest = self._compacted(must_compact=must_compact) if changed else manifest
         except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
             missing = error
-        is_stale = missing is not None or any(isinstance(one.error, Gone) for one in ran)
-        self.held = alive(self._read_again(is_stale=is_stale, all_changed=len(changed) == len(ran)))
+        is_stale = missing is not None or any(isinstance(error, Gone) for error in errors)
+        self.held = alive(self._read_again(is_stale=is_stale, all_changed=len(changed) == len(errors)))
         self.is_fresh = True
         if self.held.tag != known.tag:
             raise _Overtaken

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
-from retentive.storage.backoff import Backoff
+from retentive.storage.backoff import pauses
 from retentive.storage.objects.manifest import COMMITS_KEPT, MANIFESTS, Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import ObjectStorage, Reader
@@ -113,7 +113,7 @@ class ManifestSwap:
         commits = (*manifest.commits, self._writer + os.urandom(4).hex())[-COMMITS_KEPT:]
         manifest, began = replace(manifest, commits=commits), time.monotonic()
         data, doubtful = manifest.encoded(), False
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
+        retries = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
         while True:
             try:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
@@ -137,7 +137,7 @@ class ManifestSwap:
                 if doubtful:
                     self._ended(manifest.id, won=False)  # Ceph RGW replies 500 to one of two concurrent writers
                 return now, None if doubtful else False
-            if not backoff.wait():
+            if not next(retries, False):
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:

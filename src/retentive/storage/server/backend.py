@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 
 from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
-from retentive.storage.backoff import Backoff
+from retentive.storage.backoff import pauses
 from retentive.storage.capabilities import Clocked
 from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
@@ -79,7 +79,7 @@ class ServerBackend(SqlBackend, Clocked):
     def renew_after_fork(self) -> None:
         """Replace the connection pool, queues and locks in a forked child, which has no threads of the parent."""
         self._pool = Pool(self.connect, limit=self.options.connections, timeout_s=self.options.timeout_s)
-        self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
+        self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._queues_mutex = threading.Lock()
 
     @contextmanager
@@ -188,7 +188,7 @@ class ServerBackend(SqlBackend, Clocked):
         or if the row has neither `token` nor `before`, the token of the commit before: too many others came later.
         """
         unknown = OutcomeUnknown("the connection was lost during the commit, so its outcome is unknown")
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
+        retries = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
             try:
                 with closing(self.connect()) as connection:
@@ -199,7 +199,7 @@ class ServerBackend(SqlBackend, Clocked):
                     _add_token(connection, head.no, tokens)
                     connection.commit()
             except (RetentiveError, SerializationConflict) as error:
-                if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
+                if not (isinstance(error, (Unavailable, SerializationConflict)) and next(retries, False)):
                     raise unknown from None
                 continue
             if token not in tokens and before not in tokens:
@@ -227,17 +227,17 @@ class ServerBackend(SqlBackend, Clocked):
                 connection.roll_back()
 
         begun = time.monotonic()
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
+        retries = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
                 return self._pool.run(rolled_back)
             except ServerConnectionLost as error:
                 self._pool.drop()  # the idle connections are probably lost too
                 is_wrong = is_first and isinstance(error, NoServer) and time.monotonic() - begun > _FIRST_OPENING_S
-                if is_wrong or not backoff.wait():
+                if is_wrong or not next(retries, False):
                     raise
             except SerializationConflict:
-                if not backoff.wait():
+                if not next(retries, False):
                     raise Unavailable("other writers locked the memory store for too long") from None
 
 

@@ -22,7 +22,7 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.findings import Finding
-from retentive.storage.queue import Ran, StoreJob
+from retentive.storage.queue import SharedTransaction, StoreJob
 from retentive.storage.sql import check, stores
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, StorageReadOnly)
 
 
-class SqlBatch:
+class SqlBatch(SharedTransaction[SqlTransaction]):
     """Open database transaction that the jobs of a batch share. All jobs on one store share its head.
 
     There are no savepoints: each would cost about 10 us on SQLite, and round trips on a database server. If a job fails
@@ -65,7 +65,7 @@ class SqlBatch:
         if has_changed or not isinstance(error, RetentiveError) or isinstance(error, _STORAGE_ERRORS):
             raise error
 
-    def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
+    def commit(self, changed: Sequence[SqlTransaction], errors: Sequence[Exception | None]) -> None:
         if changed:
             self._commit(changed)
 

@@ -131,7 +131,7 @@ class SqliteBackend(SqlBackend):
 
     def renew_after_fork(self) -> None:
         """Replace the locks, queue and connection pool in a forked child, which has no threads of the parent."""
-        self._queue: WriteQueue[StoreJob] = WriteQueue(self._run_batch, lock=self._lock)
+        self._queue = WriteQueue(self._run_batch, lock=self._lock)
         self._readers = Pool(self._connect)
 
     def _connect(self) -> SqliteConnection:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Literal
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StorageReadOnly, StoreFull, Unavailable
-from retentive.storage.backoff import Backoff, wait_until
+from retentive.storage.backoff import pauses, wait_until
 from retentive.storage.sql.connection import Connection, Row, Value
 
 READ_TIMEOUT_S = 30.0
@@ -106,9 +106,9 @@ class SqliteConnection(Connection):
 
         Returns False if a reader still uses the log after `wait_s` seconds.
         """
-        backoff = Backoff(0.001, 0.01, deadline=time.monotonic() + wait_s)
+        retries = pauses(0.001, 0.01, deadline=time.monotonic() + wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
-            if not backoff.wait():
+            if not next(retries, False):
                 return False
         return True
 

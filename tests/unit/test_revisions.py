@@ -16,21 +16,12 @@ ID = "memver_0660e34c5535ac46703065f2e17a13de"
 
 FORMS: dict[str, tuple[int | str | datetime | None, int]] = {
     "HEAD": (None, 0),
-    "@": (None, 0),
     "HEAD~2": (None, 2),
-    "@~": (None, 1),
-    "HEAD^^": (None, 2),
-    "HEAD~3^~1": (None, 5),
     "HEAD~0": (None, 0),
     "r1234": (1234, 0),
     "r0012": (12, 0),
-    "r12~2": (12, 2),
     ID: (ID, 0),
-    f"{ID}^": (ID, 1),
     "memver_0660": ("memver_0660", 0),
-    "@{2h}": (NOW - timedelta(hours=2), 0),
-    "HEAD@{3d ago}": (NOW - timedelta(days=3), 0),
-    "@{2026-11-20T10:00Z}~1": (datetime(2026, 11, 20, 10, tzinfo=UTC), 1),
     "2h": (NOW - timedelta(hours=2), 0),
     "2026-11-20T10:00Z": (datetime(2026, 11, 20, 10, tzinfo=UTC), 0),
 }
@@ -43,12 +34,12 @@ def test_forms(text: str) -> None:
 
 def test_days_begin_in_the_local_zone() -> None:
     day = NOW.astimezone().replace(hour=0, minute=0)
-    assert parse("@{yesterday}", NOW).base == day - timedelta(days=1)
+    assert parse("yesterday", NOW).base == day - timedelta(days=1)
     assert parse("today", NOW).base == day
 
 
 INVALID = {
-    "": "is not a revision such as r1234, HEAD, HEAD~2, @{yesterday}, a time",
+    "": "is not a revision such as r1234, HEAD, HEAD~2, a time",
     "head": "is not a revision",
     "HEAD~x": "is not a revision",
     "HEAD~1234567890": "is not a revision",
@@ -57,8 +48,7 @@ INVALID = {
     "r٣": "is not a revision",
     "1234": "did you mean r1234?",
     "soon": "or the id of a version",
-    "@{soon}": "'soon' is not a time such as 2026-11-21T10:00",
-    "@{}": "is not a time",
+    "r1~1": "is not a revision",
     "~2": "is not a revision",
     "-1d": "is not a revision",
 }
@@ -78,11 +68,10 @@ def test_times_need_a_zone() -> None:
     assert as_revision(NOW).base == NOW
 
 
-@given(st.one_of(st.text(), st.from_regex(r"(HEAD|@|r[0-9]+|memver_[0-9a-f]+|@\{.*\})([~^][0-9]*)*", fullmatch=True)))
+@given(st.one_of(st.text(), st.from_regex(r"(HEAD|r[0-9]+|memver_[0-9a-f]+|[0-9]+[smhdw])(~[0-9]*)?", fullmatch=True)))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         found = parse(text, NOW)
     except InvalidInput:
         return
     assert (found.text, found.back >= 0) == (text, True)
-    assert parse(f"{text}~1", NOW) == Revision(found.base, found.back + 1, f"{text}~1")

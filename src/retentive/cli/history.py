@@ -159,7 +159,7 @@ def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
     If REVISION is the id of a version, prints its metadata, an empty line and its text. If it names a change (r1234,
-    HEAD, HEAD~2, @{yesterday}), prints the metadata of the change, its versions and their diff. The default is HEAD,
+    HEAD, HEAD~2, yesterday), prints the metadata of the change, its versions and their diff. The default is HEAD,
     the newest change. With PATH, HEAD is the newest change of this memory or directory, and changes elsewhere
     are not shown.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _as_of_option = revision_option(
-    "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, @{yesterday}, 2h."
+    "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
 )
 
 

@@ -17,7 +17,7 @@ from retentive.values.paths import ROOT
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VERSION = "memver_"
-_LIKE_A_REVISION = re.compile(rf"(?i:HEAD)|@|{_VERSION}|r?[0-9]+(~|$)|r[0-9]", re.ASCII)
+_LIKE_A_REVISION = re.compile(rf"(?i:HEAD)|{_VERSION}|r?[0-9]+$|r[0-9]", re.ASCII)
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
@@ -28,8 +28,8 @@ def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> da
 
     try:
         return parse_time(given, datetime.now(UTC))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    except InvalidInput as error:
+        raise click.BadParameter(f"{error}.") from None
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Revision | None:

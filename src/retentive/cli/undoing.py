@@ -35,7 +35,7 @@ _DRY_RUN = "Print the changes without making them."
 @output.command(json=_OUTCOME_JSON)
 @click.argument("path")
 @revision_option(
-    "--to", text="Restore the state at a time or right after a change: 2h, @{yesterday}, HEAD~2, r1234.", required=True
+    "--to", text="Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")

@@ -39,8 +39,8 @@ class History:
     - `r1234` names a change by its number.
     - `HEAD~2` names the second change before the newest one. Only changes of the given path are counted. If no path is
       given, all changes of the store are counted.
-    - `@{yesterday}` and `2h` name a time.
-    - The id of a version names this version. The first characters of the id are enough if no other id begins with them.
+    - `2026-11-21T10:00`, `yesterday` and `2h` name a time.
+    - The id of a version names this version.
 
     Where a point in time is expected, a revision means the state right after the whole change.
     """

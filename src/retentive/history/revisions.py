@@ -1,7 +1,7 @@
-"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, a version id, or its first characters.
+"""Names of revisions: `r1234`, `HEAD~2`, a time or a version id.
 
-`parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD` and
-`~2` count the changes of a target, which is a memory (across its renames), a directory or the whole store.
+`parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD`
+counts the changes of a target: a memory (across its renames), a directory or the whole store.
 """
 
 from __future__ import annotations
@@ -19,29 +19,26 @@ from typing import TypeAlias
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.versions import versions_in
 from retentive.storage.contract import Snapshot, Version
+from retentive.storage.lookup import find_version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.records import EXTERNAL, time_in_id, to_us
 
 TIMES = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
-FORMS = "r1234, HEAD, HEAD~2, @{yesterday}, a time (2026-11-21T10:00, 2h) or the id of a version"
+FORMS = "r1234, HEAD, HEAD~2, a time (2026-11-21T10:00, 2h, yesterday) or the id of a version"
 _VERSION = "memver_"
-_SHAPE = re.compile(r"(?P<base>.*?)(?P<back>(?:~[0-9]{0,9}|\^)*)", re.ASCII | re.DOTALL)
-_STEP = re.compile(r"~([0-9]*)|\^", re.ASCII)
+_HEAD = re.compile(r"HEAD(?:~([0-9]{1,9}))?", re.ASCII)
 _NUMBER = re.compile(r"r([0-9]{1,18})", re.ASCII)
-_AT = re.compile(r"(?:HEAD)?@\{(.*)\}", re.DOTALL)
-_AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SOME = 3  # versions to read for an error message, which names two
+_AGO = re.compile(r"([0-9]{1,9})(s|m|h|d|w)", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Parsed name of a revision. It means the change that is `back` changes before `base`.
+    """Parsed name of a revision.
 
-    `base` is the number of a change, the id of a version (or its first characters, if no other id begins with them), or
-    a time, which means the last change up to this time. None means the newest change, `HEAD`. `text` is the name as
-    written.
+    `base` is the number of a change, the id of a version, or a time, which means the last change up to this time. None
+    means `HEAD`: the change that is `back` changes before the newest one. `text` is the name as written.
     """
 
     base: int | str | datetime | None = None
@@ -51,12 +48,12 @@ class Revision:
     @property
     def is_version(self) -> bool:
         """True if the revision names one version, rather than a change or a time."""
-        return isinstance(self.base, str) and not self.back
+        return isinstance(self.base, str)
 
     @property
     def is_time(self) -> bool:
         """True if the revision names a time."""
-        return isinstance(self.base, datetime) and not self.back
+        return isinstance(self.base, datetime)
 
 
 Named: TypeAlias = datetime | str | Revision
@@ -78,33 +75,21 @@ class Moment:
 
 def parse(text: str, now: datetime) -> Revision:
     """Parse the name of a revision. `2h` and `yesterday` are relative to `now`. Raises `InvalidInput`."""
-    shape = _SHAPE.fullmatch(text)
-    assert shape is not None
-    base, back = shape["base"], 0
-    for step in _STEP.finditer(shape["back"]):
-        back += 1 if not step[1] else int(step[1])
-    return Revision(_base(base, text, now), back, text)
-
-
-def _base(base: str, text: str, now: datetime) -> int | str | datetime | None:
-    if base in {"HEAD", "@"}:
-        return None
-    if number := _NUMBER.fullmatch(base):
-        return int(number[1])
-    if base.startswith(_VERSION):
-        return base
-    at = _AT.fullmatch(base)
+    if head := _HEAD.fullmatch(text):
+        return Revision(None, int(head[1] or 0), text)
+    if number := _NUMBER.fullmatch(text):
+        return Revision(int(number[1]), 0, text)
+    if text.startswith(_VERSION):
+        return Revision(text, 0, text)
     try:
-        return parse_time(base if at is None else at[1], now)
-    except ValueError as error:
-        if at is not None:
-            raise InvalidInput(str(error).rstrip(".")) from None
-    hint = f"; did you mean r{text}?" if re.fullmatch("[0-9]{1,18}", text, re.ASCII) else ""
-    raise InvalidInput(f"{text[:80]!r} is not a revision such as {FORMS}{hint}") from None
+        return Revision(parse_time(text, now), 0, text)
+    except InvalidInput:
+        hint = f"; did you mean r{text}?" if re.fullmatch("[0-9]{1,18}", text, re.ASCII) else ""
+        raise InvalidInput(f"{text[:80]!r} is not a revision such as {FORMS}{hint}") from None
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a time. Raises `ValueError`.
+    """Parse a time. Raises `InvalidInput`.
 
     A time without a time zone is a local time. A day means the start of the day.
     """
@@ -118,7 +103,7 @@ def parse_time(text: str, now: datetime) -> datetime:
         given = datetime.fromisoformat(text)
         return given.astimezone() if given.tzinfo is None else given
     except (ValueError, OverflowError):
-        raise ValueError(f"{text[:80]!r} is not a time such as {TIMES}.") from None
+        raise InvalidInput(f"{text[:80]!r} is not a time such as {TIMES}") from None
 
 
 def as_revision(given: Named, now: datetime | None = None) -> Revision:
@@ -145,10 +130,13 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
     zone.
     """
     revision = as_revision(named)
-    if isinstance(revision.base, datetime) and not revision.back:
+    if isinstance(revision.base, datetime):
         last = newest_at(found, revision.base)
         return Moment("" if last is None else _after_change(found, last), revision.base)
-    version = version_at(found, revision) if revision.is_version else named_change(found, revision, target)[0]
+    if isinstance(revision.base, str):
+        version = find_version(found, revision.base)
+    else:
+        version = named_change(found, revision, target)[0]
     return Moment(_after_change(found, version), version.created_at, version)
 
 
@@ -160,28 +148,18 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
     versions of the command. Raises the errors of `moment`.
     """
     revision = as_revision(named)
-    base, back, before, first_number = revision.base, revision.back, "~", None
-    if isinstance(base, datetime):
-        before = moment(found, base).bound
-    elif base is not None:
-        if isinstance(base, str):
-            change = _same_change(found, version_at(found, revision))
-        else:
-            every = list(found.versions(revision_of=_any_numbered(found, base).id))
-            change = [version for version in every if version.actor != EXTERNAL] or every
-        if not back:
-            return change
-        back -= 1
-        first_number = change[0].revision
-    versions = (
-        each
-        for each in versions_in(found, target)
-        if each.id < before and (first_number is None or each.revision < first_number)
-    )
+    base = revision.base
+    if isinstance(base, str):
+        return _same_change(found, find_version(found, base))
+    if isinstance(base, int):
+        every = list(found.versions(revision_of=_any_numbered(found, base).id))
+        return [version for version in every if version.actor != EXTERNAL] or every
+    before = "~" if base is None else moment(found, base).bound
+    versions = (each for each in versions_in(found, target) if each.id < before)
     changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
-    seen = list(islice(changes, back + 1))
-    if len(seen) > back:
-        return _same_change(found, seen[back])
+    seen = list(islice(changes, revision.back + 1))
+    if len(seen) > revision.back:
+        return _same_change(found, seen[-1])
     where = "the memory store" if target is None or target.is_root else target.written
     if not seen and base is None:
         raise NotFound(f"{where} has no changes")
@@ -192,8 +170,8 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
 def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Version:
     """Return the only version that a revision names at or below a path. Raises `InvalidInput` if there are several."""
     revision = as_revision(named)
-    if revision.is_version:
-        return version_at(found, revision)
+    if isinstance(revision.base, str):
+        return find_version(found, revision.base)
     versions = in_scope(found, named_change(found, revision, target), target)
     if len(versions) != 1:
         some = ", ".join(version.id for version in versions[:2])
@@ -214,21 +192,6 @@ def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | 
     if not chosen:
         raise NotFound(f"r{versions[0].revision} did not change {target.written}")
     return chosen
-
-
-def version_at(found: Snapshot, revision: Revision) -> Version:
-    """Return the version that a revision names by its id or the beginning of its id. Raises `NotFound`."""
-    text = str(revision.base)
-    highest = [] if text == _VERSION else found.versions(after=text[:-1], before=text + "~", limit=_SOME)
-    matching = [version for version in highest if version.id.startswith(text)]
-    if not matching:
-        raise NotFound(f"there is no version {text}")
-    if len(matching) > 1:
-        some = ", ".join(version.id for version in matching[:2])
-        raise NotFound(
-            f"{text} is ambiguous: several version ids begin with this text, such as {some}; give more characters"
-        )
-    return matching[0]
 
 
 def _same_change(found: Snapshot, version: Version) -> list[Version]:

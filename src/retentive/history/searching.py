@@ -121,7 +121,7 @@ class StoreSearch:
             raise InvalidInput(f"`mode` must be one of {', '.join(MODES)}")
         if self.regex or self.mode == "all":
             return parse_literal(self.query, regex=self.regex, within=self.paths)
-        return parse_query(self.query, partial(_time, now=now), within=self.paths)
+        return parse_query(self.query, partial(parse_time, now=now), within=self.paths)
 
 
 def number_to_index(context: StoreCore) -> int:
@@ -266,13 +266,6 @@ def _is_shown(reach: tuple[str, ...], shows: Callable[[str], bool] | None, path:
 
 def _now(context: StoreCore) -> datetime:
     return datetime.fromtimestamp(context.clock(), UTC)
-
-
-def _time(text: str, *, now: datetime) -> datetime:
-    try:
-        return parse_time(text, now)
-    except ValueError as error:
-        raise InvalidInput(str(error).rstrip(".")) from None
 
 
 def _is_below(path: str, under: str) -> bool:

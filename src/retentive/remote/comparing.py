@@ -14,7 +14,6 @@ from retentive.remote.methods import PAGE, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values.records import Version
 
-FULL_ID = 39
 Befores = Mapping[str, Version | None]
 """Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
 
@@ -30,11 +29,11 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
 
     The change contains only the versions that `query` selects. Raises `NotFound`.
     """
-    if isinstance(revision.base, str) and not revision.back and len(revision.base) == FULL_ID:
+    if isinstance(revision.base, str):
         version, _ = yield from version_with_text(base, revision.base)
         return grouped([version], {})[0]
-    if isinstance(revision.base, str | datetime):
-        raise no_route("naming a change by a time or by the beginning of an id")
+    if isinstance(revision.base, datetime):
+        raise no_route("naming a change by a time")
     number = revision.base
     found: list[Version] = []
     page: str | None = None

@@ -158,7 +158,7 @@ def store_event(given: JsonBody) -> StoreEvent:
 
 def moment_text(at: Revision) -> str:
     """Return a revision or a time as text for the API."""
-    return at.base.isoformat() if isinstance(at.base, datetime) and not at.back else at.text
+    return at.base.isoformat() if isinstance(at.base, datetime) else at.text
 
 
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:

@@ -86,7 +86,7 @@ def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
         (("-n", "2"), [4, 3]),
         (("--since", "1h"), [4, 3, 2, 1, 0]),
         (("--until", "1h"), []),
-        (("--since", "2h ago", "--until", "2099-01-01", "--by", "user:ann", "-n", "1"), [2]),
+        (("--since", "2h", "--until", "2099-01-01", "--by", "user:ann", "-n", "1"), [2]),
     ],
 )
 def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]) -> None:
@@ -338,13 +338,13 @@ def test_show_a_change(location: str) -> None:
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        (("show", "7"), 2, "'7' is not a revision such as r1234, HEAD, HEAD~2, @{yesterday}"),
-        (("diff", "@{soon}"), 2, "'soon' is not a time such as 2026-11-21T10:00"),
+        (("show", "7"), 2, "'7' is not a revision such as r1234, HEAD, HEAD~2, a time"),
+        (("diff", "--since", "soon"), 2, "'soon' is not a revision such as r1234"),
         (("cat", B, "--as-of", "HEAD~x"), 2, "'HEAD~x' is not a revision"),
         (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest change is r5"),
         (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
         (("undo", "2h"), 2, "2h is a time; specify a change instead, such as r1234 or HEAD"),
-        (("show", "memver_0"), 3, "memver_0 is ambiguous"),
+        (("show", "memver_0"), 3, "there is no version memver_0"),
         (("log", "typo.md"), 3, "there is no memory at or below /memories/typo.md, and there was none before"),
         (("log", "typo", "--by", "session:s2"), 3, "there is no memory at or below /memories/typo"),
         (("log", "r3"), 2, "r3 is the name of a change, which `show` and `diff` take. Write ./r3 for the memory."),

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter
-from retentive.history.revisions import as_revision, version_at
-from retentive.storage.contract import Version
-from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.history.revisions import as_revision
 from retentive.store import core_of
 
 from .changes import A, B, C, create, replace, run
@@ -48,7 +43,6 @@ def changes(store: MemoryStore, revision: str, path: str | None = None) -> list[
     [
         ("HEAD", None, "r6"),
         ("HEAD~2", None, "r4"),
-        ("@^", "/memories", "r5"),
         ("HEAD", A, "r4"),
         ("HEAD~1", A, "r1"),
         ("HEAD", f"{B}/c", "r6"),
@@ -58,10 +52,7 @@ def changes(store: MemoryStore, revision: str, path: str | None = None) -> list[
         ("HEAD", B, "r6"),
         ("HEAD~1", B, "r5"),
         ("r3", None, "r3"),
-        ("r6~1", None, "r5"),
-        ("r6~1", A, "r4"),
-        ("@{2099-01-01}", None, "r6"),
-        ("@{2099-01-01}~1", A, "r1"),
+        ("2099-01-01", None, "r6"),
     ],
 )
 def test_heads_of_a_memory_a_directory_and_the_store(
@@ -70,57 +61,10 @@ def test_heads_of_a_memory_a_directory_and_the_store(
     assert [each for each, _ in changes(story, revision, path)] == [expected]
 
 
-def test_a_version_is_named_by_its_beginning(story: MemoryStore) -> None:
-    newest, *_, oldest = [version.id for version in story.versions()]
-    short = next(newest[:end] for end in range(8, 40) if not oldest.startswith(newest[:end]))
-    unique = next(newest[:end] for end in range(8, 40) if count(story, newest[:end]) == 1)
-    assert story.history.show(unique)[0].id == story.history.show(newest)[0].id == newest
-    assert story.history.text_at(A, unique)[1] == "two"
-    assert (len(short), count(story, short)) <= (len(unique), 7)
-    with pytest.raises(NotFound, match="is ambiguous: several version ids begin with this text, such as memver_"):
-        story.history.show(newest[: len(unique) - 1])
-    with pytest.raises(NotFound, match="there is no version memver_"):
-        story.history.show("memver_")
-
-
-def test_a_version_of_a_large_change_is_found_without_its_other_versions(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A change with 50 versions, as an import makes them. Each is found, and few versions are read for it."""
-    for number in range(50):
-        create(store, f"{D}/{number}", "text", "user:ann")
-    run(store, "delete", "user:ann", path=D)
-    ids = [version.id for version in store.versions(limit=50)]
-    counted: list[int] = []
-    real = SqlSnapshot.versions
-
-    def versions(self: SqlSnapshot, **chosen: Any) -> Iterator[Version]:
-        found = list(real(self, **chosen))
-        counted.append(len(found))
-        return iter(found)
-
-    monkeypatch.setattr(SqlSnapshot, "versions", versions)
-    core = core_of(store)
-    found = [core.peek(Read("show", partial(version_at, revision=as_revision(each)))) for each in ids]
-    assert [version.id for version in found] == ids
-    assert len(counted) == 50
-    assert max(counted) <= 3
-
-
-def count(store: MemoryStore, beginning: str) -> int:
-    return sum(version.id.startswith(beginning) for version in store.versions())
-
-
 def test_moments(story: MemoryStore) -> None:
     """A name of the past works wherever a moment does, and means the state after the whole change."""
     history = story.history
-    assert [history.text_at(A, each)[1] for each in ("HEAD", "HEAD~1", "r1", "r4", "r3~1")] == [
-        "two",
-        "one",
-        "one",
-        "two",
-        "one",
-    ]
+    assert [history.text_at(A, each)[1] for each in ("HEAD", "HEAD~1", "r1", "r4")] == ["two", "one", "one", "two"]
     assert history.text_at(C, "r4")[1] == "c"
     assert [step.path for step in history.restore(A, "HEAD~1", dry_run=True).steps] == [A]
     assert {step.path for step in history.restore("/memories", "HEAD~1", dry_run=True).steps} == {f"{B}/c", f"{B}/e"}
@@ -138,8 +82,7 @@ def test_moments(story: MemoryStore) -> None:
         ("HEAD~2", A, f"HEAD~2 is before the history of {A}, whose oldest change is r1"),
         ("HEAD", "/memories/none", "/memories/none has no changes"),
         ("r1", C, f"r1 did not change {C}"),
-        ("@{2001-01-01}", None, "@{2001-01-01} is before the history of the memory store"),
-        ("r1^", None, "r1^ is before the history of the memory store"),
+        ("2001-01-01", None, "2001-01-01 is before the history of the memory store"),
     ],
 )
 def test_names_of_nothing(story: MemoryStore, revision: str, path: str | None, message: str) -> None:
@@ -158,7 +101,7 @@ def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
 def test_one_version_is_meant(story: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; specify a version id or a path"):
         story.history.show("r6")
-    assert story.history.show("r6~1", f"{B}/c")[0].path == f"{B}/c"
+    assert story.history.show("r5", f"{B}/c")[0].path == f"{B}/c"
     with pytest.raises(InvalidInput, match="is a time; specify a change instead, such as r1234 or HEAD"):
         story.history.undo(change="2h")
 

@@ -14,7 +14,7 @@ from retentive.console.progress import Later
 from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
-from retentive.errors import NotFound, RetentiveError
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter
 from retentive.history.revisions import Revision, as_revision, parse_time
@@ -299,5 +299,5 @@ def time_of(text: str) -> datetime | None:
     """Parse a time that a person typed, such as `2d`. Raises `HttpError` 400."""
     try:
         return parse_time(text, datetime.now(UTC)) if text else None
-    except ValueError:
+    except InvalidInput:
         raise invalid("since: must be a time such as 2026-11-20 14:00, yesterday or 2d") from None

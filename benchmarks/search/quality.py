@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import snowballstemmer
 
 import retentive
-from retentive.search.stopwords import stop_words
+from retentive.search.languages import stop_words
 from search.chats import chats
 from search.judged import LANGUAGES, Question, judged
 

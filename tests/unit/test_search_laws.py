@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from retentive.search import literal, results
 from retentive.search.literal import Literal, fold, fold_document, parse_literal, search_literal
 from retentive.search.results import Document, Hit
 from support import model
@@ -73,17 +74,17 @@ def holds(query: Literal, path: str, text: str) -> bool:
 @given(documents(), queries(), st.randoms(use_true_random=False))
 def test_matches_are_exact_and_ordered(found_in: list[Document], query: Literal, random: object) -> None:
     """Matches are sorted from newest to oldest and then by the bytes of the path, independent of the input order."""
-    results = search_literal(query, found_in)
+    found = search_literal(query, found_in)
     expected = [doc for doc in found_in if holds(query, doc.path, doc.text)]
     expected.sort(key=lambda doc: doc.path.encode())
     expected.sort(key=lambda doc: doc.updated_at, reverse=True)
-    assert [(hit.path, hit.updated_at, hit.memory_id) for hit in results.hits] == [
+    assert [(hit.path, hit.updated_at, hit.memory_id) for hit in found.hits] == [
         (doc.path, doc.updated_at, doc.memory_id) for doc in expected
     ]
-    assert results.total == len(expected)
+    assert found.total == len(expected)
     shuffled = list(found_in)
     random.shuffle(shuffled)  # type: ignore[attr-defined] # hypothesis calls it Any
-    assert search_literal(query, iter(shuffled)) == results
+    assert search_literal(query, iter(shuffled)) == found
 
 
 @given(documents(), queries(), st.integers(0, 6))
@@ -93,7 +94,11 @@ def test_a_limit_only_truncates_the_results(found_in: list[Document], query: Lit
 
 
 def matched(query: Literal, document: Document, *, snippets: int = 3, snippet_chars: int = 200) -> Hit | None:
-    return next(iter(search_literal(query, [document], snippets=snippets, snippet_chars=snippet_chars).hits), None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(literal, "SNIPPETS", snippets)
+        patch.setattr(literal, "SNIPPET_CHARS", snippet_chars)
+        patch.setattr(results, "SNIPPET_CHARS", snippet_chars)
+        return next(iter(search_literal(query, [document]).hits), None)
 
 
 def one_document(text: str) -> Document:

@@ -11,7 +11,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.errors import Damaged
-from retentive.history.searching import StoreSearch, number_to_index
+from retentive.history.searching import StoreSearch
 from retentive.search.index import CORPORA, Corpora, Corpus
 from retentive.search.results import Results
 from retentive.storage.contract import Snapshot
@@ -50,7 +50,7 @@ def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
 
 def anew(store: MemoryStore, query: str) -> Results:
     core = core_of(store)
-    CORPORA.of(core.backend, core.id).renew_after_fork()  # drops the index
+    CORPORA.of(core.backend, core.id).drop_if_idle()
     return StoreSearch(query, limit=None).run(core, None, core.found)
 
 
@@ -163,7 +163,7 @@ def test_a_store_over_the_bound_is_searched_without_a_kept_index(tmp_path: Path)
             run(store, create(f"/memories/{number}", f"text {number} " * 100))
         small = Corpus(max_kept_bytes=1_000)
         assert len(store._core.read(lambda snapshot: indexed(small, snapshot))) == 20
-        assert not small.is_built
+        assert small.size == 0
 
 
 def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
             return len(found)
 
         def built() -> list[bool]:
-            return [corpora.of(store._core.backend, store.id).is_built for store in stores]
+            return [corpora.of(store._core.backend, store.id).size > 0 for store in stores]
 
         assert [search(stores[at]) for at in (0, 1, 0)] == [1, 1, 1]
         assert built() == [True, True, False]
@@ -189,25 +189,3 @@ def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
         assert built() == [True, False, True]
         assert search(stores[1]) == 1
         assert built() == [False, True, True]
-
-
-def test_an_index_reports_its_progress_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the caller stops the construction; the next search starts it again."""
-    monkeypatch.setattr("retentive.search.index._REPORTED", 2)
-    with opened("memory", Path()) as place:
-        store = place.store()
-        for number in range(5):
-            store.create(f"/memories/{number}.md", "a word\n")
-        reports: list[int] = []
-
-        def stop(done: int) -> None:
-            reports.append(done)
-            raise KeyError
-
-        core = core_of(store)
-        assert number_to_index(core) == 5
-        with pytest.raises(KeyError):
-            StoreSearch("word", progress=stop).run(core, None, core.found)
-        assert (reports, number_to_index(core)) == ([2], 5)
-        assert StoreSearch("word", progress=reports.append).run(core, None, core.found).total == 5
-        assert (reports, number_to_index(core)) == ([2, 2, 4], 0)

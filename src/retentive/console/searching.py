@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -45,14 +45,9 @@ class SearchFound:
     problems: Sequence[tuple[StoreInfo, str]] = ()
 
 
-def search_one(
-    info: StoreInfo, core: StoreCore, query: StoreSearch, *, progress: Callable[[int], None] | None = None
-) -> SearchFound:
-    """Search one store. Raises `RetentiveError`.
-
-    If the store must be indexed first, `progress` is called repeatedly with the number of memories indexed so far.
-    """
-    found = replace(query, progress=progress).run(core, None, core.found)
+def search_one(info: StoreInfo, core: StoreCore, query: StoreSearch) -> SearchFound:
+    """Search one store. Raises `RetentiveError`."""
+    found = query.run(core, None, core.found)
     return SearchFound([FoundHit(info, hit) for hit in found.hits], found.total, found.relaxed, found.unknown)
 
 
@@ -77,7 +72,7 @@ class SearchAll:
 
     def run(self, progress: Callable[[int], None]) -> SearchFound:
         """Search the stores one after the other. `progress` is called with the number of stores searched so far."""
-        query = replace(self._query, progress=lambda _: progress(0))  # raises if the page was closed
+        query = self._query
         cores = [both for each in self._stores if (both := self._core(*each)) is not None]
         statistics = None
         if query.mode == "ranked" and not query.regex and not any(core.scope for _, core in cores):

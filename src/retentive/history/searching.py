@@ -51,11 +51,6 @@ class StoreSearch:
     limit: int | None = 20
     shows: Callable[[str], bool] | None = None
     """Function that returns whether a path is visible; None if all paths are visible."""
-    progress: Callable[[int], None] | None = None
-    """Function that is called while an index is built, with the number of memories indexed so far.
-
-    If the function raises an error, the search ends with this error.
-    """
 
     def check(self, context: StoreCore) -> None:
         """Raise `InvalidInput` if the query or the directory is malformed."""
@@ -108,7 +103,7 @@ class StoreSearch:
         def work(snapshot: Snapshot) -> Statistics:
             languages = context.settings_of(snapshot).search_languages
             with corpus.lock:
-                return statistics_of(corpus.updated(snapshot, languages, self.progress)[0], parsed)
+                return statistics_of(corpus.updated(snapshot, languages)[0], parsed)
 
         found = ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
         CORPORA.trim(corpus)
@@ -122,13 +117,6 @@ class StoreSearch:
         if self.regex or self.mode == "all":
             return parse_literal(self.query, regex=self.regex, within=self.paths)
         return parse_query(self.query, partial(parse_time, now=now), within=self.paths)
-
-
-def number_to_index(context: StoreCore) -> int:
-    """Return the number of memories to index before the next search. 0 if this process already has an index."""
-    if CORPORA.of(context.backend, context.id).is_built:
-        return 0
-    return context.read(lambda snapshot: snapshot.state.usage.memories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +148,7 @@ class _Run:
             return self._completed(found, past, level_of, damaged)
         level_of = self._levels(self.snapshot)
         with corpus.lock:
-            index, damaged = corpus.updated(self.snapshot, self.settings.search_languages, search.progress)
+            index, damaged = corpus.updated(self.snapshot, self.settings.search_languages)
             found = self._search(index, level_of, search.limit)
             return self._completed(found, self.snapshot, level_of, damaged)
 

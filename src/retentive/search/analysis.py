@@ -17,7 +17,7 @@ from typing import Protocol
 import snowballstemmer
 
 from retentive.search.dates import dates
-from retentive.search.stopwords import LATIN, stop_words
+from retentive.search.languages import LATIN, stop_words
 
 _MARKS = (
     r"\u00ad\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"

@@ -15,15 +15,15 @@ import sqlite3
 import threading
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, count
+from operator import attrgetter
 from weakref import WeakKeyDictionary, finalize
 
 from retentive.errors import Damaged
 from retentive.search.analysis import WordTokens, detected, words_of
+from retentive.search.query import Term
 from retentive.search.results import Document
-from retentive.search.terms import Term
 from retentive.storage import forking
 from retentive.storage.contract import Backend, Memory, Snapshot, Usage
 from retentive.storage.paging import readable_texts
@@ -35,12 +35,9 @@ MAX_KEPT_BYTES = 256 * 1024 * 1024
 IN_PATH = 3  # a word in the path counts three times
 IN_HEADING = 1  # a word in a heading counts one more time
 _SAMPLE = 128  # approximate number of memories from which the languages of a store are detected
-_FEW = 0.2  # if more than this share of the memories has changed, the index is built again from all memories
-_REPORTED = 500  # while an index is built, the caller is informed after each so many memories
+_FEW = 0.2  # if more than this share of the memories has changed, the index is built again
 _HEADING = re.compile(r"(#{1,6})[ \t]")
 _HIGHEST = chr(0x10FFFF)
-ReportIndexed: TypeAlias = "Callable[[int], None] | None"
-"""Function called while an index is built, with the number of memories indexed so far. If it raises, building stops."""
 
 
 class Rows:
@@ -131,15 +128,13 @@ def _matching(term: Term) -> tuple[str, Sequence[str]]:
     return f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
 
 
-def index_of(documents: Sequence[Document], languages: Sequence[str] = (), progress: ReportIndexed = None) -> Index:
+def index_of(documents: Sequence[Document], languages: Sequence[str] = ()) -> Index:
     """Index documents. Without `languages`, those of the texts in Latin script are detected in a sample."""
     step = max(len(documents) // _SAMPLE, 1)
     sample = (each for each in documents if step == 1 or zlib.crc32(each.memory_id.encode()) % step == 0)
     index = Index(languages or detected(map(_words, sample)))
-    for number, document in enumerate(documents, 1):
+    for document in documents:
         index.add(document)
-        if progress is not None and number % _REPORTED == 0:
-            progress(number)
     return index
 
 
@@ -152,15 +147,8 @@ class Corpus:
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes
-        self.renew_after_fork()
-        forking.watch(self)
-
-    def renew_after_fork(self) -> None:
-        """Replace the lock and drop the index in a forked child.
-
-        A thread that exists only in the parent process may hold the lock.
-        """
         self.lock = threading.Lock()
+        self.last_used = 0
         self._index: Index | None = None
         self._newest = ""
         self._usage: Usage | None = None
@@ -176,82 +164,45 @@ class Corpus:
         """Bytes of text in the index."""
         return 0 if self._index is None else self._index.size
 
-    @property
-    def is_built(self) -> bool:
-        """True after a search has built the index."""
-        return self._index is not None
-
-    def updated(
-        self, snapshot: Snapshot, languages: Sequence[str] = (), progress: ReportIndexed = None
-    ) -> tuple[Index, tuple[str, ...]]:
+    def updated(self, snapshot: Snapshot, languages: Sequence[str] = ()) -> tuple[Index, tuple[str, ...]]:
         """Return the index of the memories in a snapshot, and the paths of damaged memories. The caller has the lock.
 
         The reads, which may fail, come before the changes of the index.
         """
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
         usage = snapshot.state.usage
-        damaged: tuple[str, ...] = ()
-        index = self._index
-        if index is None or (languages and index.languages != tuple(languages)):
-            index, damaged = _built(snapshot, languages, progress)
-        elif (newest, usage) != (self._newest, self._usage) and not self._follow(index, snapshot, newest):
-            index, damaged = _compared(index, snapshot, languages, progress)
-        # A repair of a damaged memory adds no version, so the next search must compare again.
+        index, damaged = self._index, tuple[str, ...]()
+        is_fit = index is not None and (not languages or index.languages == tuple(languages))
+        if index is None or not is_fit or not self._follow(index, snapshot, newest):
+            documents, damaged = all_documents(snapshot)
+            index = index_of(documents, languages)
+        # A repair of a damaged memory adds no version, so the next search must read all memories again.
         self._newest, self._usage = ("", None) if damaged else (newest, usage)
         self._index = index if usage.size_bytes <= self.max_kept_bytes else None
         return index, damaged
 
     def _follow(self, index: Index, snapshot: Snapshot, newest: str) -> bool:
         """Apply the versions since the last update. Returns False if the index does not have the memories then."""
+        usage = snapshot.state.usage
+        if (newest, usage) == (self._newest, self._usage):
+            return True
         few = int(len(index.numbers) * _FEW) + 1
         if not self._newest or newest < self._newest:  # the database may have been restored from a backup
             return False
         changed = list(snapshot.versions(after=self._newest, limit=few + 1))
         if len(changed) > few:
             return False
+        ids = {version.memory_id for version in changed}
         try:
-            present = [snapshot.find(each) for each in {version.memory_id for version in changed}]
-            fresh = [document_of(each, snapshot.version(each.version_id)[1]) for each in present if each is not None]
+            present = [memory for each in ids if (memory := snapshot.find(each)) is not None]
+            fresh = [document_of(memory, snapshot.version(memory.version_id)[1]) for memory in present]
         except Damaged:
             return False
-        _replace(index, (version.memory_id for version in changed), fresh)
-        usage = snapshot.state.usage  # a memory that was erased leaves no version
-        return (len(index.numbers), index.size) == (usage.memories, usage.size_bytes)
-
-
-def _built(snapshot: Snapshot, languages: Sequence[str], progress: ReportIndexed) -> tuple[Index, tuple[str, ...]]:
-    documents, damaged = all_documents(snapshot)
-    return index_of(documents, languages, progress), damaged
-
-
-def _compared(
-    index: Index, snapshot: Snapshot, languages: Sequence[str], progress: ReportIndexed
-) -> tuple[Index, tuple[str, ...]]:
-    """Bring an index to the state of a snapshot, by the ids of the versions in both."""
-    memories = {memory.id: memory for memory, _ in snapshot.list(ROOT)}
-    known = {each: index.documents[number].version_id for each, number in index.numbers.items()}
-    stale = [memory for each, memory in memories.items() if known.get(each) != memory.version_id]
-    if len(stale) > _FEW * len(memories):
-        return _built(snapshot, languages, progress)
-    damaged: list[str] = []
-    fresh: list[Document] = []
-    for memory in stale:
-        try:
-            fresh.append(document_of(memory, snapshot.version(memory.version_id)[1]))
-        except Damaged as error:
-            if error.is_outdated:
-                raise
-            damaged.append(memory.path)
-    gone = known.keys() - memories.keys()
-    _replace(index, [*gone, *(memory.id for memory in stale)], fresh)
-    return index, tuple(sorted(damaged))
-
-
-def _replace(index: Index, ids: Iterable[str], documents: Iterable[Document]) -> None:
-    for each in ids:
-        index.remove(each)
-    for document in documents:
-        index.add(document)
+        for each in ids:
+            index.remove(each)
+        for document in fresh:
+            index.add(document)
+        return (len(index.numbers), index.size) == usage  # a memory that was erased leaves no version
 
 
 def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
@@ -281,23 +232,22 @@ class Corpora:
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
-        self._of_backend: WeakKeyDictionary[Backend, dict[str, Corpus]] = WeakKeyDictionary()
-        self._recent: list[Corpus] = []
+        self._uses = count(1)
         self.renew_after_fork()
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Replace the lock in a forked child."""
+        """Start without indexes, also in a forked child: a thread of the parent may hold the lock of one."""
         self._lock = threading.Lock()
+        self._of_backend: WeakKeyDictionary[Backend, dict[str, Corpus]] = WeakKeyDictionary()
 
     def of(self, backend: Backend, store_id: str) -> Corpus:
         """Return the index of a store. A new index is empty until the first search."""
         with self._lock:
             by_id = self._of_backend.setdefault(backend, {})
-            corpus = by_id.get(store_id)
-            if corpus is None:
-                corpus = by_id[store_id] = Corpus(max_kept_bytes=self._max_kept_bytes)
-            return corpus
+            if store_id not in by_id:
+                by_id[store_id] = Corpus(max_kept_bytes=self._max_kept_bytes)
+            return by_id[store_id]
 
     def trim(self, used: Corpus) -> None:
         """Record `used` as the most recently used index. Then drop indexes while their total size exceeds the limit.
@@ -305,13 +255,13 @@ class Corpora:
         The least recently used index is dropped first. An index that a thread is using is not dropped.
         """
         with self._lock:
-            living = {id(corpus) for by_id in self._of_backend.values() for corpus in by_id.values()}
-            self._recent = [each for each in self._recent if each is not used and id(each) in living] + [used]
-            kept = sum(each.size for each in self._recent)
-            for each in self._recent[:-1]:
-                if kept > self._max_kept_bytes:
-                    kept -= each.size
-                    each.drop_if_idle()
+            used.last_used = next(self._uses)
+            corpora = [corpus for by_id in self._of_backend.values() for corpus in by_id.values()]
+        kept = 0
+        for corpus in sorted(corpora, key=attrgetter("last_used"), reverse=True):
+            kept += corpus.size
+            if kept > self._max_kept_bytes and corpus is not used:
+                corpus.drop_if_idle()
 
 
 CORPORA = Corpora()

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from heapq import nlargest
 from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -29,14 +28,13 @@ from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Document, Hit, Res
 from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
-from retentive.values.records import Clock
 from retentive.values.text import lines_with
 
 _Check: TypeAlias = Callable[[], None]
 
 MAX_WORDS = 32
 MAX_PROGRAM = 5_000  # RE2 instructions; a pattern of this size takes at most 7 ms per KB of text
-PATTERN_SECONDS = 5.0
+PATTERN_SECONDS = 5.0  # for one search; words have no limit
 _MAX_SPANS = 50  # maximum matches of a pattern that are marked in one line
 _MAX_FOLDED = 18  # characters; the longest folded form of a single character, which is that of U+FDFA
 _PIECE = 1 << 16
@@ -111,41 +109,17 @@ def _terms(text: str) -> Iterator[tuple[bool, str]]:
         yield bool(minus), word or phrase
 
 
-def search_literal(
-    query: Literal,
-    documents: Iterable[Document],
-    *,
-    limit: int | None = None,
-    snippets: int = SNIPPETS,
-    snippet_chars: int = SNIPPET_CHARS,
-    pattern_seconds: float = PATTERN_SECONDS,
-    clock: Clock = time.monotonic,
-) -> Results:
+def search_literal(query: Literal, documents: Iterable[Document], *, limit: int | None = None) -> Results:
     """Search memories. Return at most `limit` hits, and the number of all matching memories.
 
-    Hits are ordered by the time of the newest change, newest first, then by path. Each hit shows at most `snippets`
-    lines: the lines with the most matching words, in the order of the text. Each line is cut to about `snippet_chars`
-    characters. Raises `InvalidInput` if a pattern takes longer than `pattern_seconds`. A search for words has no time
-    limit.
+    Hits are ordered by the time of the newest change, newest first, then by path. Each hit shows up to three lines: the
+    lines with the most matching words, in the order of the text. Raises `InvalidInput` if a pattern takes too long.
     """
-    if limit is not None and limit < 0:
-        raise InvalidInput("`limit` must be an integer of at least 0")
-    check = _until(pattern_seconds, clock)
+    check = _until(time.monotonic() + PATTERN_SECONDS)
     matching = _filter(query, documents, check)
-    shown = _newest(matching, len(matching) if limit is None else limit)
-    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(matching))
-
-
-def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """Return the first `limit` documents in the order of results.
-
-    To save time, documents that are too old to be among the first `limit` are dropped before sorting.
-    """
-    if 0 < limit < len(documents):
-        oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
-        documents = [document for document in documents if document.updated_at >= oldest]
-    ordered = sorted(documents, key=lambda document: (document.path, document.memory_id, document.version_id))
-    return sorted(ordered, key=attrgetter("updated_at"), reverse=True)[:limit]
+    matching.sort(key=lambda document: (document.path, document.memory_id, document.version_id))
+    matching.sort(key=attrgetter("updated_at"), reverse=True)
+    return Results(tuple(_hit(query, document, check) for document in matching[:limit]), len(matching))
 
 
 def _filter(query: Literal, documents: Iterable[Document], check: _Check) -> list[Document]:
@@ -163,48 +137,41 @@ def _has_words(document: Document, words: Sequence[str], excluded: Sequence[str]
     return all(word in folded for word in words) and not any(word in folded for word in excluded)
 
 
-def _hit(query: Literal, document: Document, count: int, chars: int, check: _Check) -> Hit:
+def _hit(query: Literal, document: Document, check: _Check) -> Hit:
     spans_of: Callable[[str], list[Span]]
     if query.pattern is None:
         folded = fold_document(document.path, document.text)
         counts = Counter(line - 1 for word in query.words for line in lines_with(folded, word))
-        spans_of = partial(_word_spans, query.words, chars)
+        spans_of = partial(_word_spans, query.words)
     else:
         pattern = _compiled(query.pattern)
         counts = Counter(_matching_lines(pattern, _data(document.text), check))
         spans_of = partial(_pattern_spans, pattern, check)
     in_text = [line for line in counts if line]  # line 0 is the path, not text
-    best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[: max(count, 0)])
+    best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[:SNIPPETS])
     rows = document.text.split("\n") if best else []
-    shown = tuple(snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
+    shown = tuple(snippet(line, rows[line - 1], spans_of(rows[line - 1])) for line in best)
     in_path = spans_of(document.path.removeprefix(ROOT))
     path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
     memory = (document.path, document.memory_id, document.version_id, document.updated_at)
     return Hit(*memory, len(in_text), shown, path_spans, actor=document.actor)
 
 
-def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
+def _word_spans(words: Sequence[str], row: str) -> list[Span]:
     """Positions of the words in a line, in order.
 
     A match is left out if it is too far behind the first match to be in the snippet.
     """
     folded = fold(row)
-    places = [at for at in map(folded.find, words) if at != -1]
-    if not places:
+    first = min((at for at in map(folded.find, words) if at != -1), default=None)
+    if first is None:
         return []
-    reach = min(places) + _MAX_FOLDED * chars
-    finds = sorted(span for word in words for span in _finds(folded, word, min(places), reach))
+    pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))))
+    found = [match.span() for match in pattern.finditer(folded, first, first + _MAX_FOLDED * SNIPPET_CHARS)]
     if not row.isascii():
         origins = _origins(row, folded)
-        finds = [(origins[start][0], origins[end - 1][1]) for start, end in finds] if origins else []
-    return united(finds)
-
-
-def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
-    at = folded.find(word, start)
-    while -1 < at < end:
-        yield at, at + len(word)
-        at = folded.find(word, at + len(word))
+        found = [(origins[start][0], origins[end - 1][1]) for start, end in found] if origins else []
+    return united(found)
 
 
 def _origins(row: str, folded: str) -> list[Span]:
@@ -212,18 +179,12 @@ def _origins(row: str, folded: str) -> list[Span]:
 
     The result is empty if the mapping is ambiguous.
     """
-    clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
-    for cluster in clusters:
-        origins += [(at, at + len(cluster))] * len(_folded_char(cluster))
+    for cluster in row if "".join(map(fold, row)) == folded else _clusters(row):
+        origins += [(at, at + len(cluster))] * len(fold(cluster))
         at += len(cluster)
     return origins if len(origins) == len(folded) else []
-
-
-@lru_cache(maxsize=4_096)
-def _folded_char(char: str) -> str:
-    return fold(char)
 
 
 def _clusters(row: str) -> list[str]:
@@ -260,11 +221,9 @@ def _compiled(pattern: str) -> Any:
     return compiled
 
 
-def _until(seconds: float, clock: Clock) -> _Check:
-    end = clock() + seconds
-
+def _until(end: float) -> _Check:
     def check() -> None:
-        if clock() > end:
+        if time.monotonic() > end:
             raise InvalidInput("the pattern takes too long; simplify it or search fewer paths")
 
     return check

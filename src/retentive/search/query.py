@@ -1,4 +1,4 @@
-"""Queries of a ranked search: words, required and excluded words, phrases, and filters.
+"""Queries of a ranked search: words, required and excluded words, phrases, and filters, and the terms to search for.
 
     refund rules "30 days" +euro -draft path:team/ by:user:ann since:2026-05-01 is:proposed
 
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from retentive.errors import InvalidInput
-from retentive.search.analysis import normal, words_of
+from retentive.search.analysis import DENSE_RUN, is_dense, normal, parts, spans, token, words_of
+from retentive.search.dates import dates
+from retentive.search.languages import irregular_forms, stop_words
 from retentive.search.results import Document
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers, matches_actor
@@ -143,3 +146,77 @@ def _is_proposed(given: Sequence[str]) -> bool:
     if unknown:
         raise InvalidInput(f"unknown operator `is:{unknown[0][:80]}`; the only value of `is:` is `proposed`")
     return bool(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing to find: a folded word, a pair of characters or a single character, or a date.
+
+    A text has the term if it has one of the `tokens`. `shown` is the word of the query from which the term was made.
+    """
+
+    text: str
+    shown: str = field(compare=False)
+    tokens: tuple[str, ...]
+
+    @property
+    def is_character(self) -> bool:
+        """True for a single character of a script without spaces. The term matches all pairs that start with it."""
+        return len(self.text) == 1 and is_dense(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Terms of a query.
+
+    `words` are the terms that add to the score. A memory must contain all terms of each group in `required`. A memory
+    that contains all terms of any group in `excluded` is left out.
+    """
+
+    words: tuple[Term, ...]
+    required: tuple[tuple[Term, ...], ...]
+    excluded: tuple[tuple[Term, ...], ...]
+
+    @property
+    def all(self) -> tuple[Term, ...]:
+        """All terms of the query, each once."""
+        return tuple(dict.fromkeys(chain(self.words, *self.required, *self.excluded)))
+
+
+def terms_of(query: Query, languages: Sequence[str]) -> Terms:
+    """Return the terms of a query for a store whose texts are in these languages."""
+    words = _terms(query.text, languages)
+    required, excluded = (
+        [tuple(_terms(text, languages)) for text in texts] for texts in (query.required, query.excluded)
+    )
+    kept = _without_function_words(words, languages) | set(chain(*required))
+    return Terms(tuple(term for term in words if term in kept), tuple(required), tuple(excluded))
+
+
+def _terms(text: str, languages: Sequence[str]) -> list[Term]:
+    found: list[Term] = []
+    covered: list[tuple[int, int]] = []
+    for date in dates(text):
+        covered.append((date.start, date.end))
+        found += [Term(each, text[date.start : date.end], (each,)) for each in date.tokens]
+    for word, start, end in spans(text):
+        if word.isdigit() and any(low <= start and end <= high for low, high in covered):
+            continue
+        if is_dense(word):
+            run = DENSE_RUN.match(text, start)
+            is_last_of_run = len(word) == 1 and start > 0 and is_dense(text[start - 1])
+            found += [] if is_last_of_run else [Term(word, run[0] if run else word, (word,))]
+            continue
+        for part in parts(word):
+            forms = irregular_forms(part, languages)
+            tokens = dict.fromkeys(token(form, language) for form in forms for language in languages)
+            found.append(Term(part, word, tuple(tokens)))
+    return list(dict.fromkeys(found))
+
+
+def _without_function_words(words: Sequence[Term], languages: Sequence[str]) -> set[Term]:
+    """Return the terms that are not function words of the language of the query, or all if nothing else is left."""
+    texts = {term.text for term in words}
+    best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
+    left_out = stop_words(best) | stop_words("russian")
+    return {term for term in words if term.text not in left_out} or set(words)

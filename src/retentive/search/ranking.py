@@ -12,15 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import nlargest
+from heapq import nsmallest
 from math import log
 
 from retentive.search.analysis import is_dense, normal, spans
 from retentive.search.dates import dates
 from retentive.search.index import Index, Rows
-from retentive.search.query import Query
-from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Document, Hit, Results, Snippet, Span, snippet, united
-from retentive.search.terms import Term, Terms, terms_of
+from retentive.search.query import Query, Term, Terms, terms_of
+from retentive.search.results import SNIPPETS, Document, Hit, Results, Snippet, Span, snippet, united
 from retentive.values.paths import ROOT
 
 K1 = 1.2  # parameters of BM25
@@ -98,7 +97,8 @@ def search_index(
     scores = _scores(index, terms, counts, statistics, matching)
     weights = [statistics.rarity(term) for term in terms.words]
     keep = len(scores) if limit is None else max(limit, RESCORED)
-    found = {number: _Lines(index.rows[number], weights) for number in _best(index, scores, keep)}
+    best = nsmallest(keep, scores, key=lambda number: _order_of(index, scores, number))
+    found = {number: _Lines(index.rows[number], weights) for number in best}
     for at, term in enumerate(terms.words):
         for number, position in index.places(term, list(found)):
             found[number].put(at, position)
@@ -121,23 +121,20 @@ def _matching(
 ) -> set[int]:
     """Return the numbers of the documents that meet the conditions of the query."""
 
-    def having(group: Sequence[Term]) -> set[int]:
-        return set[int].intersection(*(set(counts[term]) for term in group)) if group else set()
-
-    def saying(group: Sequence[Term], phrase: str) -> set[int]:
-        pattern = _phrase_pattern(phrase)
-        return {number for number in having(group) if pattern.search(normal(index.documents[number].text).casefold())}
-
     found = set[int]().union(*(counts[term] for term in terms.words))
     for group in terms.required:
-        found &= having(group)
+        found.intersection_update(*(counts[term] for term in group))
     for group in terms.excluded:
-        found -= having(group)
-    if not without_phrases:
-        for group, phrase in zip(terms.phrases, query.phrases, strict=True):
-            found &= saying(group, phrase)
-    for group, phrase in zip(terms.excluded_phrases, query.excluded_phrases, strict=True):
-        found -= saying(group, phrase)
+        found -= set[int].intersection(*(set(counts[term]) for term in group)) if group else set()
+    wanted = [] if without_phrases else [_phrase_pattern(phrase) for phrase in query.phrases]
+    unwanted = [_phrase_pattern(phrase) for phrase in query.excluded_phrases]
+    if wanted or unwanted:
+        texts = ((number, normal(index.documents[number].text).casefold()) for number in found)
+        found = {
+            number
+            for number, text in texts
+            if all(each.search(text) for each in wanted) and not any(each.search(text) for each in unwanted)
+        }
     return found if admit is None else {number for number in found if admit(index.documents[number])}
 
 
@@ -166,14 +163,6 @@ def _scores(
             if number in norms:
                 scores[number] += rarity * count / (count + norms[number])
     return scores
-
-
-def _best(index: Index, scores: Mapping[int, float], keep: int) -> list[int]:
-    if len(scores) <= keep:
-        return list(scores)
-    least = round(nlargest(keep, scores.values())[-1], _DIGITS)
-    near = [number for number, score in scores.items() if round(score, _DIGITS) >= least]
-    return sorted(near, key=lambda number: _order_of(index, scores, number))[:keep]
 
 
 def _order_of(index: Index, scores: Mapping[int, float], number: int) -> tuple[float, float, str]:
@@ -269,7 +258,7 @@ def _hit(document: Document, score: float, lines: _Lines, marks: _Marks) -> Hit:
 
 def _snippet(rows: Sequence[str], row: int, lines: _Lines, marks: _Marks) -> Snippet:
     headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in lines.above(row))
-    return snippet(row + 1, rows[row], marks.spans(rows[row]), SNIPPET_CHARS, headings)
+    return snippet(row + 1, rows[row], marks.spans(rows[row]), headings)
 
 
 def _unknown(

@@ -130,14 +130,14 @@ def age(at: datetime, now: datetime) -> str:
     return "just now"
 
 
-def snippet(line: int, row: str, spans: Sequence[Span], chars: int, headings: tuple[str, ...] = ()) -> Snippet:
+def snippet(line: int, row: str, spans: Sequence[Span], headings: tuple[str, ...] = ()) -> Snippet:
     """Make a snippet of a line.
 
-    A line that is longer than `chars` is cut. A quarter of the snippet shows the text before the first match.
+    A line that is longer than 200 characters is cut. A quarter of the snippet shows the text before the first match.
     """
     first = spans[0][0] if spans else 0
-    start = max(min(first - chars // 4, len(row) - chars), 0)
-    end = min(start + chars, len(row))
+    start = max(min(first - SNIPPET_CHARS // 4, len(row) - SNIPPET_CHARS), 0)
+    end = min(start + SNIPPET_CHARS, len(row))
     before, after = "…" if start else "", "…" if end < len(row) else ""
     shift = len(before) - start
     shown = ((max(left, start) + shift, min(right, end) + shift) for left, right in spans if left < end)

@@ -16,7 +16,7 @@ from retentive.console.progress import ProgressStep, ReportDone, only_step_of, s
 from retentive.console.searching import FoundHit, SearchAll, SearchFound, search_one
 from retentive.console.visible import marked
 from retentive.console.visits import BASE, HtmlPage, PageAnswer, Visit, store_url
-from retentive.history.searching import StoreSearch, number_to_index
+from retentive.history.searching import StoreSearch
 from retentive.search.results import age
 from retentive.store import core_of
 from retentive.values.paths import ROOT
@@ -25,8 +25,6 @@ from retentive.values.patterns import check_actor_pattern, matches_actor
 HITS = 50
 FILTERED = 200
 """Number of best matches to read if the person filters by actor or time. The filter applies only to these matches."""
-LARGE = 2_000
-"""If more memories than this must be indexed first, the page is sent at once and shows the progress."""
 STORES = 50
 """Maximum number of stores that one search reads."""
 _CHOICES = 8
@@ -62,21 +60,14 @@ def search(visit: Visit) -> PageAnswer:
         return HtmlPage("search.html", values, title="Search")
     query, chosen = _query(asked), _Chosen(asked, has_stores=False)
 
-    def work(report: ReportDone) -> ShownResults:
-        return chosen.shown(search_one(visit.info, core, query, progress=report))
+    def work(_: ReportDone) -> ShownResults:
+        return chosen.shown(search_one(visit.info, core, query))
 
     query.check(core)
-    waiting = number_to_index(core)
-    if waiting <= LARGE and asked["re"]:  # a pattern that takes too long is an error of the whole page
+    if asked["re"]:  # a pattern that takes too long is an error of the whole page
         values["searching"] = [ProgressStep(result=work(lambda _: None))]
-    elif waiting <= LARGE:
-        values["searching"] = only_step_of(work)
     else:
-        values |= {
-            "searching": steps_of(work, is_search=True),
-            "is_waiting": True,
-            "waiting": 0 if core.scope else waiting,
-        }
+        values["searching"] = only_step_of(work)
     return HtmlPage("search.html", values, title=_title(asked), is_streamed=True)
 
 

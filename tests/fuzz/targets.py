@@ -26,7 +26,7 @@ from retentive.server import cursors
 from retentive.server.errors import HttpError
 from retentive.transfer.archive import Archive
 from retentive.transfer.lines import Copied
-from retentive.transfer.sources import TarSource
+from retentive.transfer.sources import tar_source
 from retentive.values.paths import MemoryPath
 from support.command_line import here
 
@@ -88,7 +88,7 @@ def cursor(data: bytes) -> None:
 def archives(data: bytes) -> None:
     """No archive yields more bytes or files than allowed."""
     with suppress(RetentiveError):
-        source = TarSource(io.BytesIO(data), max_bytes=MAX_BYTES, max_files=MAX_FILES, max_file_bytes=MAX_BYTES)
+        source = tar_source(io.BytesIO(data), max_bytes=MAX_BYTES, max_files=MAX_FILES, max_file_bytes=MAX_BYTES)
         found = list(source.items())
         assert len(found) <= 2 * MAX_FILES
         total = 0

@@ -23,7 +23,6 @@ from retentive.values.paths import ROOT
 if TYPE_CHECKING:
     from retentive.storage.contract import Backend
     from retentive.store import MemoryStore
-    from retentive.transfer.archive import Archive
     from retentive.transfer.copies import Copy
     from retentive.transfer.import_files import FileOutcome
     from retentive.transfer.sources import Source
@@ -86,7 +85,7 @@ def import_(
     whole: bool,
     key: str | None,
 ) -> None:
-    """Import files as memories, from a directory or an export.
+    """Import files as memories, from a directory or a tar file.
 
     If SOURCE contains a directory `memories`, only the files in this directory are imported. Links are not followed,
     and files that are not text are refused. The guards of the memory store apply. The actor of the changes is
@@ -104,24 +103,22 @@ def import_(
             raise click.UsageError("--whole cannot be combined with --under, --overwrite or --dry-run.")
         _import_whole(location, source, key)
         return
-    from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
+    from retentive.transfer.import_files import import_files  # noqa: PLC0415 - slow to import
 
-    counts: Counter[str] = Counter()
-    outcomes: list[FileOutcome] = []
     with ExitStack() as stack:
         stack.enter_context(naming("Source", source))
         found = stack.enter_context(_source(source))
         store = stack.enter_context(store_for(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
-        work = Import(store, under=under, overwrite=overwrite, dry_run=dry_run)
-        for outcome in work.run(found, progress):
-            counts[outcome.became] += 1
-            outcomes.append(outcome) if output.as_object() else _print(outcome)
+        done = import_files(store, found, under=under, overwrite=overwrite, dry_run=dry_run, progress=progress)
+    counts = Counter[str](outcome.became for outcome in done.files)
+    for outcome in () if output.as_object() else done.files:
+        _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
-        {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
+        {**summed, "dry_run": dry_run, "inside": found.inside, "files": done.files},
         rows="files",
-        notes=[_totals(counts, found.inside, dry_run=dry_run), *([_PROPOSED] if work.is_proposed else [])],
+        notes=[_totals(counts, found.inside, dry_run=dry_run), *([_PROPOSED] if done.is_proposed else [])],
         status=status_of("refused") if counts["refused"] else 0,
     )
 
@@ -300,15 +297,14 @@ def _backend(
 
 @contextmanager
 def _source(source: str) -> Iterator[Source]:
-    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.sources import ArchiveSource, DirectorySource  # noqa: PLC0415
+    from retentive.transfer.files import mapped_os_errors  # noqa: PLC0415 - slow to import
+    from retentive.transfer.sources import directory_source, tar_source  # noqa: PLC0415
 
     if os.path.isfile(source):
-        archive: Archive
-        with open_archive(source) as archive:
-            yield ArchiveSource(archive)
+        with mapped_os_errors(), open(source, "rb") as raw:
+            yield tar_source(raw)
     else:
-        yield DirectorySource(source)
+        yield directory_source(source)
 
 
 @contextmanager

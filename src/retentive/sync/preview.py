@@ -5,8 +5,7 @@ The store checks the texts like those of an import that is rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from retentive.engine.guard import Rules
@@ -20,8 +19,8 @@ from retentive.sync.apply import HELD, SyncBecame, SyncOutcome, SyncRound, confl
 from retentive.sync.files import LocalFile
 from retentive.sync.plan import SyncStep
 from retentive.sync.state import Base
-from retentive.transfer.import_files import FileOutcome, Import
-from retentive.transfer.sources import Item
+from retentive.transfer.import_files import FileOutcome, import_files
+from retentive.transfer.sources import Item, Source
 from retentive.values.paths import ROOT
 
 
@@ -51,7 +50,9 @@ class DryRound(SyncRound):
 
     def _checked(self, sent: Mapping[str, str]) -> list[FileOutcome]:
         try:
-            return list(Import(self.store, under=ROOT, overwrite=True, dry_run=True, actor=None).run(_Texts(sent)))
+            items = [Item(path.removeprefix(f"{ROOT}/"), text.encode) for path, text in sent.items()]
+            source = Source(lambda: iter(items))
+            return import_files(self.store, source, under=ROOT, overwrite=True, dry_run=True, actor=None).files
         except PermissionDenied:  # a key for some paths must not import; its texts are not checked
             return [self._permitted(path) for path in sent]
 
@@ -118,15 +119,3 @@ class DryRound(SyncRound):
         """True if changes by the actor await review. The actor of a server's key is not known here."""
         actor = None if remote_store(self.store) is not None else core_of(self.store).actor
         return is_under_review(self.settings, actor)
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """Texts as the source of an import. `texts` maps paths to texts."""
-
-    texts: Mapping[str, str]
-    inside: None = None
-
-    def items(self) -> Iterator[Item]:
-        for path, text in self.texts.items():
-            yield Item(path.removeprefix(f"{ROOT}/"), text.encode)

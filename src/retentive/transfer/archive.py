@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 
 from retentive import __version__
 from retentive.errors import Damaged, InvalidInput, TooLarge
-from retentive.storage.contract import Memory, now_us, to_datetime
+from retentive.storage.contract import now_us, to_datetime
 from retentive.storage.disk import expanded
 from retentive.transfer.archive_check import LinesCheck
 from retentive.transfer.files import CHUNK, mapped_os_errors, new_file
@@ -81,8 +81,6 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
 class Archive:
     """Archive that is complete and unmodified. `headers` describe its memory stores, in the order of the file.
 
-    `memories` are the current memories of the last memory store, which in an export is the only one.
-
     Raises `Damaged` or `UnknownSchema`. Raises `TooLarge` if a text has more than `max_text_bytes`, or if the file has
     more than `max_bytes` when decompressed.
     """
@@ -90,7 +88,6 @@ class Archive:
     def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int = MAX_TEXT_BYTES) -> None:
         self.raw = raw
         self.headers: list[Header] = []
-        self.memories: list[Memory] = []
         self._max_text_bytes = max_text_bytes
         tar, manifest = TarReader(raw, max_bytes=max_bytes), ""
         digests, inconsistent = dict[str, str](), list[Damaged]()
@@ -144,7 +141,7 @@ class Archive:
             raise Damaged(f"the entry {shown(name)} does not belong in an export or backup")
         for line in lines:
             check.add(line)
-        self.memories = check.finish()
+        check.finish()
         self.headers.append(check.header)
 
     def _lines(self, tar: TarReader) -> Iterator[Line]:
@@ -182,12 +179,6 @@ def open_archive(path: str) -> Iterator[Archive]:
     """Open the export or backup at a path, verify it, and yield it. Raises `NotFound`, `Damaged` or `UnknownSchema`."""
     with mapped_os_errors(), open(expanded(path), "rb") as raw:
         yield Archive(raw)
-
-
-def is_archive(raw: IO[bytes], *, max_bytes: int | None = None) -> bool:
-    """Return whether a tar file is an export or a backup, and not a tar file of plain files. Raises `Damaged`."""
-    first = next(TarReader(raw, max_bytes=max_bytes).entries(), None)
-    return first is not None and first.name == ABOUT
 
 
 def entry_of(store_id: str) -> str:

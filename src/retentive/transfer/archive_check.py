@@ -34,8 +34,8 @@ class LinesCheck:
             self._check_text(line.version, line.data)
         self._last = line
 
-    def finish(self) -> list[Memory]:
-        """Check that the lines are complete, and that they lead to the memories of the header. Returns the memories."""
+    def finish(self) -> None:
+        """Check that the lines are complete, and that they lead to the memories of the header."""
         header, newest = self.header, self._newest.values()
         memories = [Memory.of(version, version.created_at) for version in newest if not is_absent(version)]
         for memory in memories:  # a later version at, above or below its path would remove it
@@ -46,7 +46,6 @@ class LinesCheck:
         found = self._versions, len(memories), sum(memory.size_bytes for memory in memories)
         if found != (header.versions, header.memories, header.size_bytes) or digest_of(memories) != header.digest:
             raise Damaged("the versions in the file do not lead to the memories of its header")
-        return memories
 
     def _add_version(self, version: Version) -> None:
         last = self._last.version if isinstance(self._last, Copied) else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, Unpack, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
@@ -47,6 +47,13 @@ class FileOutcome:
     path: str | None
     became: Became
     why: str | None = None
+
+
+class ImportOutcome(NamedTuple):
+    """Result of an import. `is_proposed` is True if the changes were recorded as a proposal."""
+
+    files: list[FileOutcome]
+    is_proposed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,114 +140,109 @@ class ImportFiles(Write[list[FileOutcome]]):
         ]
 
 
-class Import:
-    """Import of files into the directory `under` of a memory store.
+def import_files(
+    store: MemoryStore,
+    files: Source,
+    *,
+    under: str,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    actor: Actor | None = IMPORT,
+    progress: TransferProgress | None = None,
+    **origin: Unpack[Origin],
+) -> ImportOutcome:
+    """Import files into the directory `under` of a memory store, and return the outcome for each.
 
-    All files are written in one transaction. With `dry_run`, nothing is written. The provenance
-    of each change has the `source` and the `session`. If changes by the actor need a review, the import
-    becomes a proposal, and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor
-    of the requests.
+    All files are written in one transaction at the end. Until then their texts are in a temporary file. If storage
+    fails, nothing is imported. With `dry_run`, nothing is written. The provenance of each change has the `source` and
+    the `session`. If changes by the actor need a review, the import becomes a proposal. For a memory store on a server,
+    the actor is the actor of the requests.
     """
-
-    def __init__(
-        self,
-        store: MemoryStore,
-        *,
-        under: str,
-        overwrite: bool = False,
-        dry_run: bool = False,
-        actor: Actor | None = IMPORT,
-        **origin: Unpack[Origin],
-    ) -> None:
-        self._origin = origin_of(**origin)
-        with core_of(store).checking(ImportFiles.name, actor):
-            try:
-                self._under = MemoryPath.parse(under).text
-            except Refused as refusal:
-                raise InvalidInput(_sentence(store.replies, refusal, under)) from None
-        self._store = store
-        self._actor = actor
-        self.is_proposed = False
-        self._overwrite = overwrite
-        self._dry_run = dry_run
-
-    def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
-        """Import all files, and yield the outcome for each.
-
-        All files are written in one transaction at the end. Until then their texts are in a temporary file. If storage
-        fails, nothing is imported.
-        """
-        ready: dict[str, ReadyFile] = {}
-        left: set[str] = set()
-        with mapped_os_errors(), spool() as texts:
-            for item in counted(source.items(), progress):
-                above = None if item.is_memory else left_out(item.name)
-                if above is None:
-                    one = self._ready(item, texts)
-                    if isinstance(one, FileOutcome):
-                        yield one
-                    elif one.path.text in ready:
-                        yield one.became("refused", "another file of this import has the same path")
-                    else:
-                        ready[one.path.text] = one
-                elif above not in left:
-                    left.add(above)
-                    yield FileOutcome(visible_path(above), None, "left", "holds no memories")
-            yield from self._write(tuple(ready.values()), texts)
-
-    def _ready(self, item: Item, texts: IO[bytes]) -> ReadyFile | FileOutcome:
-        name = visible_path(item.name)
+    known = origin_of(**origin)
+    with core_of(store).checking(ImportFiles.name, actor):
         try:
-            path = MemoryPath.parse(f"{self._under}/{item.name}")
+            under = MemoryPath.parse(under).text
         except Refused as refusal:
-            return FileOutcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
-        is_of_editor = not item.is_memory and is_editor_file(path.text.rpartition("/")[2])
-        data = item.read()
-        if isinstance(data, bytes) and is_text(data):
-            start = texts.seek(0, 2)
-            texts.write(data)
-            return ReadyFile(name, path, start, len(data), is_of_editor)
-        if is_of_editor:
-            return FileOutcome(name, None, "left", _OF_EDITOR)
-        return FileOutcome(name, None, "refused", data if isinstance(data, str) else "not a text (UTF-8 without NUL)")
-
-    def _write(self, ready: Sequence[ReadyFile], texts: IO[bytes]) -> Sequence[FileOutcome]:
-        remote = remote_store(self._store)
+            raise InvalidInput(_sentence(store.replies, refusal, under)) from None
+    ready, outcomes = dict[str, ReadyFile](), dict[FileOutcome, None]()  # a reserved directory has one outcome
+    with mapped_os_errors(), spool() as texts:
+        for item in counted(files.items(), progress):
+            file = _prepared(item, under, texts, store.replies)
+            if isinstance(file, ReadyFile) and file.path.text in ready:
+                file = file.became("refused", "another file of this import has the same path")
+            if isinstance(file, ReadyFile):
+                ready[file.path.text] = file
+            else:
+                outcomes[file] = None
+        operation = ImportFiles(tuple(ready.values()), texts, under, overwrite, store.replies)
+        remote = remote_store(store)
         if remote is not None:
-            return self._send(remote, ready, texts)
-        operation = ImportFiles(ready, texts, self._under, self._overwrite, self._store.replies)
-        core = core_of(self._store)
-        call = core.invocation(self._actor, **self._origin)
-        if self._dry_run:
-            return core.run(DryRun(operation), call).value()
-        outcome, refused = core.run(operation, call), dict[str, str]()
-        while isinstance(error := outcome.error, Refused):  # storage refused a file; import the others
-            left = [file for file in ready if file.path.text not in refused]
-            bad = [file for file in left if file.path.text == error.values.get("path")]
-            if not bad and error.key == "too_large_to_keep":
-                bad = sorted(left, key=lambda file: file.size)[-1:]
-            if not bad:
-                break
-            refused[bad[0].path.text] = _sentence(self._store.replies, error, bad[0].path.text)
-            outcome = core.run(replace(operation, refused=dict(refused)), call)
-        self.is_proposed = outcome.proposed
-        return outcome.value()
+            options: ImportOptions = {"overwrite": overwrite, "dry_run": dry_run, **known}
+            written, is_proposed = _send(remote, operation, **options)
+        elif dry_run:
+            core = core_of(store)
+            written, is_proposed = core.run(DryRun(operation), core.invocation(actor, **known)).value(), False
+        else:
+            written, is_proposed = _write(store, operation, actor, known)
+    return ImportOutcome([*outcomes, *written], is_proposed)
 
-    def _send(self, store: RemoteStore, ready: Sequence[ReadyFile], texts: IO[bytes]) -> Sequence[FileOutcome]:
-        """Send the files to the server of the memory store, as a tar file."""
-        names = {visible_path(file.path.text[len(self._under) + 1 :]): file.name for file in ready}
-        options: ImportOptions = {"overwrite": self._overwrite, "dry_run": self._dry_run, **self._origin}
-        with spool() as raw:
-            with new_tar(raw, tarfile.PAX_FORMAT) as tar:
-                for file in ready:
-                    texts.seek(file.start)
-                    add_entry(tar, LAYOUT + file.path.text[len(self._under) :], file.size, texts)
-            found = store.upload(lambda: pieces(raw), self._under, **options)
-        self.is_proposed = found["proposed"]
-        return [
-            FileOutcome(names[each["name"]], each["path"] and ROOT + each["path"], each["outcome"], each["reason"])
-            for each in found["files"]
-        ]
+
+def _prepared(item: Item, under: str, texts: IO[bytes], replies: Replies) -> ReadyFile | FileOutcome:
+    """Write the text of a file to the end of `texts`. Return where it is, or the reason why it cannot be a memory."""
+    above = left_out(item.name)
+    if above is not None:
+        return FileOutcome(visible_path(above), None, "left", "holds no memories")
+    name = visible_path(item.name)
+    try:
+        path = MemoryPath.parse(f"{under}/{item.name}")
+    except Refused as refusal:
+        return FileOutcome(name, None, "refused", _sentence(replies, refusal, item.name))
+    is_of_editor, data = is_editor_file(path.text.rpartition("/")[2]), item.read()
+    if isinstance(data, bytes) and is_text(data):
+        start = texts.seek(0, 2)
+        texts.write(data)
+        return ReadyFile(name, path, start, len(data), is_of_editor)
+    if is_of_editor:
+        return FileOutcome(name, None, "left", _OF_EDITOR)
+    return FileOutcome(name, None, "refused", data if isinstance(data, str) else "not a text (UTF-8 without NUL)")
+
+
+def _write(
+    store: MemoryStore, operation: ImportFiles, actor: Actor | None, origin: Origin
+) -> tuple[list[FileOutcome], bool]:
+    """Run an import. If storage refuses a file, run it again without this file."""
+    core, refused = core_of(store), dict[str, str]()
+    call = core.invocation(actor, **origin)
+    outcome = core.run(operation, call)
+    while isinstance(error := outcome.error, Refused):
+        left = [file for file in operation.files if file.path.text not in refused]
+        bad = [file for file in left if file.path.text == error.values.get("path")]
+        if not bad and error.key == "too_large_to_keep":
+            bad = sorted(left, key=lambda file: file.size)[-1:]
+        if not bad:
+            break
+        refused[bad[0].path.text] = _sentence(store.replies, error, bad[0].path.text)
+        outcome = core.run(replace(operation, refused=dict(refused)), call)
+    return outcome.value(), outcome.proposed
+
+
+def _send(
+    store: RemoteStore, operation: ImportFiles, **options: Unpack[ImportOptions]
+) -> tuple[list[FileOutcome], bool]:
+    """Send the files to the server of the memory store, as a tar file."""
+    under, names = operation.under, dict[str, str]()
+    with spool() as raw:
+        with new_tar(raw, tarfile.PAX_FORMAT) as tar:
+            for file in operation.files:
+                names[visible_path(file.path.text[len(under) + 1 :])] = file.name
+                operation.texts.seek(file.start)
+                add_entry(tar, LAYOUT + file.path.text[len(under) :], file.size, operation.texts)
+        found = store.upload(lambda: pieces(raw), under, **options)
+    outcomes = [
+        FileOutcome(names[each["name"]], each["path"] and ROOT + each["path"], each["outcome"], each["reason"])
+        for each in found["files"]
+    ]
+    return outcomes, found["proposed"]
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

@@ -18,7 +18,7 @@ from retentive.store import MemoryStore, core_of
 from retentive.transfer.copies import record_external_edits
 from retentive.transfer.files import TransferProgress, counted, mapped_os_errors
 from retentive.transfer.lines import to_json
-from retentive.transfer.sources import LAYOUT, TarSource
+from retentive.transfer.sources import LAYOUT, tar_source
 from retentive.transfer.tar import TarReader, add_entry, new_tar
 from retentive.values.paths import ROOT, is_reserved
 from retentive.values.text import is_text
@@ -77,7 +77,7 @@ def unpack(raw: IO[bytes], part: str) -> tuple[dict[str, Any], list[int], list[t
     if about is None:
         raise Damaged("the server sent an incomplete export")
     sizes, left_out = list[int](), list[tuple[str, str]]()
-    for item in TarSource(raw, max_file_bytes=_MAX_FILE_BYTES).items():
+    for item in tar_source(raw, max_file_bytes=_MAX_FILE_BYTES).items():
         data = item.read()
         if isinstance(data, str) or {"", ".", ".."} & {*item.name.split("/")}:
             raise Damaged("the server sent a file that is not an export")

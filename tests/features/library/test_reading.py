@@ -199,7 +199,7 @@ def test_the_home_directory_in_names_of_files(tmp_path: Path, monkeypatch: pytes
     from retentive.storage.sealed.keys import add_key
     from retentive.transfer.archive import open_archive
     from retentive.transfer.export import back_up, export_files, export_whole
-    from retentive.transfer.sources import DirectorySource
+    from retentive.transfer.sources import directory_source
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -214,7 +214,7 @@ def test_the_home_directory_in_names_of_files(tmp_path: Path, monkeypatch: pytes
         export_files(store, "~/files")
         back_up(opened.backend, "~/all.tar")
     with open_archive("~/whole.tar"):
-        assert len(list(DirectorySource("~/files").items())) == 1
+        assert len(list(directory_source("~/files").items())) == 1
     made = AnchorKey.create("~/anchor.key")
     assert AnchorKey.read("~/anchor.key") == made
     assert sorted(path.name for path in tmp_path.iterdir()) == [

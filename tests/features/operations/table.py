@@ -14,8 +14,8 @@ from retentive.engine.queries import list_memories
 from retentive.history.past import AsOf
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
-from retentive.transfer.import_files import Import
-from retentive.transfer.sources import DirectorySource
+from retentive.transfer.import_files import import_files
+from retentive.transfer.sources import directory_source
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
 
@@ -217,7 +217,7 @@ OPERATIONS: dict[str, Operation] = {
     "RedactFound": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
     "RedactFound, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
     "ImportFiles": Operation(
-        lambda scene, at, **who: list(Import(at, under="/memories/in", **who).run(DirectorySource(str(scene.files)))),
+        lambda scene, at, **who: import_files(at, directory_source(str(scene.files)), under="/memories/in", **who),
         "import",
         ("/memories/in",),
         makes=1,

@@ -20,7 +20,7 @@ from retentive.engine import operation
 from retentive.engine.handlers import HANDLERS
 from retentive.errors import RetentiveError
 from retentive.transfer.export import export_files
-from retentive.transfer.import_files import Import
+from retentive.transfer.import_files import import_files
 from support.modules import import_all, reads_by_function
 
 from .doors import DOORS, Doors
@@ -81,7 +81,7 @@ INVALID: dict[str, Operation] = {
     "review.list": reads("review.list", lambda _, at: at.review.pending(actor="nobody")),
     "review.accept": reads("review.accept", lambda _, at: at.review.accept(None, actor=ANN, proposed_by="nobody")),
     "review.refuse": reads("review.refuse", lambda _, at: at.review.refuse(None, actor=ANN, proposed_by="nobody")),
-    "import": Operation(lambda _, at: Import(at, under=BAD), "import", actor="job:import"),
+    "import": Operation(lambda _, at: import_files(at, None, under=BAD), "import", actor="job:import"),  # type: ignore[arg-type]
     "export": Operation(lambda scene, at: export_files(at, str(scene.files)), "export", outcome="already_exists"),
     "Mounts.execute": reads("view", lambda _, at: Mounts({ROOT: at}).execute({"command": "view", "path": BAD})),
     "Mounts.load": reads("load", lambda _, at: Mounts({ROOT: at}).load(BAD)),

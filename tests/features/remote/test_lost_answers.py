@@ -22,8 +22,8 @@ from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
 from retentive.remote.location import RemoteLocation
 from retentive.remote.store import RemoteStore
-from retentive.transfer.import_files import Import
-from retentive.transfer.sources import TarSource
+from retentive.transfer.import_files import import_files
+from retentive.transfer.sources import tar_source
 from support.http_api import Api
 from support.protocols import S3
 from support.proxy import Proxy
@@ -80,7 +80,7 @@ IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
     "history.erase memory_id": lambda store: store.history.erase(memory_id=first(store)),
     "review.accept": lambda store: store.review.accept([proposal(store)], actor="user:ann"),
     "review.refuse": lambda store: store.review.refuse([proposal(store)], actor="user:ann"),
-    "upload": lambda store: list(Import(store, under="/memories").run(TarSource(tar()))),
+    "upload": lambda store: import_files(store, tar_source(tar()), under="/memories").files,
 }
 """Methods of a memory store that change something."""
 READING = {

@@ -21,9 +21,9 @@ from retentive.storage.capabilities import capability
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
-from retentive.transfer.import_files import FileOutcome, Import
+from retentive.transfer.import_files import FileOutcome, import_files
 from retentive.transfer.lines import Record
-from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
+from retentive.transfer.sources import Source, directory_source
 from support.commands import tree
 from support.damage import fill
 from support.http_api import Api
@@ -49,7 +49,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def outcomes(store: MemoryStore, source: Source, **options: Any) -> list[FileOutcome]:
-    return list(Import(store, under="/memories/in", **options).run(source))
+    return import_files(store, source, under="/memories/in", **options).files
 
 
 def test_a_directory_is_imported_alike(api: Api, store: MemoryStore, files: Path) -> None:
@@ -57,24 +57,24 @@ def test_a_directory_is_imported_alike(api: Api, store: MemoryStore, files: Path
     expected = api.place.opened.store(f"expected {store.key}"[-200:])
     for each in (store, expected):
         each.change_settings({"max_memory_bytes": 1_000, "read_only_paths": ["/memories/in/fixed/**"]})
-    dry = outcomes(store, DirectorySource(str(files)), dry_run=True)
+    dry = outcomes(store, directory_source(str(files)), dry_run=True)
     assert tree(store) == {}
-    assert outcomes(store, DirectorySource(str(files))) == outcomes(expected, DirectorySource(str(files))) == dry
+    assert outcomes(store, directory_source(str(files))) == outcomes(expected, directory_source(str(files))) == dry
     assert tree(store) == tree(expected)
-    assert outcomes(store, DirectorySource(str(files))) == outcomes(expected, DirectorySource(str(files)))
+    assert outcomes(store, directory_source(str(files))) == outcomes(expected, directory_source(str(files)))
     (files / "a.md").write_text("two\n")
     for overwrite in (False, True):
-        found = outcomes(store, DirectorySource(str(files)), overwrite=overwrite)
-        assert found == outcomes(expected, DirectorySource(str(files)), overwrite=overwrite)
+        found = outcomes(store, directory_source(str(files)), overwrite=overwrite)
+        assert found == outcomes(expected, directory_source(str(files)), overwrite=overwrite)
     assert tree(store) == tree(expected)
     assert {each.actor and each.actor.kind for each in store.versions()} == {"api_key"}
 
 
 def test_an_import_under_review_awaits_it(store: MemoryStore, files: Path) -> None:
     store.change_settings({"review": ["session:*"]})
-    work = Import(store.acting_as("session:s1"), under="/memories")
-    assert {each.became for each in work.run(DirectorySource(str(files)))} >= {"created", "refused"}
-    assert (work.is_proposed, store.memories(), len(store.review.pending())) == (True, [], 1)
+    done = import_files(store.acting_as("session:s1"), directory_source(str(files)), under="/memories")
+    assert {each.became for each in done.files} >= {"created", "refused"}
+    assert (done.is_proposed, store.memories(), len(store.review.pending())) == (True, [], 1)
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
@@ -191,10 +191,3 @@ def test_the_command_line(api: Api, files: Path, tmp_path: Path, monkeypatch: py
     (tmp_path / "broken.tar").write_bytes((tmp_path / "history.tar").read_bytes()[:-700])
     both("import", "--whole", "broken.tar")
     both("import", "broken.tar")
-
-
-def test_an_archive_as_source_of_a_remote_import(store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
-    export_whole(store, str(tmp_path / "a.tar"))
-    before = len(filled.memories())
-    with open_archive(str(tmp_path / "a.tar")) as archive:
-        assert [each.became for each in outcomes(store, ArchiveSource(archive))] == ["created"] * before

@@ -85,14 +85,6 @@ def test_files_of_the_program_tar(api: Api, store: MemoryStore, at: str, tmp_pat
     assert [each.path.rpartition("/")[0] for each in store.memories()] == ["/memories/in"]
 
 
-def test_an_export_is_imported(api: Api, archive: bytes, tmp_path: Path) -> None:
-    target = api.place.opened.store("target of an export")
-    assert outcomes(api.send("POST", f"/v1/memory_stores/{target.id}/import", archive)) == {
-        "c.md": "created", "d/b.md": "created",
-    }  # fmt: skip
-    assert (target.read("/memories/c.md"), len(target.versions())) == ("one\n", 2)
-
-
 def test_the_format_files_can_be_imported_again(api: Api, store: MemoryStore, at: str) -> None:
     store.create(f"/memories/{LONG}/ü.md", "one")
     exported = api.get(f"{at}/export?format=files").body
@@ -138,7 +130,7 @@ def test_a_repeated_request_gets_its_first_answer(api: Api, store: MemoryStore, 
 def test_nothing_is_imported_if_the_body_is_wrong(api: Api, archive: bytes) -> None:
     good = tar_of({"a": b"one", "b": b"x" * 5_000})
     target = api.place.opened.store("target of wrong bodies")
-    wrong = [b"", b"x", good[:3_000], good[:700], gzip.compress(good)[:-9], archive[:-20], b"\x1f\x8b" + good,
+    wrong = [b"", b"x", good[:3_000], good[:700], gzip.compress(good)[:-9], archive, b"\x1f\x8b" + good,
              b"x" * 10_000, good[:512] + b"x" * 512 + good[1024:1536] + b"?" * 512]  # fmt: skip
     for body in wrong:
         answer = api.send("POST", f"/v1/memory_stores/{target.id}/import", body)
@@ -170,7 +162,7 @@ def test_a_long_body_needs_no_memory(api: Api, at: str, monkeypatch: pytest.Monk
     assert [*found.values()] == ["created"] * 40
 
 
-def test_limits(api: Api, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of files, of each text, of the whole archive when it is not compressed, and of the body by the API key."""
     target = api.place.opened.store("target with limits")
     at = f"/v1/memory_stores/{target.id}"
@@ -179,7 +171,6 @@ def test_limits(api: Api, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.status == 413
     monkeypatch.setattr(transfers, "MAX_TEXT_BYTES", 3)
     assert outcomes(api.send("POST", f"{at}/import", tar_of({"a": b"one", "b": b"four"})))["b"] == "refused"
-    assert api.send("POST", f"{at}/import", archive).error["details"]["error_code"] == "too_large"
     monkeypatch.setattr(transfers, "MAX_FILES", 1)
     assert (
         api.send("POST", f"{at}/import", tar_of({"c": b"x", "d": b"x"})).error["details"]["error_code"] == "too_large"

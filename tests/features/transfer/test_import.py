@@ -17,10 +17,9 @@ import retentive
 from retentive import MemoryStore
 from retentive.errors import Damaged, InvalidInput, NotFound, TooLarge
 from retentive.storage.contract import Created
-from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
-from retentive.transfer.import_files import IMPORT, FileOutcome, Import
-from retentive.transfer.sources import ArchiveSource, DirectorySource, Source, TarSource
+from retentive.transfer.import_files import IMPORT, FileOutcome, import_files
+from retentive.transfer.sources import Source, directory_source, tar_source
 from support.commands import tree
 
 from .copies import place
@@ -61,7 +60,7 @@ def files(tmp_path: Path) -> Path:
 
 def run(store: MemoryStore, source: Source, **options: object) -> dict[str, FileOutcome]:
     under = str(options.pop("under", "/memories"))
-    outcomes = list(Import(store, under=under, **options).run(source))  # type: ignore[arg-type]
+    outcomes = import_files(store, source, under=under, **options).files  # type: ignore[arg-type]
     assert len({outcome.name for outcome in outcomes}) == len(outcomes)
     return {outcome.name: outcome for outcome in outcomes}
 
@@ -80,7 +79,7 @@ def test_a_directory_is_imported(store: MemoryStore, files: Path) -> None:
 
     Files that cannot be memories are reported with the reason. No link is followed.
     """
-    outcomes = run(store, DirectorySource(str(files)))
+    outcomes = run(store, directory_source(str(files)))
     assert tree(store) == TREE
     assert {name for name, outcome in outcomes.items() if outcome.became == "created"} == {
         "a.md", "d/b.md", "d/e/empty", "100%.md", ".hidden",
@@ -103,13 +102,13 @@ ELSEWHERE = {".git": "gitdir: ../x", "d/.hg/hgrc": "x", ".Obsidian/app.json": "{
 OF_EDITORS = ("d/a.md~", "#a.md#", ".a.md.swp", "~$a.docx", "4913", "a.md.orig")
 
 
-def packed(files: dict[str, bytes]) -> TarSource:
+def packed(files: dict[str, bytes]) -> Source:
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as archive:
         for name, data in files.items():
             (entry := tarfile.TarInfo(name)).size = len(data)
             archive.addfile(entry, io.BytesIO(data))
-    return TarSource(raw)
+    return tar_source(raw)
 
 
 @pytest.mark.parametrize("is_tar", [False, True])
@@ -121,7 +120,7 @@ def test_reserved_and_editors_names_are_left(store: MemoryStore, tmp_path: Path,
         (path := tmp_path / "files" / name).parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     store.execute({"command": "create", "path": "/memories/4913", "file_text": "mine"})
-    source = packed(files) if is_tar else DirectorySource(str(tmp_path / "files"))
+    source = packed(files) if is_tar else directory_source(str(tmp_path / "files"))
     found = {name: (one.became, one.why) for name, one in run(store, source, overwrite=True).items()}
     reserved, editors = ("left", "holds no memories"), ("left", "a temporary or backup file of an editor")
     assert found == {
@@ -133,20 +132,20 @@ def test_reserved_and_editors_names_are_left(store: MemoryStore, tmp_path: Path,
 
 def test_a_dry_run_reports_the_same_and_writes_nothing(store: MemoryStore, files: Path) -> None:
     store.execute({"command": "create", "path": "/memories/a.md", "file_text": "mine"})
-    dry = run(store, DirectorySource(str(files)), dry_run=True)
+    dry = run(store, directory_source(str(files)), dry_run=True)
     assert tree(store) == {"/memories/a.md": "mine"}
     assert len(list(store.versions())) == 1
-    assert run(store, DirectorySource(str(files))) == dry
+    assert run(store, directory_source(str(files))) == dry
 
 
 def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path) -> None:
     """A file with the same text as the memory adds no version."""
     for path, text in (("/memories/a.md", "mine"), ("/memories/d/b.md", "zwei é\r\n")):
         store.execute({"command": "create", "path": path, "file_text": text})
-    outcomes = run(store, DirectorySource(str(files)))
+    outcomes = run(store, directory_source(str(files)))
     assert (outcomes["a.md"].became, outcomes["d/b.md"].became) == ("exists", "same")
     assert store.read("/memories/a.md") == "mine"
-    outcomes = run(store, DirectorySource(str(files)), overwrite=True)
+    outcomes = run(store, directory_source(str(files)), overwrite=True)
     assert outcomes["a.md"].became == "replaced"
     assert {outcomes[name].became for name in ("d/b.md", "d/e/empty", "100%.md")} == {"same"}
     assert tree(store) == TREE
@@ -154,19 +153,10 @@ def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path
 
 
 def test_files_go_below_a_directory(store: MemoryStore, files: Path) -> None:
-    run(store, DirectorySource(str(files)), under="/memories/imported/2026/")
+    run(store, directory_source(str(files)), under="/memories/imported/2026/")
     assert set(tree(store)) == {path.replace("/memories/", "/memories/imported/2026/") for path in TREE}
     with pytest.raises(InvalidInput, match="Path must start with /memories, got: "):
-        Import(store, under="/elsewhere")
-
-
-def test_an_export_keeps_editors_names_that_commands_made(store: MemoryStore, tmp_path: Path) -> None:
-    for path in ("/memories/a.md~", "/memories/.retentive/b"):
-        store.execute({"command": "create", "path": path, "file_text": "mine"})
-    export_whole(store, str(tmp_path / "whole.tar"))
-    with retentive.open("sqlite://") as opened, open_archive(str(tmp_path / "whole.tar")) as archive:
-        run(copy := opened.store(), ArchiveSource(archive))
-        assert tree(copy) == {"/memories/a.md~": "mine", "/memories/.retentive/b": "mine"}
+        run(store, directory_source(str(files)), under="/elsewhere")
 
 
 def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Path) -> None:
@@ -174,11 +164,11 @@ def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Pat
     (tmp_path / "tool" / "memories" / "d").mkdir(parents=True)
     (tmp_path / "tool" / "memories" / "d" / "a.md").write_text("one")
     (tmp_path / "tool" / "beside.md").write_text("two")
-    source = DirectorySource(str(tmp_path / "tool"))
+    source = directory_source(str(tmp_path / "tool"))
     assert set(run(store, source)) == {"d/a.md"}
     assert (source.inside, tree(store)) == ("memories", {"/memories/d/a.md": "one"})
     with pytest.raises(NotFound):
-        DirectorySource(str(tmp_path / "nothing"))
+        directory_source(str(tmp_path / "nothing"))
 
 
 def test_conflicting_paths_are_reported(store: MemoryStore, tmp_path: Path) -> None:
@@ -189,7 +179,7 @@ def test_conflicting_paths_are_reported(store: MemoryStore, tmp_path: Path) -> N
     (root / "above").mkdir(parents=True)
     for name in ("above/a", "below", "e\u0301", "é"):
         (root / name).write_text(name)
-    outcomes = run(store, DirectorySource(str(root)), overwrite=True)
+    outcomes = run(store, directory_source(str(root)), overwrite=True)
     assert "is a file, not a directory" in str(outcomes["above/a"].why)
     assert "already exists" in str(outcomes["below"].why)
     assert sorted(outcomes[name].became for name in ("e\u0301", "é")) == ["created", "refused"]
@@ -204,14 +194,14 @@ def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> Non
     for name, text in {"a": "x" * 101, "b": f"token {secret}", "c": "fine", "d": "fine", "e": "one more"}.items():
         (root / name).write_text(text)
     (root / "fixed" / "x").write_text("x")
-    outcomes = run(store, DirectorySource(str(root)))
+    outcomes = run(store, directory_source(str(root)))
     assert [outcomes[name].became for name in ("a", "b", "c", "d", "e")] == ["refused", *["created"] * 3, "refused"]
     assert "over the limit" in str(outcomes["a"].why)
     assert "is read-only" in str(outcomes["fixed/x"].why)
     assert secret not in str(tree(store))
     assert "sensitive value" in str(outcomes["b"].why)
     store.change_settings({"sensitive": "reject"})
-    assert run(store, DirectorySource(str(root)), overwrite=True)["b"].became == "refused"
+    assert run(store, directory_source(str(root)), overwrite=True)["b"].became == "refused"
 
 
 def test_many_files_are_imported_in_one_transaction(tmp_path: Path) -> None:
@@ -221,7 +211,7 @@ def test_many_files_are_imported_in_one_transaction(tmp_path: Path) -> None:
         (root / f"{number:03}").write_text(str(number))
     with retentive.open("sqlite://") as opened:
         store = opened.store()
-        assert len(run(store, DirectorySource(str(root)))) == 450
+        assert len(run(store, directory_source(str(root)))) == 450
         assert {version.revision for version in store.versions()} == {1}
         assert store.usage().memories == 450
 
@@ -230,41 +220,26 @@ def test_a_socket_is_refused(tmp_path: Path, store: MemoryStore) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         (tmp_path / "odd").mkdir()
         listening.bind(str(tmp_path / "odd" / "socket"))
-        outcomes = run(store, DirectorySource(str(tmp_path / "odd")))
+        outcomes = run(store, directory_source(str(tmp_path / "odd")))
     assert outcomes["socket"].why == "not a regular file"
 
 
-def test_the_present_memories_of_an_export_are_imported(store: MemoryStore, tmp_path: Path) -> None:
-    """The imported memories have new ids and no history."""
-    path = str(tmp_path / "e.tar.gz")
-    with retentive.open("sqlite://") as opened:
-        other = opened.store()
-        for command in (
-            {"command": "create", "path": "/memories/a", "file_text": "one"},
-            {"command": "create", "path": "/memories/b", "file_text": "two"},
-            {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/d/c"},
-            {"command": "insert", "path": "/memories/b", "insert_line": 0, "insert_text": "first"},
-        ):
-            assert not other.execute(command).is_error
-        export_whole(other, path)
-        expected = tree(other)
-    with open_archive(path) as archive:
-        outcomes = run(store, ArchiveSource(archive), under="/memories")
-    assert tree(store) == expected
-    assert {outcome.became for outcome in outcomes.values()} == {"created"}
-    assert len(list(store.versions())) == 2
+def test_an_export_with_its_history_is_not_imported_as_files(store: MemoryStore, tmp_path: Path) -> None:
+    export_whole(store, str(tmp_path / "e.tar.gz"))
+    with pytest.raises(InvalidInput, match="--whole"), open(tmp_path / "e.tar.gz", "rb") as raw:
+        tar_source(raw)
 
 
 def test_exported_files_are_imported_unchanged(store: MemoryStore, files: Path, tmp_path: Path) -> None:
     """The files of an export are imported into another store."""
-    run(store, DirectorySource(str(files)))
+    run(store, directory_source(str(files)))
     done = export_files(store, str(tmp_path / "out"))
     assert (done.memories, done.left_out) == (5, [])
     assert (tmp_path / "out" / "d" / "b.md").read_bytes() == "zwei é\r\n".encode()
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "out" / "a.md").stat().st_mode & 0o777 == 0o600
     with retentive.open("sqlite://") as other:
-        run(other.store(), DirectorySource(str(tmp_path / "out")))
+        run(other.store(), directory_source(str(tmp_path / "out")))
         assert tree(other.store()) == TREE
     with pytest.raises(InvalidInput, match="with this name exists"):
         export_files(store, str(tmp_path / "out"))
@@ -326,7 +301,7 @@ def test_a_hostile_header_is_refused_in_little_memory(data: bytes, compressed: b
     tracemalloc.start()
     try:
         with pytest.raises(Damaged):
-            list(TarSource(raw, max_files=100).items())
+            list(tar_source(raw, max_files=100).items())
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -336,7 +311,7 @@ def test_many_entries_take_no_memory() -> None:
     raw = io.BytesIO(header("d", 0, tarfile.DIRTYPE) * 20_000 + PLAIN + END)
     tracemalloc.start()
     try:
-        assert [item.read() for item in TarSource(raw, max_files=1).items()] == [b"one"]
+        assert [item.read() for item in tar_source(raw, max_files=1).items()] == [b"one"]
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -346,7 +321,7 @@ def test_the_limits_hold_for_decompressed_bytes() -> None:
     """A skipped entry counts too."""
     raw = io.BytesIO(gzip.compress(header("large", 50_000_000) + bytes(50_000_000) + END))
     with pytest.raises(TooLarge):
-        TarSource(raw, max_bytes=1_000_000)
+        tar_source(raw, max_bytes=1_000_000)
 
 
 def test_a_file_of_unusual_headers_is_read() -> None:
@@ -354,5 +329,5 @@ def test_a_file_of_unusual_headers_is_read() -> None:
     comment = pax(b"comment", b"0" * 40, tarfile.XGLTYPE)
     long_pax = pax(b"path", b"d/" * 100 + b"pax.md") + PLAIN
     long_gnu = header("././@LongLink", 207, tarfile.GNUTYPE_LONGNAME) + padded(b"d/" * 100 + b"gnu.md\0") + PLAIN
-    source = TarSource(io.BytesIO(comment + long_pax + long_gnu + END))
+    source = tar_source(io.BytesIO(comment + long_pax + long_gnu + END))
     assert [(item.name[-6:], item.read()) for item in source.items()] == [("pax.md", b"one"), ("gnu.md", b"one")]

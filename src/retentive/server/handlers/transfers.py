@@ -15,13 +15,13 @@ from retentive.server.errors import forbidden, invalid
 from retentive.server.objects import api_path, memory_store, prefix_of
 from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
 from retentive.store import core_of
-from retentive.transfer.archive import Archive, is_archive, writing_archive
+from retentive.transfer.archive import Archive, writing_archive
 from retentive.transfer.export import export_to
 from retentive.transfer.files import CHUNK, spool
-from retentive.transfer.import_files import Import, ImportFiles
+from retentive.transfer.import_files import ImportFiles, import_files
 from retentive.transfer.plain_files import write_tar
 from retentive.transfer.restore import import_whole
-from retentive.transfer.sources import ArchiveSource, Item, Source, TarSource
+from retentive.transfer.sources import tar_source
 
 _TAR = "application/x-tar"
 
@@ -62,10 +62,13 @@ def _pieces(raw: IO[bytes]) -> Generator[bytes]:
 def import_memories(
     call: RouteCall, *, path_prefix: str, overwrite: bool, dry_run: bool, source: str | None, session: str | None
 ) -> Json:
-    """Import the memories of an export or of a plain tar file in one transaction. Their history is not imported."""
-    store = call.store
-    work = Import(
-        store,
+    """Import the files in a tar file as memories, in one transaction."""
+    limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
+    with _as_request():
+        files = tar_source(call.upload.file, **limits)
+    done = import_files(
+        call.store,
+        files,
         under=prefix_of(path_prefix)[:-1],
         overwrite=overwrite,
         dry_run=dry_run,
@@ -73,7 +76,6 @@ def import_memories(
         source=source,
         session=session,
     )
-    outcomes = list(work.run(_source(call.upload.file)))
     return {
         "type": "import_result",
         "files": [
@@ -83,23 +85,11 @@ def import_memories(
                 "outcome": each.became,
                 "reason": each.why,
             }
-            for each in outcomes
+            for each in done.files
         ],
         "dry_run": dry_run,
-        "proposed": work.is_proposed,
+        "proposed": done.is_proposed,
     }
-
-
-class _Uploaded:
-    """Source of an import. It reads the body of a request, and raises `HttpError` 400 if the body is damaged."""
-
-    def __init__(self, source: TarSource | ArchiveSource) -> None:
-        self._source = source
-        self.inside = source.inside
-
-    def items(self) -> Iterator[Item]:
-        with _as_request():
-            yield from self._source.items()
 
 
 @contextmanager
@@ -108,18 +98,6 @@ def _as_request() -> Iterator[None]:
         yield
     except (Damaged, UnknownSchema) as error:
         raise invalid(f"the body cannot be imported: {error}") from None
-
-
-def _source(raw: IO[bytes]) -> Source:
-    with _as_request():
-        is_export = is_archive(raw, max_bytes=MAX_UPLOAD_BYTES)
-        if not is_export:
-            limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
-            return _Uploaded(TarSource(raw, **limits))
-    archive = _archive(raw)
-    if archive.exported().memories > MAX_FILES:
-        raise invalid(f"the archive has more than {MAX_FILES} memories", "too_large")
-    return _Uploaded(ArchiveSource(archive))
 
 
 def _archive(raw: IO[bytes]) -> Archive:

@@ -27,6 +27,7 @@ from retentive.values.replies import Replies, Reply
 P = ParamSpec("P")
 T = TypeVar("T")
 SyncT = TypeVar("SyncT", bound="MemoryStore | Mounts | Retentive")
+TreeT = TypeVar("TreeT", bound="MemoryStore | Mounts")
 Twin: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 
@@ -94,7 +95,36 @@ class _Async(Generic[SyncT]):
         return await in_thread(work, self.sync)
 
 
-class AsyncMemoryStore(_Async[MemoryStore]):
+class _AsyncTree(_Async[TreeT]):
+    """Methods that `AsyncMemoryStore` and `AsyncMounts` share."""
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences of the replies and error messages. For `Mounts`, those of the store at `/memories`."""
+        return self.sync.replies
+
+    def through(self, integration: str) -> Self:
+        """Return an object for the same memories. Audit entries of its operations name this integration."""
+        return type(self)(self.sync.through(integration))  # type: ignore[arg-type]  # the same class
+
+    def directory(self) -> str | None:
+        """Return the directory that contains the memories as plain files. None if the backend does not use files."""
+        return self.sync.directory()
+
+    execute = _twin(MemoryTree.execute)
+    create = _twin(MemoryTree.create)
+    write = _twin(MemoryTree.write)
+    append = _twin(MemoryTree.append)
+    edit = _twin(MemoryTree.edit)
+    insert = _twin(MemoryTree.insert)
+    delete = _twin(MemoryTree.delete)
+    rename = _twin(MemoryTree.rename)
+    view = _twin(MemoryTree.view)
+    read = _twin(MemoryTree.read)
+    load = _twin(MemoryTree.load)
+
+
+class AsyncMemoryStore(_AsyncTree[MemoryStore]):
     """Async version of `MemoryStore`. After a method has started, it completes even if its caller is cancelled."""
 
     @property
@@ -117,42 +147,15 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         """Actor recorded with a change if the call does not name another actor."""
         return self.sync.actor
 
-    @property
-    def replies(self) -> Replies:
-        """Sentences of the replies and error messages."""
-        return self.sync.replies
-
     def read_only(self) -> AsyncMemoryStore:
         """Return an object for the same memory store. The object refuses all changes."""
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
-        """Return an object for the same memory store.
-
-        The object records this actor, unless a call names another actor.
-        """
+        """Return an object for the same memory store, which records this actor unless a call names another one."""
         return AsyncMemoryStore(self.sync.acting_as(actor))
 
-    def through(self, integration: str) -> AsyncMemoryStore:
-        """Return an object for the same memory store. Audit entries of its operations name this integration."""
-        return AsyncMemoryStore(self.sync.through(integration))
-
-    def directory(self) -> str | None:
-        """Return the directory that contains the memories as plain files. None if the backend does not use files."""
-        return self.sync.directory()
-
-    execute = _twin(MemoryStore.execute)
     clear = _twin(MemoryStore.clear)
-    create = _twin(MemoryStore.create)
-    write = _twin(MemoryStore.write)
-    append = _twin(MemoryStore.append)
-    edit = _twin(MemoryStore.edit)
-    insert = _twin(MemoryStore.insert)
-    delete = _twin(MemoryStore.delete)
-    rename = _twin(MemoryStore.rename)
-    view = _twin(MemoryStore.view)
-    read = _twin(MemoryStore.read)
-    load = _twin(MemoryStore.load)
     memories = _twin(MemoryStore.memories)
     list_memories = _twin(MemoryStore.list_memories)
     versions = _twin(MemoryStore.versions)
@@ -168,39 +171,15 @@ class AsyncMemoryStore(_Async[MemoryStore]):
     scan = _twin(MemoryStore.scan)
 
 
-class AsyncMounts(_Async[Mounts]):
+class AsyncMounts(_AsyncTree[Mounts]):
     """Async version of `Mounts`. To create it, pass a `Mounts` object: `AsyncMounts(Mounts({...}))`."""
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences of the replies about the whole tree: the same sentences as in the store at `/memories`."""
-        return self.sync.replies
-
-    def through(self, integration: str) -> AsyncMounts:
-        """Return an object for the same tree. Audit entries of its operations name this integration."""
-        return AsyncMounts(self.sync.through(integration))
-
-    def directory(self) -> str | None:
-        """Return None, because the memories of several stores have no common directory."""
-        return self.sync.directory()
 
     def store_of(self, path: str) -> tuple[AsyncMemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
         store, inner = self.sync.store_of(path)
         return AsyncMemoryStore(store), inner
 
-    execute = _twin(Mounts.execute)
     clear = _twin(Mounts.clear)
-    create = _twin(Mounts.create)
-    write = _twin(Mounts.write)
-    append = _twin(Mounts.append)
-    edit = _twin(Mounts.edit)
-    insert = _twin(Mounts.insert)
-    delete = _twin(Mounts.delete)
-    rename = _twin(Mounts.rename)
-    view = _twin(Mounts.view)
-    read = _twin(Mounts.read)
-    load = _twin(Mounts.load)
     memories = _twin(Mounts.memories)
     search = _twin(Mounts.search)
 

@@ -415,24 +415,6 @@ class Lossy(SqliteBackend):
         return done
 
 
-@pytest.mark.parametrize("left_out", ["notes", "changes", "time"])
-def test_a_damaged_record_does_not_prevent_the_command(left_out: str, store: MemoryStore) -> None:
-    """The repeated command gets the reply from the intact part of the record, or it runs again."""
-    reply = store.execute(create(A), tool_use_id=call_id("t"))
-    (value,) = notes(store)
-    said = json.loads(value)
-    for damaged in ({**said, left_out: 7}, {**said, left_out: [[["x"]]]}):
-        put(store, json.dumps(damaged))
-        again = store.execute(create(A), tool_use_id=call_id("t"))
-        assert again.code == "already_exists" or again == reply
-
-
-def put(store: MemoryStore, value: str) -> None:
-    """Replace the only record."""
-    (key,) = store._core.read(lambda found: [key for key, _ in found.records(KIND)])
-    store._core.backend.write(store.id, lambda tx: tx.put_record(KIND, key, value))
-
-
 @pytest.mark.parametrize("given", [5, b"t", ["t"], {}, 0, False])
 def test_an_id_of_another_type_is_refused(given: Any, store: MemoryStore) -> None:
     """The caller gets an error, because the model does not choose the id. Nothing is done."""

@@ -12,7 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Read
-from retentive.engine.rendering import Say, error_reply, paths_named, rendered
+from retentive.engine.rendering import error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
@@ -105,7 +105,7 @@ def run(store: MemoryStore, operation: Operation[Any]) -> Done:
         outcome = core.run(operation, core.invocation())
         reply = rendered(core, operation, outcome)
     except RetentiveError as error:
-        return Done(error_reply(Say(core.replies, core.redacted), error, named), named[-1].text, changes=changes)
+        return Done(error_reply(core, error, named), named[-1].text, changes=changes)
     if isinstance(outcome.result, Viewed):
         if outcome.result.memory is not None:
             core.accesses.note(core.id, outcome.result.memory)

@@ -15,7 +15,7 @@ from importlib import resources
 
 import retentive
 from retentive.console.visits import PageRoute, Visit
-from retentive.engine.events import head_of
+from retentive.engine.events import newest_event
 from retentive.engine.operation import Read
 from retentive.errors import RetentiveError
 from retentive.server.errors import HttpError
@@ -68,7 +68,7 @@ def _state(visit: Visit) -> tuple[str, ...]:
         return ()
 
     def work(snapshot: Snapshot) -> tuple[int, str]:
-        return snapshot.state.revision, head_of(snapshot).newest
+        return snapshot.state.revision, newest_event(snapshot)
 
     revision, event = core_of(visit.store).found(Read("feed", work, needs_external_edits=True))
     return repr(visit.info), str(revision), event, repr(settings), str(visit.waiting)

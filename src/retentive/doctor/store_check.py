@@ -44,7 +44,6 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     CLOCK: parsed_times,
     CONFIRMED: json.loads,
     events.EVENT: events.parsed,
-    events.HEAD: events.parsed_head,
     ERASING: json.loads,
     HISTORY: int,
     PENDING: float,

@@ -35,7 +35,7 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     body |= {name: True for name in ("repeated", "proposed") if getattr(outcome, name)}
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)
-    append(tx, store.id, body, [store.redacted(path, outcome.settings) for path in operation.paths()])
+    append(tx, store.id, body, [store.redacted(path.text, outcome.settings) for path in operation.paths()])
 
 
 def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import CommandResult, RunCommand
-from retentive.engine.operation import Outcome, Plan, Write
+from retentive.engine.handlers import RunCommand
+from retentive.engine.operation import CommandResult, Outcome, Plan, Write
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Snapshot
 from retentive.values.commands import Append, Clear, Command, Create, View, parse
 from retentive.values.commands import Write as WriteCommand
+from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 
 if TYPE_CHECKING:
@@ -24,17 +25,8 @@ MAX_BATCH = 100
 """Maximum number of commands in a batch. While a batch runs, all other writers of the memory store wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchStep:
-    """Result of one command of a batch, and the ids of the versions that the command recorded."""
-
-    result: CommandResult
-    recorded: tuple[Recorded, ...]
-
-    @property
-    def version_id(self) -> str:
-        """Newest version of the memory after the command."""
-        return self.recorded[-1].version_id if self.recorded else self.result.version_id
+BatchStep: TypeAlias = tuple[CommandResult, Sequence[Recorded]]
+"""Result of one command of a batch, and the ids of the versions that the command recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class Batch(Write[list[BatchStep]]):
 
     only_removes = allowed_when_archived
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[MemoryPath, ...]:
         return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
@@ -71,19 +63,16 @@ class Batch(Write[list[BatchStep]]):
 
         def steps(_: Snapshot, recorded: Sequence[Recorded]) -> Plan[list[BatchStep]]:
             left = iter(recorded)
-            return Plan([BatchStep(result, tuple(islice(left, count))) for result, count in results])
+            return Plan([(result, list(islice(left, count))) for result, count in results])
 
         return Plan([], after.changes, afterwards=steps)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        return {"steps": [[each.version_id, len(each.recorded)] for each in outcome.value()]}
+        return {"steps": [[result.version_id, len(recorded)] for result, recorded in outcome.value()]}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[BatchStep]:
         left = iter(recorded)  # the results have no notes and snippets, which only replies need
-        return [
-            BatchStep(CommandResult(version_id=version_id), tuple(islice(left, count)))
-            for version_id, count in facts["steps"]
-        ]
+        return [(CommandResult(version_id=before), list(islice(left, count))) for before, count in facts["steps"]]
 
 
 def batch_of(context: StoreCore, commands: Sequence[object]) -> Batch:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.handlers import CommandResult, Viewed
-from retentive.engine.operation import AuditOnly, Operation, Outcome, ReadOperation, Write
+from retentive.engine.handlers import Viewed
+from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, ReadOperation, Write
 from retentive.engine.read import read
-from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
+from retentive.engine.rendering import error_reply, notes_of, paths_named, rendered
 from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
@@ -126,7 +126,7 @@ class StoreCore:
                 self.accesses.note(self.id, result.memory)
             return rendered(self, operation, outcome)
         except RetentiveError as error:
-            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
+            return error_reply(self, error, paths_named(operation))
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
@@ -161,11 +161,13 @@ class StoreCore:
         path = paths_named(operation)[-1].text if memory is None else memory.path
         memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
         version_id = outcome.version_id or result.version_id
-        return Written(path, version_id, len(recorded), outcome.proposed, notes_of(self, outcome), memory_id, memory)
+        return Written(
+            path, version_id, len(recorded), outcome.proposed, tuple(notes_of(self, result)), memory_id, memory
+        )
 
     def raised(self, refusal: Refused, operation: Operation[R] | None = None) -> RetentiveError:
         """Return the exception for a refused operation or argument. Its message is the sentence of the error reply."""
-        said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
+        said = error_reply(self, refusal, paths_named(operation))
         error = error_of(said.text, said.code)
         error.conflicting, error.position = refusal.conflicting, refusal.position
         return error

@@ -42,38 +42,26 @@ class StoreEvent:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventHead:
-    """Number of events ever recorded in the store, and the id of the newest event."""
-
-    count: int = 0
-    newest: str = ""
-
-
 def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Sequence[str] = ()) -> None:
     """Record an event. Remove the oldest event if there are more than `MAX_EVENTS`."""
-    head = head_of(tx)
-    number, event_id = head.count + 1, _later_id(tx, head)
+    newest = newest_event(tx)
+    number = 1 + (parsed(tx.get_record(EVENT, newest) or "")["number"] if newest else 0)
+    # The id is later than all events and versions so far, also if the clock was set back since then.
+    latest = max(newest.partition("_")[2], *(version.id.partition("_")[2] for version in tx.versions(limit=1)), "")
+    event_id = sortable_id("evt_", now_us(time.time))
+    if event_id.partition("_")[2] <= latest and all(digit in hexdigits for digit in latest):
+        event_id = f"evt_{int(latest, 16) + 1:032x}"
     value = {"type": kind, "number": number, "by": None if actor is None else str(actor), "count": len(ids)}
     tx.put_record(EVENT, event_id, json.dumps(value | {"ids": list(ids[:_MAX_IDS])}, separators=(",", ":")))
-    tx.put_record(HEAD, "newest", json.dumps({"count": number, "newest": event_id}))
+    tx.put_record(HEAD, "newest", event_id)
     for old, text in list(tx.records(EVENT, limit=2)):
         if parsed(text)["number"] <= number - MAX_EVENTS:
             tx.put_record(EVENT, old, None)
 
 
-def _later_id(tx: Transaction, head: EventHead) -> str:
-    """Return an event id later than all events and versions so far, also if the clock was set back since then."""
-    latest = max((version.id.partition("_")[2] for version in tx.versions(limit=1)), default="")
-    latest, usual = max(latest, head.newest.partition("_")[2]), sortable_id("evt_", now_us(time.time))
-    is_behind = usual.partition("_")[2] <= latest and all(digit in hexdigits for digit in latest)
-    return f"evt_{int(latest, 16) + 1:032x}" if is_behind else usual
-
-
-def head_of(snapshot: Snapshot) -> EventHead:
-    """Return the number of events and the id of the newest event. Raises `Damaged`."""
-    text = snapshot.get_record(HEAD, "newest")
-    return EventHead() if text is None else parsed_head(text)
+def newest_event(snapshot: Snapshot) -> str:
+    """Return the id of the newest event; empty if there is none."""
+    return snapshot.get_record(HEAD, "newest") or ""
 
 
 def events_of(snapshot: Snapshot, *, after: str, limit: int | None = None) -> list[StoreEvent]:
@@ -95,23 +83,10 @@ def has_lost_events(snapshot: Snapshot, after: str) -> bool:
 
 def parsed(text: str) -> Mapping[str, Any]:
     """Parse the record of an event. Raises `Damaged`."""
-    found = _fields(text, "type", "number", "by", "ids", "count")
-    if not (isinstance(found["number"], int) and isinstance(found["ids"], list)):
-        raise Damaged("the record of an event cannot be read")
-    return found
-
-
-def parsed_head(text: str) -> EventHead:
-    """Parse the record of the newest event. Raises `Damaged`."""
-    found = _fields(text, "count", "newest")
-    if not isinstance(found["count"], int):
-        raise Damaged("the record of the newest event cannot be read")
-    return EventHead(found["count"], str(found["newest"]))
-
-
-def _fields(text: str, *names: str) -> Mapping[str, Any]:
     try:
-        given = json.loads(text)
-        return {name: given[name] for name in names}
+        found: Mapping[str, Any] = json.loads(text)
+        if isinstance(found["number"], int) and isinstance(found["ids"], list) and {"type", "by", "count"} <= {*found}:
+            return found
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise Damaged("the record of an event cannot be read") from None
+        pass
+    raise Damaged("the record of an event cannot be read")

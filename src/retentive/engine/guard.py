@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from retentive.engine.operation import CommandResult, Plan
 from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, Refused
@@ -31,21 +32,6 @@ NEAR = 0.8  # from this share of a limit on, replies mention the limit, so that 
 _MAX_TOOL_USE_ID = 255  # longer ids are cut before they are recorded with a version
 _MAX_FLAGS = 100
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guarded:
-    """A text that may be written. `changes` write it; there are none if the memory already has this text.
-
-    `text` is the text to store. `altered` is true if a guard modified it. `notes` are sentences to add to the reply.
-    `version_id` is the newest version before the change; empty if there is none.
-    """
-
-    text: str = field(repr=False)
-    changes: Sequence[Change] = ()
-    version_id: str = ""
-    altered: bool = False
-    notes: tuple[Phrase, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -149,8 +135,8 @@ class Guard(Rules):
         again: Again | None = None,
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
-    ) -> Guarded:
-        """Return the change that writes `text` to the memory in `entry`, which `view` shows. Raises `Refused`.
+    ) -> Plan[CommandResult]:
+        """Plan the change that writes `text` to the memory in `entry`, which `view` shows. Raises `Refused`.
 
         A new memory is created at `path`. An existing memory is moved to `path` if it is at another path. If the memory
         already has this text, nothing changes, and the memory is not moved.
@@ -163,7 +149,7 @@ class Guard(Rules):
         memory, data = entry.memory, text.encode()
         version_id = "" if memory is None else memory.version_id
         if data == entry.data:
-            return Guarded(text, version_id=version_id)
+            return Plan(CommandResult(version_id=version_id))
         self._check_not_archived()
         if again is not None:
             self._check_deleted(view, path, again)
@@ -181,14 +167,14 @@ class Guard(Rules):
             notes = [Phrase("redacted", {"count": len(kinds), "kinds": listed(kinds)})]
         if data == entry.data:  # without its sensitive values, the new text is the current one
             moves = [Moved(memory, path.text)] if memory is not None and memory.path != path.text else []
-            return Guarded(examined.text, self.move(view, moves), version_id, altered=True, notes=tuple(notes))
+            return Plan(CommandResult(tuple(notes), version_id, is_masked=True), self.move(view, moves))
         notes += [Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]]
         near = [] if is_removal else self._check_size(view, entry, path, len(data))
         if lineage is None:
             lineage = () if memory is None else (memory.provenance_text,)
         made = self._provenance(view, lineage, examined.flagged)
         changes = self._checked([create_or_update(memory, path.text, data, made, again)])
-        return Guarded(examined.text, changes, version_id, altered=bool(kinds), notes=(*notes, *near))
+        return Plan(CommandResult((*notes, *near), version_id, is_masked=bool(kinds)), changes)
 
     def delete(self, view: Snapshot, memories: Sequence[Memory]) -> Sequence[Change]:
         """Return the changes that delete memories. Raises `Refused`."""

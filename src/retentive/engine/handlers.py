@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from retentive.engine.guard import Guard, Guarded
-from retentive.engine.operation import Outcome, Plan, ReadOperation
+from retentive.engine.guard import Guard
+from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation
 from retentive.engine.operation import Write as WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.engine.visibility import Assessment
@@ -34,29 +34,12 @@ from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import PROPOSED_TEXT, Recorded
 from retentive.values.settings import Settings
-from retentive.values.text import TextPage, count_lines, decoded, insert, replace, snippet, view
+from retentive.values.text import TextPage, count_lines, decoded, insert, snippet, view
+from retentive.values.text import replace as replaced
 
 _MAX_LISTINGS, _MAX_LISTED_ROWS = 16, 2_000  # in the cache: at most about 3 MB
 ABSENT: Final = ""
 """Value of `if_version` if there must be no memory at the path."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CommandResult:
-    """Result of a write command: the data that its reply needs in addition to the command.
-
-    `version_id` is the newest version before the command, or after it in the result of a repeated command.
-    `snippet` contains numbered lines of the text around character `at`.
-    """
-
-    notes: tuple[Phrase, ...] = ()
-    snippet: str | None = field(default=None, repr=False)
-    at: int = 0
-    version_id: str = ""
-    is_new: bool = False
-    """True if `write` or `append` created the memory."""
-    memory: Memory | None = None
-    """Only for changes by id: the memory after an update, or its last state before a deletion."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +70,8 @@ class RunCommand(WriteOperation[CommandResult]):
         path = paths_of(self.command)[0]
         return None if path.is_root else path.text
 
-    def paths(self) -> tuple[str, ...]:
-        return tuple(path.text for path in paths_of(self.command))
+    def paths(self) -> tuple[MemoryPath, ...]:
+        return paths_of(self.command)
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
         if self.if_version is not None:
@@ -110,7 +93,7 @@ class RunCommand(WriteOperation[CommandResult]):
         path, version_id = paths_of(self.command)[-1].written, str(facts["version"])
         notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
         shown = _first_snippet(view, self.command, version_id, facts["at"]) if "at" in facts else None
-        return CommandResult(notes, shown, version_id=version_id, is_new=bool(facts.get("new")))
+        return CommandResult(notes, version_id, shown, is_new=bool(facts.get("new")))
 
 
 def _first_snippet(view: Snapshot, command: WriteCommand, version_id: str, at: int) -> str | None:
@@ -150,8 +133,8 @@ class RunView(ReadOperation[Viewed]):
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
         return None if self.command.path.is_root else self.command.path.text
 
-    def paths(self) -> tuple[str, ...]:
-        return (self.command.path.text,)
+    def paths(self) -> tuple[MemoryPath, ...]:
+        return (self.command.path,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
         return read_fact(result.memory) or {"listed": True}
@@ -236,10 +219,6 @@ def _check_version(view: Snapshot, guard: Guard, command: WriteCommand, if_versi
         raise Refused("changed_meanwhile")
 
 
-def _plan(stored: Guarded, *, is_new: bool = False) -> Plan[CommandResult]:
-    return Plan(CommandResult(stored.notes, version_id=stored.version_id, is_new=is_new), stored.changes)
-
-
 def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult]:
     path = command.path
     guard.check_name(path)
@@ -247,7 +226,7 @@ def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult
     entry = entry_at(view, path)
     if entry.memory is None or not guard.settings.create_overwrites:
         require_free(view, path, entry)
-    return _plan(guard.put(view, entry, path, command.file_text))
+    return guard.put(view, entry, path, command.file_text)
 
 
 def _write(view: Snapshot, guard: Guard, command: Write | Append) -> Plan[CommandResult]:
@@ -262,28 +241,29 @@ def _write(view: Snapshot, guard: Guard, command: Write | Append) -> Plan[Comman
     if isinstance(command, Append):
         before = decoded(entry.data) if entry.data else ""
         text = insert(before, count_lines(before), text)
-    return _plan(guard.put(view, entry, path, text), is_new=entry.memory is None)
+    plan = guard.put(view, entry, path, text)
+    return replace(plan, result=replace(plan.result, is_new=entry.memory is None))
 
 
 def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[CommandResult]:
     entry = _edited(view, guard, command.path, missing="edit_missing")
     try:
-        text, at = replace(decoded(entry.data), command.old_str, command.new_str)
+        text, at = replaced(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
         if "old_str" in refusal.values:  # the reply repeats it, without its sensitive values
             refusal.values = {**refusal.values, "old_str": guard.shown(command.old_str)}
         raise
-    stored = guard.put(view, entry, command.path, text)
-    if stored.altered:
-        return _plan(stored)
-    shown = snippet(stored.text, at, len(command.new_str), max_chars=guard.settings.view_chars)
-    return Plan(CommandResult(stored.notes, shown, at, stored.version_id), stored.changes)
+    plan = guard.put(view, entry, command.path, text)
+    if plan.result.is_masked:
+        return plan
+    shown = snippet(text, at, len(command.new_str), max_chars=guard.settings.view_chars)
+    return replace(plan, result=replace(plan.result, snippet=shown, at=at))
 
 
 def _insert(view: Snapshot, guard: Guard, command: Insert) -> Plan[CommandResult]:
     entry = _edited(view, guard, command.path, missing="missing")
     text = insert(decoded(entry.data), command.insert_line, command.insert_text)
-    return _plan(guard.put(view, entry, command.path, text))
+    return guard.put(view, entry, command.path, text)
 
 
 def _edited(view: Snapshot, guard: Guard, path: MemoryPath, *, missing: str) -> Entry:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from retentive.engine.events import events_of, has_lost_events, head_of
+from retentive.engine.events import events_of, has_lost_events, newest_event
 from retentive.engine.operation import ReadOperation
 from retentive.errors import CursorExpired, NotFound
 from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
@@ -100,7 +100,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
 
 def _newest(snapshot: Snapshot) -> str:
     """Return the id of the newest version. If an event is newer, return its id in the form of a version id."""
-    newest, event = next(snapshot.versions(limit=1), None), head_of(snapshot).newest
+    newest, event = next(snapshot.versions(limit=1), None), newest_event(snapshot)
     return max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
 
 

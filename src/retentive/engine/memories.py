@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Unpack
 
 from retentive.errors import InvalidInput, Refused, error_of
 from retentive.values.commands import (
@@ -36,9 +36,19 @@ class WriteOptions(Origin, total=False):
     if_version: str | None
 
 
-@runtime_checkable
-class MemoryTree(Protocol):
-    """Tree of memories on which commands run: a `MemoryStore` or a `Mounts`."""
+class MemoryTree(ABC):
+    """Tree of memories: a `MemoryStore` or a `Mounts`. Threads may share it.
+
+    Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
+    return values, and raise a `RetentiveError` that has the text and code of the error reply.
+
+    Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
+    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
+    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
+    changes nothing.
+    """
+
+    _core: StoreCore
 
     @property
     @abstractmethod
@@ -65,21 +75,6 @@ class MemoryTree(Protocol):
     @abstractmethod
     def directory(self) -> str | None:
         """Directory in which the memories are plain files; None for other backends."""
-
-
-class Memories(MemoryTree):
-    """Tree of memories. Threads may share it.
-
-    Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
-    return values, and raise a `RetentiveError` that has the text and code of the error reply.
-
-    Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
-    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
-    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
-    changes nothing.
-    """
-
-    _core: StoreCore
 
     @abstractmethod
     def load(self, path: str) -> tuple[Memory, str]:

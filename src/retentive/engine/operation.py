@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
-from retentive.storage.contract import UNCHANGED, Actor, Change, Metadata, Recorded, Snapshot
+from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, RetentiveError
+from retentive.storage.contract import UNCHANGED, Actor, Change, Memory, Metadata, Recorded, Snapshot
 
 if TYPE_CHECKING:
     from retentive.engine.events import EventType
@@ -46,13 +46,10 @@ class Operation(ABC, Generic[R_co]):
     is_filtered: bool = False
     first_path: str | None = None
 
-    def paths(self) -> tuple[str, ...]:
-        """Return the canonical paths of the operation for the audit log.
-
-        By default, the only path is the field `path`, if the operation has such a field.
-        """
+    def paths(self) -> tuple[MemoryPath, ...]:
+        """Return the paths of the operation. By default, the only one is the field `path`, if there is such a field."""
         path: MemoryPath | None = getattr(self, "path", None)
-        return () if path is None else (path.text,)
+        return () if path is None else (path,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Return additional fields for the audit entry of an operation with this result.
@@ -117,8 +114,8 @@ class AuditOnly(ReadOperation[None]):
     written: tuple[MemoryPath, ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
 
-    def paths(self) -> tuple[str, ...]:
-        return tuple(path.text for path in self.written)
+    def paths(self) -> tuple[MemoryPath, ...]:
+        return self.written
 
     def facts(self, result: Any) -> Mapping[str, object]:
         return self.details
@@ -152,6 +149,27 @@ class Plan(Generic[R]):
     prune: Sequence[str] = ()
     event: tuple[EventType, Sequence[str]] | None = None
     afterwards: Callable[[Snapshot, Sequence[Recorded]], Plan[R]] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandResult:
+    """Result of a write command: the data that its reply needs in addition to the command.
+
+    - `notes`: sentences of the guards.
+    - `version_id`: newest version before the command, or after it in the result of a repeated command.
+    - `snippet`: numbered lines of the text around character `at`.
+    - `is_new`: true if `write` or `append` created the memory.
+    - `is_masked`: true if sensitive values were removed from the text.
+    - `memory`: only for changes by id, the memory after an update, or its last state before a deletion.
+    """
+
+    notes: tuple[Phrase, ...] = ()
+    version_id: str = ""
+    snippet: str | None = field(default=None, repr=False)
+    at: int = 0
+    is_new: bool = False
+    is_masked: bool = False
+    memory: Memory | None = None
 
 
 class Write(Operation[R_co]):
@@ -200,7 +218,7 @@ class DryRun(ReadOperation[R]):
     def name(self) -> str:  # type: ignore[override]
         return f"{self.operation.name}.preview"
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[MemoryPath, ...]:
         return self.operation.paths()
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:

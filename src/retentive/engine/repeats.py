@@ -22,9 +22,8 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from retentive.engine.operation import Outcome, Write
 from retentive.errors import InvalidInput
@@ -43,35 +42,21 @@ KEPT_S = 86_400.0
 _DAY_S = 86_400
 _REMOVED_AT_ONCE = 4  # expired records that each new record removes; more than one, so that a backlog goes
 _MANY = 100  # a record lists at most this number of versions; results of larger changes need no ids
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _API_ID = re.compile("(?:srv|mcp)?toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What identifies a call: the key and the digest in its record. `kind` is `id`, `id in a run` or `request`."""
-
-    kind: Literal["id", "id in a run", "request"]
-    key: str
-    digest: str
-
-
-def identities(operation: Write[Any], call: Invocation, actor: Actor | None, store_id: str) -> list[Identity]:
+def identities(operation: Write[Any], call: Invocation, actor: Actor | None, store_id: str) -> list[RequestKey]:
     """Return what identifies a call, so that a repetition of it is recognized. Empty if nothing does."""
-    found: list[Identity] = []
     call_id = call.tool_use_id or ""
     is_unique = operation.is_command and is_api_id(call_id)
-    if call.request is not None and not is_unique:
-        found.append(Identity("request", call.request.key, call.request.digest))
+    found = [] if call.request is None or is_unique else [call.request]
     if is_unique or (operation.is_command and call_id and call.run is not None):
         command: Any = cast("RunCommand", operation).command
         values = [getattr(command, name) for name in command.__dataclass_fields__]
         fields = [[value.text, value.written] if isinstance(value, MemoryPath) else value for value in values]
+        run = ("",) if is_unique else (str(call.run), str(actor or ""))
         made = digest(call_id, store_id, command.name, json.dumps(fields))
-        if is_unique:
-            found.append(Identity("id", digest("", "", call_id), made))
-        else:
-            found.append(Identity("id in a run", digest("", str(call.run), str(actor or ""), call_id), made))
+        found.append(RequestKey(digest("", *run, call_id), made))
     return found
 
 
@@ -79,7 +64,8 @@ def find(
     tx: Transaction,
     view: Snapshot,
     operation: Write[R],
-    known_as: Sequence[Identity],
+    call: Invocation,
+    known_as: Sequence[RequestKey],
     *,
     settings: Settings,
     now: float,
@@ -89,41 +75,24 @@ def find(
     `view` is the store as the actor sees it. Raises `InvalidInput` if the idempotency key was used for another request.
     """
     for identity in known_as:
-        known = _remembered(tx, identity.key, now)
+        known = _known(tx, identity, now, is_request=identity is call.request)
         if known is None:
             continue
-        digests = known.get("digests")
-        if not isinstance(digests, list) or identity.digest not in digests:
-            if identity.kind == "request":
-                raise other_request()
-            continue
-        try:
-            recorded = [Recorded(*each) for each in known["changes"]]
-            if identity.kind == "id in a run" and not _stands(view, cast("RunCommand", operation).command, recorded):
-                continue
+        recorded = [Recorded(*each) for each in known["changes"]]
+        is_in_run = identity is not call.request and not is_api_id(call.tool_use_id)
+        if not is_in_run or _stands(view, cast("RunCommand", operation).command, recorded):
             result = operation.result_from(known["facts"], recorded, tx)
-            is_proposed = bool(known.get("proposed"))
-            return Outcome(settings, result, recorded=recorded, repeated=True, proposed=is_proposed)
-        except MALFORMED:
-            if not operation.is_command:
-                raise InvalidInput(
-                    "a request with this idempotency key ran before; the result of that request is no longer known"
-                ) from None
+            return Outcome(settings, result, recorded=recorded, repeated=True, proposed=known["proposed"])
     return None
 
 
 def keep(
-    tx: Transaction, operation: Write[Any], known_as: Sequence[Identity], outcome: Outcome[Any], now: float
+    tx: Transaction, operation: Write[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
 ) -> None:
-    """Record the outcome of a call that took effect, for a repetition of it. Remove some expired records."""
+    """Record the outcome of a call that took effect, for a repetition of it."""
     facts = operation.facts_to_keep(outcome, tx) if known_as else None
-    if facts is None:
-        return
-    digests, changes = [each.digest for each in known_as], outcome.recorded if len(outcome.recorded) <= _MANY else []
-    for identity in known_as:
-        _remember(
-            tx, identity.key, digests, facts, now, changes=changes, **{"proposed": True} if outcome.proposed else {}
-        )
+    for identity in known_as if facts is not None else ():
+        remember(tx, identity, facts, now, outcome.recorded, is_proposed=outcome.proposed)
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
@@ -134,20 +103,31 @@ def request_key(caller: str, key: str, *parts: str) -> RequestKey:
     return RequestKey(digest("request", caller, key), digest(key, *parts))
 
 
-def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping[str, Any] | None:
-    """Return the result that `remember_result` recorded for a request, or None. Used for work outside the road.
+def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Any:
+    """Return the facts that `remember` recorded for a request, or None. Used for work outside the road.
 
     Raises `InvalidInput` if the idempotency key was used for another request.
     """
-    known = _remembered(snapshot, request.key, now)
-    if known is not None and request.digest not in known.get("digests", ()):
-        raise other_request()
-    return None if known is None else known.get("facts")
+    known = _known(snapshot, request, now, is_request=True)
+    return None if known is None else known["facts"]
 
 
-def remember_result(tx: Transaction, request: RequestKey, facts: Mapping[str, object], now: float) -> None:
-    """Record the result of a request for `known_result`."""
-    _remember(tx, request.key, [request.digest], facts, now, changes=[])
+def remember(
+    tx: Transaction,
+    identity: RequestKey,
+    facts: object,
+    now: float,
+    recorded: Sequence[Recorded] = (),
+    *,
+    is_proposed: bool = False,
+) -> None:
+    """Write the record of a call, and remove some of the expired ones."""
+    day, changes = int(now // _DAY_S), recorded if len(recorded) <= _MANY else []
+    for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
+        if old < dated("", day - 1):
+            tx.put_record(KIND, old, None)
+    record = {"digest": identity.digest, "facts": facts, "time": now, "changes": changes, "proposed": is_proposed}
+    tx.put_record(KIND, dated(identity.key, day), json.dumps(record, separators=(",", ":")))
 
 
 def is_api_id(tool_use_id: str | None) -> bool:
@@ -172,29 +152,18 @@ def digest(key: str, *parts: str) -> str:
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
-def _remembered(snapshot: Snapshot, key: str, now: float) -> Mapping[str, Any] | None:
-    """Return the record that `_remember` wrote under `key` within the last 24 hours. A damaged record is none."""
+def _known(snapshot: Snapshot, identity: RequestKey, now: float, *, is_request: bool) -> Any:
+    """Return what `remember` recorded for a call within the last 24 hours, or None."""
     day = int(now // _DAY_S)
-    for each in (day, day - 1):
-        text = snapshot.get_record(KIND, dated(key, each))
-        if text is not None:
-            try:
-                record: Mapping[str, Any] = json.loads(text)
-                return record if now - record["time"] < KEPT_S else None
-            except (*MALFORMED, RecursionError):
-                return None
-    return None
-
-
-def _remember(
-    tx: Transaction, key: str, digests: Sequence[str], facts: Mapping[str, object], now: float, **more: object
-) -> None:
-    """Write a record, and remove some of the expired ones."""
-    day, record = int(now // _DAY_S), {"digests": digests, "facts": facts, "time": now, **more}
-    for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
-        if old < dated("", day - 1):
-            tx.put_record(KIND, old, None)
-    tx.put_record(KIND, dated(key, day), json.dumps(record, sort_keys=True, separators=(",", ":")))
+    texts = (snapshot.get_record(KIND, dated(identity.key, each)) for each in (day, day - 1))
+    record: Any = next((json.loads(text) for text in texts if text is not None), None)
+    if record is None or now - record["time"] >= KEPT_S:
+        return None
+    if record["digest"] != identity.digest:
+        if is_request:
+            raise other_request()
+        return None
+    return record
 
 
 def _stands(view: Snapshot, command: WriteCommand, changes: Sequence[Recorded]) -> bool:

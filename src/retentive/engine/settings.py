@@ -1,4 +1,4 @@
-"""Operations that change the settings and the properties of a memory store, or archive it."""
+"""Operations that change the settings and the properties of a memory store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from retentive.engine.events import EventType
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Write
 from retentive.errors import ReadOnly
@@ -57,48 +58,38 @@ class ChangeSettings(Write[Settings]):
 
 @dataclass(frozen=True, slots=True)
 class ChangeProperties(Write[Properties]):
-    """Change the name, description or metadata of the store. A field that is None keeps its stored value.
+    """Change the name, description or metadata of the store, or archive it. A field that is None keeps its value.
 
-    If a value in `metadata` is None, the stored entry with the same key is removed.
+    If a value in `metadata` is None, the stored entry with the same key is removed. An archived store can still be
+    read, and its memories can be deleted, redacted and erased.
     """
 
-    name = "store.update"
     under_review = "refuse"
     now_us: int
     is_read_only: bool  # pinned in this process
     new_name: str | None = None
     description: str | None = None
     metadata: Mapping[str, str | None] | None = None
+    archives: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # depends on the change
+        return "store.archive" if self.archives else "store.update"
+
+    @property
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]
+        return self.archives
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Properties]:
-        _check_writable(self.is_read_only)
-        before = properties_of(view.state.properties)
-        after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)
-        if after == before:
+        if self.is_read_only:
+            raise ReadOnly("the memory store was opened read-only, so its properties cannot be changed")
+        before, at = properties_of(view.state.properties), to_datetime(self.now_us)
+        if self.archives:
+            after = before if before.archived_at is not None else replace(before, archived_at=at)
+        else:
+            after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)
+            after = before if after == before else replace(after, updated_at=at)
+        if after is before:
             return Plan(after)
-        after = replace(after, updated_at=to_datetime(self.now_us))
-        return Plan(after, properties=after.to_text(), event=("store.updated", ()))
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveStore(Write[Properties]):
-    """Archive the store. It can still be read, and its memories can be deleted, redacted and erased."""
-
-    name = "store.archive"
-    under_review = "refuse"
-    allowed_when_archived = True
-    now_us: int
-    is_read_only: bool
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[Properties]:
-        _check_writable(self.is_read_only)
-        before = properties_of(view.state.properties)
-        if before.archived_at is not None:
-            return Plan(before)
-        after = replace(before, archived_at=to_datetime(self.now_us))
-        return Plan(after, properties=after.to_text(), event=("store.archived", ()))
-
-
-def _check_writable(is_read_only: bool) -> None:
-    if is_read_only:
-        raise ReadOnly("the memory store was opened read-only, so its properties cannot be changed")
+        event: EventType = "store.archived" if self.archives else "store.updated"
+        return Plan(after, properties=after.to_text(), event=(event, ()))

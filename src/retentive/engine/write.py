@@ -55,7 +55,7 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
         try:
             # A command or request that ran before changes nothing, and gets its first result.
             present = with_own_proposals(tx, settings, who)
-            known = repeats.find(tx, present, operation, known_as, settings=settings, now=store.clock())
+            known = repeats.find(tx, present, operation, call, known_as, settings=settings, now=store.clock())
             if known is not None:
                 return finished(known)
 

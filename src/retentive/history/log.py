@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Literal, TypeAlias, get_args
 
-from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
+from retentive.engine.events import StoreEvent, events_of, has_lost_events, newest_event
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
 from retentive.engine.trust import Level, Levels, author_of, check_level, session_of
@@ -173,7 +173,7 @@ def feed(after: str, limit: int) -> Read[Feed]:
 def newest_position(snapshot: Snapshot) -> str:
     """Return the cursor of the newest change. It is empty if there are no changes."""
     versions = (position_of(version.id) for version in snapshot.versions(limit=1))
-    return max([*versions, position_of(head_of(snapshot).newest)])
+    return max([*versions, position_of(newest_event(snapshot))])
 
 
 def position_of(change_id: str) -> str:

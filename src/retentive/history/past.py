@@ -106,7 +106,7 @@ class AsOf(ReadOperation[R]):
         """True if callers that are limited to some paths may run `inner`."""
         return self.inner.for_paths
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[MemoryPath, ...]:
         """Return the paths of `inner`."""
         return self.inner.paths()
 
@@ -116,6 +116,5 @@ class AsOf(ReadOperation[R]):
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
         """Run `inner` on the earlier state. Raises the errors of `past_of`."""
-        path = next(iter(self.inner.paths()), None)
-        target = None if path is None else MemoryPath.known(path)
+        target = next(iter(self.inner.paths()), None)
         return self.inner.apply(past_of(snapshot, self.at, target), settings)

@@ -292,4 +292,4 @@ def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
     after.add(guarded.changes)
-    return guarded.altered
+    return guarded.result.is_masked

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from retentive.engine.rendering import Say, error_reply
+from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.memory import MemoryLocation, open_memory
@@ -100,7 +100,7 @@ def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor 
         where = "Invalid `query` parameter: " if error.code == InvalidInput.code else ""
         return Reply(f"Error: {where}{error}", is_error=True, code=error.code)
     except RetentiveError as error:
-        return error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),))
+        return error_reply(core, error)
 
 
 def _parse(request: object) -> tuple[str, MemoryPath, int]:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from retentive.engine.rendering import STORAGE_REPLIES, Say, error_reply
+from retentive.engine.rendering import STORAGE_REPLIES, error_reply
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.integrations.search_tool import bad_field
 from retentive.mounts import core_of_tree
 from retentive.store import MemoryStore
 from retentive.values.commands import integer_of
-from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Reply
 
 Arguments: TypeAlias = Mapping[str, object]
@@ -54,7 +53,7 @@ def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> T
     except RetentiveError as error:
         # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
         if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
-            return ToolAnswer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
+            return ToolAnswer.of(error_reply(core, error))
         own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
         parts = str(error).split(own) if own else [str(error)]
         text = own.join(map(core.redacted, parts))

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, guard_of
-from retentive.engine.handlers import CommandResult
-from retentive.engine.operation import Plan, ReadOperation, Write
+from retentive.engine.operation import CommandResult, Plan, ReadOperation, Write
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.read import read
 from retentive.engine.rendering import OF_BACKENDS
@@ -109,9 +108,9 @@ class ClearPart(Write[CommandResult]):
     only_removes = True
     mount: Mount
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[MemoryPath, ...]:
         """Return the root of the store."""
-        return (ROOT,)
+        return (MemoryPath.known(ROOT),)
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
         """Return the deletions. Raises `Refused` if the actor may not change one of the memories."""

@@ -17,10 +17,10 @@ from typing import Any, Literal, NoReturn, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import HANDLERS, RunCommand, Viewed
-from retentive.engine.memories import Memories
+from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load
-from retentive.engine.rendering import Say, error_reply, listing_reply
+from retentive.engine.rendering import error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import ClearPart, Mount, Places
@@ -37,7 +37,7 @@ from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
 
 
-class Mounts(Memories):
+class Mounts(MemoryTree):
     """Several memory stores combined into one tree. The tree runs the same commands as one store (docs/mounts.md).
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One store
@@ -117,7 +117,7 @@ class Mounts(Memories):
                     mount.core.result_of(ClearPart(mount), who, **named)
             except RetentiveError as error:
                 point = MemoryPath.known(mount.point)
-                return error_reply(Say(mount.core.replies, mount.core.redacted), error, [point])
+                return error_reply(mount.core, error, [point])
         return Reply(self.replies.cleared)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
@@ -137,7 +137,7 @@ class Mounts(Memories):
             with mount.named_outward():
                 yield
         except Refused as refusal:
-            error_reply(Say(self.replies, self._core.redacted), refusal, (path,)).raise_for_error()
+            error_reply(self._core, refusal, (path,)).raise_for_error()
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
@@ -268,11 +268,10 @@ class Mounts(Memories):
                 mount.core.run(entry, mount.core.invocation(who))
         except RetentiveError as failure:
             error = failure
-        say = Say(self.replies, self._core.redacted)
         if error is not None or viewed is None:
             assert error is not None
-            return error_reply(say, error, paths)
-        return listing_reply(say, paths[0], viewed)
+            return error_reply(self._core, error, paths)
+        return listing_reply(self.replies, paths[0], viewed)
 
     def _within(self, mount: Mount, path: MemoryPath) -> Iterator[MemoryPath]:
         """Yield the path in a store of a path of the tree. A directory above its mount point becomes its root."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
-from retentive.engine.rendering import Say, error_reply
+from retentive.engine.rendering import error_reply
 from retentive.errors import Refused
 from retentive.remote.methods import no_route
 from retentive.remote.objects import parsed
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import MemoryPath
 from retentive.values.records import Actor
 from retentive.values.replies import REPLIES, Replies, Reply
-
-SAY = Say(REPLIES, lambda text: text)
-"""Formats errors of the connection. Their messages contain paths as the caller wrote them."""
 
 
 class RemoteCore:
@@ -39,7 +36,7 @@ class RemoteCore:
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the reply to a malformed tool call."""
-        return error_reply(SAY, error, (MemoryPath.known(ROOT),))
+        return error_reply(self, error)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

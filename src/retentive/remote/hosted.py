@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
-from retentive.engine.operation import Operation, Outcome
+from retentive.engine.handlers import RunCommand, RunView, Viewed
+from retentive.engine.operation import CommandResult, Operation, Outcome
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import (
     AlreadyExists,
@@ -201,7 +201,7 @@ class HostedStore(RemoteStore):
         one_by_one = f"{len(sent)} memories were changed one by one, not in one transaction."
         version_id = result.version_id if isinstance(result, CommandResult) else ""
         found = None if error is None else error.conflicting
-        notes = notes_of(core, outcome) if isinstance(result, CommandResult) else ()
+        notes = notes_of(core, result) if isinstance(result, CommandResult) else ()
         return {
             "content": f"{reply.text}\n{one_by_one}" if len(sent) > 1 else reply.text,
             "is_error": reply.is_error,

@@ -13,7 +13,7 @@ from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import Named
 from retentive.remote import objects
 from retentive.remote.client import Client
-from retentive.remote.core import SAY, RemoteCore
+from retentive.remote.core import RemoteCore
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
 from retentive.remote.methods import exchange, unsupported
@@ -123,9 +123,9 @@ class RemoteStore(RemoteReads):
         try:
             answer = yield from self.performed(command, sender, tool_use_id, origin, run=run)
         except Refused as refusal:
-            return error_reply(SAY, refusal, (MemoryPath.known(ROOT),))
+            return error_reply(RemoteCore(), refusal)
         except RetentiveError as error:
-            return error_reply(SAY, error, _named(command))
+            return error_reply(RemoteCore(), error, _named(command))
         return Reply(answer["content"], answer["is_error"], answer["error_code"])
 
     def clear(

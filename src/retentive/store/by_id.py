@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import CommandResult, entry_at, require_free
-from retentive.engine.operation import Outcome, Plan, Read, Write
+from retentive.engine.handlers import entry_at, require_free
+from retentive.engine.operation import CommandResult, Outcome, Plan, Read, Write
 from retentive.engine.queries import read_fact
-from retentive.errors import InvalidInput, NotFound, Phrase, Refused
+from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
@@ -27,19 +27,29 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMemory(Write[CommandResult]):
-    """Replace the text of a memory, its path, or both in one version. None keeps the current text or path.
+class ChangeMemory(Write[CommandResult]):
+    """Delete the memory that has the given id, or replace its text, its path, or both in one version.
 
-    If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash.
-    Otherwise the hash is checked first, then the new path.
+    None keeps the current text or path. If the memory already has the new text and path, nothing changes, and
+    `if_sha256` is not compared with the hash of its text. Otherwise the hash is checked first, then the new path.
     """
 
-    name = "update"
     for_paths = True
     memory_id: str
     text: str | None = None
     path: MemoryPath | None = None
     if_sha256: str | None = None
+    deletes: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # depends on the change, as the next two
+        return "delete" if self.deletes else "update"
+
+    @property
+    def only_removes(self) -> bool:  # type: ignore[override]
+        return self.deletes
+
+    allowed_when_archived = only_removes
 
     def facts(self, result: Any) -> Mapping[str, object]:
         return {"memory": self.memory_id}
@@ -51,64 +61,34 @@ class UpdateMemory(Write[CommandResult]):
         with _naming(new):
             guard.check(old)
             text = None if self.text is None or self.text.encode() == entry.data else self.text
-            if text is None and new == old:
+            if text is None and new == old and not self.deletes:
                 return Plan(CommandResult(version_id=memory.version_id, memory=memory))
-            _check_hash(memory, self.if_sha256)
+            if self.if_sha256 not in {None, memory.sha256}:
+                raise Refused("changed_meanwhile")
+            if self.deletes:
+                return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
             if new != old:
                 guard.check_name(new)
                 guard.check(new)
                 require_free(view, new, entry_at(view, new), "destination_exists", new_path=new.written)
             if text is None:
-                changes, notes = guard.move(view, [Moved(memory, new.text)]), tuple[Phrase, ...]()
+                plan = Plan(CommandResult(), guard.move(view, [Moved(memory, new.text)]))
             else:
-                guarded = guard.put(view, entry, new, text)
-                changes, notes = guarded.changes, guarded.notes
+                plan = guard.put(view, entry, new, text)
 
         def result(after: Snapshot, _: Sequence[Recorded]) -> Plan[CommandResult]:
             present = after.find(self.memory_id) or memory
-            return Plan(CommandResult(notes, version_id=present.version_id, memory=present))
+            return Plan(replace(plan.result, version_id=present.version_id, memory=present))
 
-        return Plan(CommandResult(notes), changes, afterwards=result)
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        return {"version": outcome.value().version_id}
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        memory = past_of(view, facts["version"]).find(self.memory_id)  # as it was right after the update
-        return CommandResult(version_id=facts["version"], memory=memory)
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteMemory(Write[CommandResult]):
-    """Delete the memory that has the given id. If `if_sha256` is set, it must be the hash of the text.
-
-    The result has the last state of the memory.
-    """
-
-    name = "delete"
-    for_paths = True
-    only_removes = True
-    allowed_when_archived = True
-    memory_id: str
-    if_sha256: str | None = None
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return {"memory": self.memory_id}
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        _, memory = _present(view, self.memory_id, guard)
-        path = MemoryPath.known(memory.path)
-        with _naming(path):
-            guard.check(path)
-            _check_hash(memory, self.if_sha256)
-        return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
+        return replace(plan, afterwards=result)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        return {"version": outcome.version_id}
+        return {"version": outcome.value().version_id or outcome.version_id}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        memory = Past(view, facts["version"]).find(self.memory_id)  # its last state
-        return CommandResult(version_id=facts["version"], memory=memory)
+        version_id = facts["version"]  # the memory is as it was right after an update, or before a deletion
+        past = Past(view, version_id) if self.deletes else past_of(view, version_id)
+        return CommandResult(version_id=version_id, memory=past.find(self.memory_id))
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
@@ -165,7 +145,7 @@ class ById:
                         check_text("text", text)
             except Refused as refusal:
                 raise self._core.raised(refusal) from None
-        operation = UpdateMemory(memory_id, text, target, if_sha256)
+        operation = ChangeMemory(memory_id, text, target, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
     def delete(
@@ -182,7 +162,9 @@ class ById:
         """
         with self._core.checking("delete", actor):
             _check_sha256(if_sha256)
-        return self._core.written(DeleteMemory(memory_id, if_sha256), self._core.invocation(actor, **origin))
+        return self._core.written(
+            ChangeMemory(memory_id, if_sha256=if_sha256, deletes=True), self._core.invocation(actor, **origin)
+        )
 
 
 def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> tuple[Entry, Memory]:
@@ -193,11 +175,6 @@ def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> 
     if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
     return entry, entry.memory
-
-
-def _check_hash(memory: Memory, if_sha256: str | None) -> None:
-    if if_sha256 is not None and memory.sha256 != if_sha256:
-        raise Refused("changed_meanwhile")
 
 
 def _check_sha256(given: object) -> None:

@@ -10,13 +10,12 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.core import StoreOptions
-from retentive.engine.operation import Write
-from retentive.engine.settings import ArchiveStore, ChangeProperties
+from retentive.engine.settings import ChangeProperties
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
 from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
@@ -229,8 +228,7 @@ class Retentive:
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
-        change = ChangeProperties(now_us(self._clock), self._is_read_only, name, description, metadata)
-        return self._changed(id_or_key, workspace, change, actor)
+        return self._changed(id_or_key, workspace, actor, new_name=name, description=description, metadata=metadata)
 
     def archive_store(
         self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
@@ -240,17 +238,13 @@ class Retentive:
         An archived store refuses changes, but it can be read, and its memories can be deleted, redacted and erased.
         Archiving it again changes nothing.
         """
-        return self._changed(id_or_key, workspace, ArchiveStore(now_us(self._clock), self._is_read_only), actor)
+        return self._changed(id_or_key, workspace, actor, archives=True)
 
-    @property
-    def _is_read_only(self) -> bool:
-        return bool(self._options.get("pins", {}).get("read_only"))
-
-    def _changed(
-        self, id_or_key: str, workspace: str, change: Write[Properties], actor: Actor | str | None
-    ) -> StoreInfo:
+    def _changed(self, id_or_key: str, workspace: str, actor: Actor | str | None, **changes: Any) -> StoreInfo:
         info = existing_store(self.backend, id_or_key, workspace=workspace)
         capabilities.unlock(self.backend, info)
+        is_read_only = bool(self._options.get("pins", {}).get("read_only"))
+        change = ChangeProperties(now_us(self._clock), is_read_only, **changes)
         after = core_of(self._store_of(info).through(self._integration)).found(change, actor)
         return named(replace(info, properties=after.to_text()))
 

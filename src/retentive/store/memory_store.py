@@ -13,7 +13,7 @@ from retentive.engine.batch import batch_of
 from retentive.engine.core import StoreCore, StoreOptions
 from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.listings import Listed, ListingCursor, ListMemories
-from retentive.engine.memories import Memories
+from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Outcome, Read
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.settings import ChangeSettings
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from retentive.search.results import Results
 
 
-class MemoryStore(Memories):
+class MemoryStore(MemoryTree):
     """One memory store, opened with `Retentive.store`. Threads may share it.
 
     Models use `execute`, which returns errors of input or storage as replies. Applications use the other methods, which
@@ -276,11 +276,10 @@ class MemoryStore(Memories):
         outcome = core.run(batch, core.invocation(actor, **origin))
         if isinstance(outcome.error, Refused):
             raise core.raised(outcome.error, batch.commands[outcome.error.position or 0])
+        steps = zip(batch.commands, outcome.value(), strict=True)
         return [
-            core.described(
-                command, Outcome(outcome.settings, step.result, None, step.recorded, proposed=outcome.proposed)
-            )
-            for command, step in zip(batch.commands, outcome.value(), strict=True)
+            core.described(command, Outcome(outcome.settings, result, None, recorded, proposed=outcome.proposed))
+            for command, (result, recorded) in steps
         ]
 
     @property

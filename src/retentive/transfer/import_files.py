@@ -87,9 +87,9 @@ class ImportFiles(Write[list[FileOutcome]]):
     refused: Mapping[str, str] = field(default_factory=dict)
     """Reasons for the files, by path, that storage has refused in this import."""
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[MemoryPath, ...]:
         """Return the directory into which the files are imported."""
-        return (self.under,)
+        return (MemoryPath.known(self.under),)
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[FileOutcome]]:
         """Decide each file over the files before it, and return the outcome for each."""
@@ -117,7 +117,8 @@ class ImportFiles(Write[list[FileOutcome]]):
         check_free(entry)
         guarded = guard.put(after, entry, file.path, data.decode())
         after.add(guarded.changes)
-        notes = " ".join(self.replies.phrase(note.key, note.values) for note in guarded.notes if guarded.altered)
+        masked = guarded.result.notes if guarded.result.is_masked else ()
+        notes = " ".join(self.replies.phrase(note.key, note.values) for note in masked)
         return file.became(
             "created" if entry.memory is None else "replaced" if guarded.changes else "same", notes or None
         )

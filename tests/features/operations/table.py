@@ -164,17 +164,17 @@ OPERATIONS: dict[str, Operation] = {
     "Read usage": reads("usage", lambda _, at: at.usage()),
     "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
     "ChangeSettings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
-    "UpdateMemory": writes(
+    "ChangeMemory": writes(
         "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW
     ),
-    "DeleteMemory": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
+    "ChangeMemory, deletion": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
     "Batch": writes(
         "batch", lambda _, at, **who: at.batch([{"command": "create", "path": NEW, "file_text": "x"}], **who), NEW
     ),
     "ChangeProperties": Operation(
         lambda scene, at, **who: scene.place.update_store(at.id, name="New", **who), "store.update", actor=BOB
     ),
-    "ArchiveStore": Operation(
+    "ChangeProperties, archived": Operation(
         lambda scene, at, **who: scene.place.archive_store(at.id, **who), "store.archive", actor=BOB
     ),
     "Read log": reads("log", lambda _, at: at.history.log(A), A),

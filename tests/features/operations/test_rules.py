@@ -37,8 +37,7 @@ OF_ACTORS = {"allow_write", "review"}  # documented: these rules do not limit th
 NO_CHANGE = {
     "ChangeSettings": "changes no memory, and must be able to take a rule back",
     "ChangeQuarantine": "changes a setting and no memory; must be possible during an attack",
-    "ChangeProperties": "changes the description of the store and no memory",
-    "ArchiveStore": "changes no memory; it only forbids further changes",
+    "ChangeProperties": "changes the description of the store or archives it, and changes no memory",
     "Confirm": "records the decision of a person and changes no memory",
     "EraseStore": "has its own test",
 }
@@ -77,8 +76,8 @@ class Unchecked(operation.Write[None]):
     act: str
     name = "unchecked"
 
-    def paths(self) -> tuple[str, ...]:
-        return (A,)
+    def paths(self) -> tuple[MemoryPath, ...]:
+        return (MemoryPath.known(A),)
 
     def decide(self, view: Snapshot, guard: Guard) -> operation.Plan[None]:
         return operation.Plan(None, self.changes(view, guard))

@@ -7,8 +7,8 @@ from typing import Any
 
 from retentive.engine.batch import parse_for_applications
 from retentive.engine.core import StoreCore
-from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
-from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
+from retentive.engine.handlers import RunCommand, RunView, Viewed
+from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Conflicting, Refused, RetentiveError
 from retentive.server.calls import Json, RouteCall
@@ -123,7 +123,7 @@ def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
         **_ids(last.memory_id if len(recorded) == 1 else None, version_id),
         "change_count": len(recorded),
         "changes": [] if outcome.proposed else _changes(core, recorded),
-        "notes": list(notes_of(core, outcome)),
+        "notes": notes_of(core, outcome.value()),
         "proposed": outcome.proposed,
     }
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from retentive.engine.operation import AuditOnly
-from retentive.engine.repeats import known_result, remember_result
+from retentive.engine.repeats import known_result, remember
 from retentive.errors import Damaged, NotFound, RetentiveError, UnknownSchema
 from retentive.server.calls import Json, RouteCall, Streamed
 from retentive.server.errors import forbidden, invalid
@@ -159,4 +159,4 @@ def _remember(call: RouteCall, store_id: str, added: int) -> None:
     core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
     core.result_of(AuditOnly(ImportFiles.name))
     if request is not None:
-        core.follow_up(lambda tx: remember_result(tx, request, {"added": added}, core.clock()))
+        core.follow_up(lambda tx: remember(tx, request, {"added": added}, core.clock()))

@@ -57,7 +57,6 @@ def notes(store: MemoryStore) -> list[str]:
     return [value for _, value in store._core.read(lambda found: list(found.records(KIND)))]
 
 
-LONG = "/memories/" + "x" * 200
 STORY: list[dict[str, Any]] = [
     create(A, f"one {KEY}\ntwo\n"),
     create(A, "again"),
@@ -212,14 +211,6 @@ def test_a_repeated_snippet_shows_the_text_of_the_first_call(store: MemoryStore)
     assert store.execute(edit("b", "B", A), tool_use_id=call_id("t")).text == "The memory file has been edited."
 
 
-def test_a_repeated_clear_deletes_nothing(store: MemoryStore) -> None:
-    store.execute(create(A))
-    first = store.clear(tool_use_id=call_id("t"))
-    store.execute(create(A, "later"))
-    assert store.clear(tool_use_id=call_id("t")) == first
-    assert store.read(A) == "later"
-
-
 def test_after_24_hours_a_repeated_command_is_a_new_command(place: str) -> None:
     """The clock of the store decides."""
     clock = Clock()
@@ -328,16 +319,6 @@ def test_a_killed_process_can_get_the_reply_later(tmp_path: Path) -> None:
     assert process(at, edit("one", "two", A), call_id("t"), dies=False) == [expected, False]
     with retentive.open(at) as memory:
         assert len(list(memory.store().versions())) == 2
-
-
-def test_concurrent_processes_execute_a_repeated_command_once(tmp_path: Path) -> None:
-    at = place_of("directory", tmp_path)
-    with retentive.open(at) as memory:
-        memory.store().execute(create(A, ""))
-        with ThreadPoolExecutor(4) as threads:
-            told = list(threads.map(lambda _: process(at, insert(0, path=A), call_id("t"), dies=False), range(4)))
-        assert told == [[f"The file {A} has been edited.", False]] * 4
-        assert memory.store().read(A) == "x\n"
 
 
 @pytest.fixture(params=[name for name in EVERYWHERE if name in {"sqlite", "directory"}])
@@ -540,16 +521,6 @@ def test_in_a_run_a_command_runs_again_once_its_outcome_no_longer_stands(
     reply = store.execute(command, **RUN)
     moved = "does not exist" in reply.text and later["command"] == "rename"
     assert moved or len(store.versions()) > before
-
-
-@pytest.mark.parametrize("command", [insert(0, "x", A), delete(A)])
-def test_an_undone_change_runs_again(command: dict[str, Any], store: MemoryStore) -> None:
-    store.execute(create(A, "one\n"))
-    store.execute(command, **RUN)
-    store.undo(store.versions()[0].id)
-    before = len(store.versions())
-    assert not store.execute(command, **RUN).is_error
-    assert len(store.versions()) == before + 1
 
 
 def test_in_a_run_a_proposal_repeats_while_it_stands(store: MemoryStore) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from support.modules import ROOT, imported
 
@@ -32,12 +29,6 @@ WALLS = [
     {"files", "objects"},
     {"sealed"},
 ]
-FACES = {
-    "sqlite": ["SqliteBackend"],
-    "server": ["ServerBackend"],
-    "files": ["DirectoryBackend"],
-    "objects": ["ObjectsBackend"],
-}
 STORAGE = ROOT / "storage"
 MODULES = [path for path in sorted(STORAGE.rglob("*.py")) if path != STORAGE / "__init__.py"]
 
@@ -60,13 +51,3 @@ def upwards(path: Path) -> Iterator[str]:
 
 def test_storage_imports_downwards_only() -> None:
     assert [problem for path in MODULES for problem in upwards(path)] == []
-
-
-@pytest.mark.parametrize("folder", FACES)
-def test_each_folder_exports_its_backend(folder: str) -> None:
-    """The folder has a docstring, and its backend can be imported from it."""
-    face = importlib.import_module(f"retentive.storage.{folder}")
-    assert face.__doc__
-    assert set(FACES[folder]) <= set(face.__all__)
-    assert face.__all__ == sorted(face.__all__)
-    assert all(getattr(face, name).__module__.startswith(face.__name__) for name in face.__all__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -332,18 +331,6 @@ def test_a_command_on_a_tree_is_in_the_log_of_each_affected_store(tmp_path: Path
         for store in (root, team):
             found = store.audit.verify()
             assert (found.problem, found.unaudited) == (None, ())
-
-
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql", "mariadb"])
-def test_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
-    with audited(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
-        store = place.store()
-        for reply in threads.map(lambda number: store.execute(create(f"/memories/{number}", "one\n")), range(80)):
-            assert not reply.is_error
-        found = store.audit.verify()
-        assert (found.entries, found.problem, found.unaudited) == (81, None, ())
-        versions = {version.id for version in store.versions()}
-        assert {change.version_id for entry in store.audit.entries() for change in entry.changes} == versions
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-import retentive
 from retentive import Retentive
 from retentive.doctor import check
 from retentive.storage import capabilities
 from retentive.storage.contract import Created
 from retentive.storage.objects.backend import ObjectsBackend
-from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
@@ -48,23 +44,6 @@ def objects(found: Retentive, kind: str) -> list[str]:
     """Return the keys of the objects of a kind, of the first store that has any."""
     names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
     return [key for key, _ in names]
-
-
-def change(found: Retentive, **fields: Any) -> None:
-    """Change the totals in the manifest of the first store."""
-
-    def changed(manifest: Manifest) -> Manifest:
-        return replace(manifest, state=manifest.state._replace(**fields))
-
-    backend_of(found)._manifests.change(found.store().id, changed)
-
-
-def test_wrong_totals_are_found_and_corrected(place: str) -> None:
-    with opened_again(place) as found:
-        change(found, memories=77, size_bytes=1, revision=1)
-    assert codes(look(place)) == {"usage_wrong", "revision_wrong"}
-    assert codes(look(place, repair=True), severity="repaired") == {"usage_wrong", "revision_wrong"}
-    assert {one.code for one in look(place)} == {"healthy"}
 
 
 def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
@@ -139,35 +118,7 @@ def test_a_key_without_a_store_is_reported(place: str) -> None:
     assert [one.code for one in findings] == ["key_wrong", "key_wrong"]
 
 
-def test_side_records_are_read(place: str) -> None:
-    with opened_again(place) as found:
-        store = found.store()
-        found.backend.put_side_records(store.id, "accessed", {"mem_1": "1.0"})
-        (key,) = objects(found, "side")
-        data, _ = backend_of(found)._requests.get(key)
-        backend_of(found)._requests.put(key, data[:-1])
-    findings = look(place)
-    assert codes(findings) == {"object_damaged", "unreadable"}
-    assert any(one.subject.startswith("side/") for one in findings)
-
-
 def opened_again(place: str) -> Retentive:
     import retentive
 
     return retentive.open(place)
-
-
-def test_one_damaged_manifest_breaks_neither_the_listing_nor_other_stores(place: str) -> None:
-    """The listing names the store as damaged, the doctor reports it, and the other store works."""
-    with retentive.open(place) as found:
-        backend, second = backend_of(found), found.store("second")
-        present = second.memories()
-        key = ManifestSwap.key(found.store().id)
-        _, tag = backend._requests.get(key)
-        backend._requests.replace(key, b"no manifest", tag)
-    with retentive.open(place) as found:
-        assert [info.damage is None for info in found.stores()] == [False, True]
-        assert found.store("second").memories() == present != []
-        problems = {finding.store_id for finding in check(found.backend) if finding.severity == "problem"}
-        assert second.id not in problems
-        assert problems

@@ -12,14 +12,13 @@ import retentive
 from retentive.redaction.detector import Find, Rule
 from retentive.redaction.examiner import TextExaminer
 from retentive.values.settings import DEFAULTS
-
-from .sensitive_values import BASE64, HEX, of
+from support.detection.draw import of
 
 Command: TypeAlias = dict[str, Any]
 
 A = "/memories/a.md"
 CARD, PASSWORD, KEY = "5500005555555559", "MNg2DkQO5F7x9!", "AKIAYCPJCAWHSV7BT4CQ"
-BODY = "".join(f"{of(Random(number), BASE64, 64)}\n" for number in range(38))
+BODY = "".join(f"{of(Random(number), 'b64', 64)}\n" for number in range(38))
 PROSE = "we met Ann at noon and talked about lunch. " * 100
 LINES = "one more line of notes\n" * 200
 LINES_OF_TABLE = "Ann,none\n" * 100
@@ -51,7 +50,7 @@ EDITS: dict[str, tuple[str, Command, str]] = {
     "the start of a key": (KEY_LINES + KEY_END, insert(KEY_HEAD), "private_key"),
     "the end of a key of PuTTY": (
         f"Encryption: none\nPrivate-Lines: 38\n{BODY}",
-        insert(f"Private-MAC: {of(Random(2), HEX, 40)}\n", 40),
+        insert(f"Private-MAC: {of(Random(2), 'hex', 40)}\n", 40),
         "private_key",
     ),
     "base64 in a long line": (f"{IN_BASE64[:2410]}*{IN_BASE64[2410:]}", replace("*", ""), "aws_access_key_id"),

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from retentive.errors import InvalidInput
 from retentive.redaction.detector import KINDS, Detector, Find, Rule
-
-from .sensitive_values import card, github, iban, pem
+from support.detection.values import kinds
 
 DETECTOR = Detector()
+MAKE = {kind.name: kind.make for kind in kinds()}
+github, card, iban, pem = (MAKE[name] for name in ("github-classic", "card-visa", "iban-DE", "rsa-private-key"))
 PIECES = [
     "password", "pw", "token", "密码", ": ", "=", " is ", " ", "\n", '"', "'", "|", "@", "://bob:", "-p", "mysql ",
     "[REDACTED:", "[REDACTED]", "[REDACTED:password]", "[REDACTED:github_token]", "[REDACTED:x1]", "]", "a", "hunter2",

@@ -16,8 +16,7 @@ from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.engine import alternatives
 from retentive.redaction.rules import data
 from retentive.redaction.views import _base64_runs
-
-from .sensitive_values import BARE
+from support.detection.values import kinds
 
 DEADLINE_S = 600  # a hang fails the test; all inputs take less than a minute
 
@@ -34,7 +33,7 @@ def test_runs_of_base64_are_found(parts: list[str]) -> None:
 def test_finds_do_not_depend_on_the_text_around_them() -> None:
     """A value of each kind alone, and in a long text between all others: each rule runs wherever its literal is."""
     rng, detector = Random(7), Detector()
-    values = [make(rng) for makes in BARE.values() for make in makes]
+    values = [kind.make(rng) for kind in kinds() if kind.group in {"bare", "key file"}]
     whole = "\n\nSome ordinary words, and a pa\u017fsword of \u0130\u212a.\n\n".join(values)
     found = {whole[find.start : find.end] for find in detector.find(whole)}
     missed = [value for value in values if not all(value[at.start : at.end] in found for at in detector.find(value))]

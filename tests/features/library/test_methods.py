@@ -11,7 +11,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts, RetentiveError, errors
 from support.commands import A, create, delete, edit, insert, rename, tree
-from support.places import PLACES, OpenPlace, opened
+from support.places import OpenPlace
 
 B, D = "/memories/b", "/memories/d"
 Act = Callable[[Any], object]
@@ -25,30 +25,6 @@ def memories(request: pytest.FixtureRequest, store: MemoryStore, open_place: Ope
     if request.param == "mounts":
         return Mounts({"/memories": store, "/memories/team": open_place("sqlite://").store()})
     return Mounts({"/memories": open_place("sqlite://").store(), D: store})
-
-
-@pytest.mark.parametrize("backend", PLACES)
-def test_a_round_of_methods_on_every_backend(backend: str, tmp_path: Path) -> None:
-    with opened(backend, tmp_path, actor="user:ann") as place:
-        store = place.store()
-        created = store.create(A, "one\n")
-        assert (created.path, created.version_id) == (A, store.load(A)[0].version_id)
-        store.append(A, "three")
-        store.insert(A, 1, "two")
-        edited = store.edit(A, "three", "3", if_version=store.load(A)[0].version_id)
-        assert store.read(A) == "one\ntwo\n3\n"
-        assert store.view(A, view_range=(2, 2)).splitlines()[1:] == ["     2\ttwo"]
-        with pytest.raises(errors.Conflict):
-            store.write(A, "stale", if_version=created.version_id)
-        store.write(A, "all new", if_version=edited.version_id)
-        store.rename(A, B)
-        deleted = store.delete(B)
-        assert tree(store) == {}
-        assert store.undo(deleted.version_id).done
-        assert tree(store) == {B: "all new"}
-        assert store.undo_by("user:ann").done
-        assert tree(store) == {}
-        assert {str(version.actor) for version in store.versions()} == {"user:ann"}
 
 
 def test_what_a_write_returns(store: MemoryStore) -> None:

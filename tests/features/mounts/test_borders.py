@@ -15,34 +15,6 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
 # -- commands across stores ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/memories/team", "/memories//team", "/memories/shared", "/memories/shared/x"])
-def test_mount_directories_are_directories_for_create_and_edits(path: str) -> None:
-    with tree(TEAM, SHARED) as at:
-        assert at.run("create", path, "x") == f"Error: File {path} already exists"
-        assert at.code == "already_exists"
-        assert (
-            at.run("str_replace", path, "x") == f"Error: The path {path} does not exist. Please provide a valid path."
-        )
-        assert at.code == "not_found"
-        assert at.run("insert", path, 0, "x") == f"Error: The path {path} does not exist"
-        assert at.code == "not_found"
-
-
-def test_create_does_not_replace_a_mount_directory() -> None:
-    with tree(SHARED, create_overwrites=True) as at:
-        for path in ("/memories/shared", "/memories/shared/x"):
-            assert at.run("create", path, "x") == f"Error: File {path} already exists"
-
-
-def test_create_beside_a_mount_goes_to_the_outer_store() -> None:
-    with tree(SHARED) as at:
-        at.run("create", "/memories/shared/f", "x")
-        assert at.texts("/memories") == {"/memories/shared/f": "x"}
-        assert at.view("/memories/shared")[1:] == ["1B\t/memories/shared/f", "0B\t/memories/shared/x/"]
-        assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
-        assert at.view("/memories/shared") == ["0B\t/memories/shared", "0B\t/memories/shared/x/"]
-
-
 @pytest.mark.parametrize(
     ("path", "point"),
     [
@@ -68,15 +40,6 @@ def test_a_mount_point_and_its_parents_cannot_be_deleted_or_renamed(path: str, p
         assert at.mounts.read(f"{path.rstrip('/')}/f") == "x"
 
 
-def test_the_root_is_refused_with_the_message_of_one_store() -> None:
-    with tree(TEAM) as at:
-        assert at.run("delete", "/memories/") == "Error: Cannot delete the /memories directory itself"
-        assert at.run("rename", "/memories", "/memories/team/a") == (
-            "Error: Cannot rename the /memories directory itself"
-        )
-        assert at.run("rename", "/memories", "/memories") == "Error: Cannot rename the /memories directory itself"
-
-
 def test_a_rename_across_mounts_is_refused_with_a_hint() -> None:
     with tree(TEAM, DEEP) as at:
         at.run("create", "/memories/a/b", "x")
@@ -94,33 +57,6 @@ def test_a_rename_across_mounts_is_refused_with_a_hint() -> None:
             )
             assert at.code == "across_mounts"
         assert [memory.path for memory in at.mounts.memories()] == ["/memories/a/b", "/memories/team/deep/c"]
-
-
-@pytest.mark.parametrize("new", ["/memories", "/memories/team", "/memories/shared", "/memories/shared/x"])
-def test_a_mount_directory_as_destination_already_exists(new: str) -> None:
-    with tree(TEAM, SHARED) as at:
-        at.run("create", "/memories/a/b", "x")
-        at.run("create", "/memories/team/f", "x")
-        for old in ("/memories/a", "/memories/a/b", "/memories/team/f"):
-            assert at.run("rename", old, new) == f"Error: The destination {new} already exists"
-            assert at.code == "already_exists"
-        if new != "/memories":
-            assert at.run("rename", "/memories/a", f"{new}/") == f"Error: The destination {new}/ already exists"
-            assert at.run("rename", "/memories/a/b", f"{new}/") == (
-                f"Error: Invalid path {new}/: may not end with '/', because it names a file"
-            )
-
-
-def test_a_directory_can_move_beside_a_mount_and_below_its_parent() -> None:
-    with tree(SHARED) as at:
-        at.run("create", "/memories/a/x/b", "x")
-        assert at.run("rename", "/memories/a", "/memories/shared/y") == (
-            "Successfully renamed /memories/a to /memories/shared/y"
-        )
-        assert [memory.path for memory in at.mounts.memories()] == ["/memories/shared/y/x/b"]
-        assert at.run("rename", "/memories/shared/y/x", "/memories/shared/x") == (
-            "Error: The destination /memories/shared/x already exists"
-        )
 
 
 # -- read-only -----------------------------------------------------------------------------------------------------

@@ -44,47 +44,7 @@ def test_only_memory_stores_can_be_mounted() -> None:
             Mounts(wrong)
 
 
-def test_a_single_mounted_store_answers_as_without_mounts() -> None:
-    with retentive.open("sqlite://") as opened:
-        alone, plain = Mounts({"/memories/": opened.store("a")}), opened.store("b")
-        for command in (
-            {"command": "view", "path": "/memories"},
-            {"command": "create", "path": "/memories/d/a", "file_text": "x"},
-            {"command": "create", "path": "/memories", "file_text": "x"},
-            {"command": "rename", "old_path": "/memories", "new_path": "/memories/b"},
-            {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/b//"},
-            {"command": "view", "path": "/memories/"},
-            {"command": "delete", "path": "/memories"},
-            {"command": "delete", "path": "/etc"},
-        ):
-            assert alone.execute(command) == plain.execute(command)
-        assert alone.clear() == plain.clear()
-
-
 # -- the store of a path -------------------------------------------------------------------------------------------
-
-
-def test_the_longest_mount_point_wins_by_whole_names() -> None:
-    with tree(TEAM, DEEP) as at:
-        for path in ("/memories/a", "/memories/teams", "/memories/team/b", "/memories/team/deep/c", "/memories/team/d"):
-            assert at.run("create", path, "x") == f"File created successfully at: {path}"
-        assert list(at.texts("/memories")) == ["/memories/a", "/memories/teams"]
-        assert list(at.texts(TEAM)) == ["/memories/b", "/memories/d"]
-        assert list(at.texts(DEEP)) == ["/memories/c"]
-
-
-def test_every_command_works_in_a_mounted_store_and_shows_the_given_path() -> None:
-    with tree(TEAM) as at:
-        path = "/memories//team/./n.md".replace("./", "")
-        assert at.run("create", path, "one\n") == f"File created successfully at: {path}"
-        assert at.run("view", path) == f"Here's the content of {path} with line numbers:\n     1\tone"
-        assert at.run("insert", path, 1, "two") == f"The file {path} has been edited."
-        assert at.run("str_replace", path, "two", "2").endswith("\n     1\tone\n     2\t2")
-        new = "/memories/team/d//m.md"
-        assert at.run("rename", path, new) == f"Successfully renamed {path} to {new}"
-        assert at.texts(TEAM) == {"/memories/d/m.md": "one\n2\n"}
-        assert at.run("delete", "/memories/team/d/") == "Successfully deleted /memories/team/d/"
-        assert at.texts(TEAM) == {}
 
 
 def test_errors_name_the_paths_of_the_tree() -> None:
@@ -137,43 +97,6 @@ def test_a_path_that_holds_a_sensitive_value_is_refused() -> None:
 # -- views ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_view_shows_memories_of_all_stores_and_empty_mounts() -> None:
-    with tree(TEAM, SHARED, "/memories/é") as at:
-        at.run("create", "/memories/team.md", "1234")
-        at.run("create", "/memories/team/a/b/c", "12")
-        at.run("create", "/memories/teal", "1")
-        assert at.view("/memories") == [
-            "7B\t/memories",
-            "0B\t/memories/shared/",
-            "0B\t/memories/shared/x/",
-            "1B\t/memories/teal",
-            "4B\t/memories/team.md",
-            "2B\t/memories/team/",
-            "2B\t/memories/team/a/",
-            "0B\t/memories/é/",
-        ]
-        assert at.view("/memories/shared/") == ["0B\t/memories/shared", "0B\t/memories/shared/x/"]
-        assert at.view("/memories/shared/x") == ["0B\t/memories/shared/x"]
-        assert at.view("/memories/team") == [
-            "2B\t/memories/team",
-            "2B\t/memories/team/a/",
-            "2B\t/memories/team/a/b/",
-        ]
-
-
-def test_directory_sizes_include_mounts_below() -> None:
-    with tree("/memories/a/b/c/d", "/memories/a/b/c/d/e/f") as at:
-        at.run("create", "/memories/a/b/c/d/x", "x" * 1_000)
-        at.run("create", "/memories/a/b/c/d/e/f/x", "x" * 536)
-        assert at.view("/memories") == ["1.5K\t/memories", "1.5K\t/memories/a/", "1.5K\t/memories/a/b/"]
-        assert at.view("/memories/a/b/c/d") == [
-            "1.5K\t/memories/a/b/c/d",
-            "536B\t/memories/a/b/c/d/e/",
-            "536B\t/memories/a/b/c/d/e/f/",
-            "1000B\t/memories/a/b/c/d/x",
-        ]
-
-
 def test_hidden_mounts_are_left_out_and_counted() -> None:
     with tree("/memories/.github", "/memories/d/node_modules", "/memories/d/.a/b") as at:
         for point in at.stores:
@@ -181,11 +104,6 @@ def test_hidden_mounts_are_left_out_and_counted() -> None:
         assert at.view("/memories") == ["4B\t/memories", "2B\t/memories/d/", "1B\t/memories/f"]
         assert at.view("/memories/.github") == ["1B\t/memories/.github", "1B\t/memories/.github/f"]
         assert at.view("/memories/d") == ["2B\t/memories/d"]
-
-
-def test_a_view_range_of_a_directory_is_ignored() -> None:
-    with tree(TEAM) as at:
-        assert at.run("view", "/memories", [5, 1]) == at.run("view", "/memories")
 
 
 def test_a_mount_covers_memories_at_its_point() -> None:

@@ -62,20 +62,6 @@ def test_a_change_over_cut_connections_is_made_once(
     assert len(local.versions()) == 5
 
 
-def test_the_async_client_retries_too(api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore) -> None:
-    async def run() -> None:
-        async with retentive.open_async(proxy.through(api.url), api_key=api.key) as opened:
-            through = await opened.store(store.id)
-            proxy.plan = cuts(1, 1, 1, moment="answer")
-            proxy.cut_all()
-            await through.append(A, "one")
-            await asyncio.gather(*(through.append(f"/memories/{number}", "x") for number in range(3)))
-
-    asyncio.run(run())
-    assert proxy.done.total() == 3
-    assert (local.read(A), len(local.versions())) == ("one\n", 4)
-
-
 def test_a_cancelled_call_runs_to_its_end(api: Api, store: MemoryStore, local: MemoryStore) -> None:
     async def run() -> None:
         async with retentive.open_async(api.url, api_key=api.key) as opened:
@@ -88,27 +74,6 @@ def test_a_cancelled_call_runs_to_its_end(api: Api, store: MemoryStore, local: M
 
     asyncio.run(run())
     assert local.read(A) == "one"
-
-
-def test_changes_of_the_history_whose_answers_are_lost_are_made_once(
-    api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore
-) -> None:
-    """Undo, restore, and deletion by id. Made twice, the undo would bring back the text that it removes."""
-    made = store.create(A, "one")
-    store.write(A, "two")
-    with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
-        through = opened.store(store.id)
-        for change in (
-            lambda: [step.what for step in through.undo("HEAD").steps],
-            lambda: [step.what for step in through.history.restore(A, "r2").steps],
-            lambda: through.by_id.delete(made.memory_id).memory_id,
-        ):
-            before = len(list(local.history.log()))
-            proxy.plan = cuts(1, moment="answer")
-            proxy.cut_all()
-            assert change() in (["changed"], made.memory_id)
-            assert len(list(local.history.log())) == before + 1
-    assert local.memories() == []
 
 
 def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,23 +110,6 @@ def test_overwrite_and_dry_run(api: Api, store: MemoryStore, at: str) -> None:
     assert store.read("/memories/a") == "theirs"
 
 
-def test_a_repeated_request_gets_its_first_answer(api: Api, store: MemoryStore, at: str) -> None:
-    """Also with refused files and notes; the record has no path and no text."""
-    store.change_settings({"max_memory_bytes": 1_000, "read_only_paths": ["/memories/fixed/**"]})
-    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
-    body = tar_of({"a": b"unique text", "fixed/b": b"x", "large": b"x" * 2_000, "key": key.encode(), "../up": b"x"})
-    first = api.send("POST", f"{at}/import", body, {"idempotency-key": "k"})
-    assert sorted(outcomes(first).values()) == ["created", "created", "refused", "refused", "refused"]
-    versions = store.versions()
-    again = api.send("POST", f"{at}/import", body, {"idempotency-key": "k"})
-    assert again.body == first.body
-    assert store.versions() == versions
-    record = json.dumps(list(api.place.opened.backend.read(store.id, lambda tx: list(tx.records("idempotency")))))
-    assert not [each for each in ("fixed", "large", "unique", "OPENSSH") if each in record]
-    other = api.send("POST", f"{at}/import", tar_of({"a": b"two"}), {"idempotency-key": "k"})
-    assert (other.status, "another request" in other.error["message"]) == (400, True)
-
-
 def test_nothing_is_imported_if_the_body_is_wrong(api: Api, archive: bytes) -> None:
     good = tar_of({"a": b"one", "b": b"x" * 5_000})
     target = api.place.opened.store("target of wrong bodies")

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from retentive import MemoryStore
-from retentive.server.keys import id_in
 from support.http_api import Api
 
 A, B = "/memories/team/a.md", "/memories/b.md"
@@ -25,39 +24,6 @@ def test_a_search_finds_memories_with_their_best_lines(api: Api, store: MemorySt
     assert (line["line"], line["headings"]) == (2, ["Trips"])
     assert "Lisbon" in [line["text"][start:end] for start, end in line["marks"]]
     assert answer.body["next_page"] is None
-
-
-@pytest.mark.parametrize(
-    ("sent", "paths"),
-    [
-        ({"query": "flew", "path_prefix": "/team/"}, ["/team/a.md"]),
-        ({"query": "flew", "path_prefix": "/other/"}, []),
-        ({"query": "flew train", "mode": "all"}, []),
-        ({"query": "fl[aeiou]w", "mode": "regex"}, ["/team/a.md"]),
-        ({"query": "team", "limit": 1}, ["/team/a.md"]),
-    ],
-)
-def test_options_of_a_search(api: Api, store: MemoryStore, at: str, sent: dict[str, object], paths: list[str]) -> None:
-    store.create(A, "Ann flew to Lisbon in May.\n")
-    answer = api.post(f"{at}/search", sent)
-    assert [each["path"] for each in answer.body["data"]] == paths
-
-
-def test_a_search_of_the_past(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(A, "Ann flew to Lisbon.\n")
-    first = store.versions()[0].id
-    store.write(A, "Ann took the train.\n")
-    assert api.post(f"{at}/search", {"query": "Lisbon"}).body["total"] == 0
-    (found,) = api.post(f"{at}/search", {"query": "Lisbon", "at": first}).body["data"]
-    assert (found["memory_version_id"], found["memory"]) == (first, None)
-    (found,) = api.post(f"{at}/search", {"query": "Lisbon", "history": True}).body["data"]
-    assert found["memory_version_id"] == first
-    assert api.post(f"{at}/search", {"query": "Lisbon", "history": True, "at": first}).status == 400
-
-
-def test_unknown_words_are_named(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(A, "Ann flew to Lisbon.\n")
-    assert api.post(f"{at}/search", {"query": "Lisbom"}).body["unknown_words"] == ["Lisbom"]
 
 
 @pytest.mark.parametrize("query", ["", "x" * 5_000, 7, None])
@@ -97,22 +63,3 @@ def test_a_listing_of_the_past_in_pages(api: Api, store: MemoryStore, at: str) -
         found += [each["path"] for each in body["data"]]
         page = body["next_page"]
     assert found == [f"/{number}.md" for number in range(5)]
-
-
-def test_blame(api: Api, store: MemoryStore, at: str) -> None:
-    memory_id = store.create(A, "one\ntwo\n", actor="user:ann", source="web:news", session="s7").memory_id
-    first = store.versions()[0]
-    sent = {"content": "one\nthree\n"}
-    second = api.post(f"{at}/memories/{memory_id}", sent).body["memory_version_id"]
-    body = api.get(f"{at}/memories/{memory_id}/blame").body
-    assert [(each["line"], each["text"], each["memory_version_id"]) for each in body["lines"]] == [
-        (1, "one\n", first.id),
-        (2, "three\n", second),
-    ]
-    origins = [(each["source"], each["session"]) for each in body["lines"]]
-    assert origins == [("web:news", "s7"), (None, None)]
-    assert [each["created_by"] for each in body["lines"]] == [
-        {"type": "user_actor", "user_id": "ann"},
-        {"type": "api_actor", "api_key_id": id_in(api.key)},
-    ]
-    assert api.get(f"{at}/memories/mem_{'0' * 32}/blame").status == 404

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -19,7 +19,6 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, Rules
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
-from retentive.errors import Unavailable
 from retentive.history import clocks
 from retentive.history.clocks import ClockJump
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
@@ -35,7 +34,6 @@ SWEPT, LAST, POSITION = "swept", "last", "position"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
 _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
 _AT_ONCE = 100  # memories that a piece deletes
-_KNOWN = 20_000  # memories whose oldest version to keep a sweep remembers
 _FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
 _NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
 _DAY_S = 86_400.0
@@ -73,9 +71,8 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
     """
     now, jump = clocks.check(context, accept=accept_clock, is_recorded=not dry_run)
-    swept, position, known = Swept(clock_jump=jump), "" if jump else ROOT, dict[str, str]()
-    while position:
-        piece, position = _piece(context, position, now, known, dry_run=dry_run)
+    swept = Swept(clock_jump=jump)
+    for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
         swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
     if dry_run:
@@ -100,64 +97,55 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
         tx.put_record(SWEPT, LAST, f"{now:.0f}")
         return tx.get_record(SWEPT, POSITION) or ROOT
 
-    def note(tx: Transaction) -> None:
-        tx.put_record(SWEPT, POSITION, position or None)
-
-    if not context.read(is_due):
+    position = context.follow_up(begin) if context.read(is_due) else ""
+    if not position:
         return
-    yield from _while_locked(context)
-    position = context.follow_up(begin)
-    now, jump = clocks.check(context) if position else (now, None)
+    now, jump = clocks.check(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
-    is_noted, known = position != ROOT, dict[str, str]()
-    while position and jump is None:
-        _, position = _piece(context, position, now, known)
-        is_full = position not in {_FIRST_VERSION, _FIRST_VIEW, ""}
-        if is_full or (is_noted and not position):
+        return
+    is_noted = position != ROOT
+    for _, following in _pieces(context, position, now):
+        is_full = following not in {_FIRST_VERSION, _FIRST_VIEW, ""}
+        if is_full or (is_noted and not following):
             is_noted = is_full
-            context.follow_up(note, may_use_reserve=True)
+            context.follow_up(partial(_note, position=following), may_use_reserve=True)
         if is_full:
             yield
-            yield from _while_locked(context)
 
 
-def _while_locked(context: StoreCore) -> Iterator[None]:
-    """Yield as long as a piece would wait for another writer. Only side records can be tried without waiting."""
-    while True:
-        try:
-            context.backend.put_side_records(context.id, KIND, {}, wait=False)
-        except Unavailable:
-            yield
-        else:
-            return
-
-
-def _piece(
-    context: StoreCore, position: str, now: float, known: dict[str, str], *, dry_run: bool = False
-) -> tuple[Swept, str]:
-    """Do the piece at a position. Return its result, and the position of the next piece; empty at the end.
+def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = False) -> Iterator[tuple[Swept, str]]:
+    """Do the pieces from a position on. Yield the result of each, and the position of the next one; empty at the end.
 
     The position is first the path of a memory, then the id of a version, then the id of a memory whose views are known.
-    `known` is what the sweep remembers: for each memory, the id of its oldest version to keep.
     """
-    if position.startswith(ROOT):
-        idle, following = _idle(context, position, now)
-        return _removed(context, Sweep(idle), dry_run=dry_run), following
-    if position.startswith(_FIRST_VERSION):
-        old, following = context.read(partial(_prunable, context, position, now, known))
-        return _removed(context, Sweep((), old), dry_run=dry_run), following
-    if dry_run:
-        return Swept(), ""
-    ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=position, limit=_MEMORIES)]
-    gone = context.read(lambda snapshot: [each for each in ids if snapshot.find(each) is None])
-    if gone:
-        context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
-    return Swept(), ids[-1] if len(ids) == _MEMORIES else ""
+    while position.startswith((ROOT, _FIRST_VERSION)):
+        find = _idle if position.startswith(ROOT) else _prunable
+        found, position = find(context, position, now)
+        swept = Swept()
+        if found.idle or found.old:
+            expiry = context.with_options(actor=EXPIRY)
+            swept = expiry.peek(DryRun(found)) if dry_run else context.result_of(found, EXPIRY)
+        yield swept, position
+    while position and not dry_run:
+        ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=position, limit=_MEMORIES)]
+        gone = context.read(partial(_missing, ids))
+        if gone:
+            context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
+        position = ids[-1] if len(ids) == _MEMORIES else ""
+        yield Swept(), position
 
 
-def _idle(context: StoreCore, start: str, now: float) -> tuple[tuple[tuple[Memory, float], ...], str]:
-    """Return the idle ones of the next memories, each with its number of idle days, and the next position."""
+def _note(tx: Transaction, position: str) -> None:
+    tx.put_record(SWEPT, POSITION, position or None)
+
+
+def _missing(memory_ids: Sequence[str], snapshot: Snapshot) -> list[str]:
+    return [each for each in memory_ids if snapshot.find(each) is None]
+
+
+def _idle(context: StoreCore, start: str, now: float) -> tuple[Sweep, str]:
+    """Find the idle ones of the next memories. Also return the next position."""
 
     def read(found: Snapshot) -> tuple[Settings, list[Memory]]:
         settings = context.settings_of(found)
@@ -172,8 +160,8 @@ def _idle(context: StoreCore, start: str, now: float) -> tuple[tuple[tuple[Memor
             left = days_left(memory, viewed, settings, now)
             idle += [] if left is None or left >= 0 else [(memory, days_allowed(memory.path, settings) - left)]
         if len(idle) == _AT_ONCE:
-            return tuple(idle), memory.path + _NEXT
-    return tuple(idle), memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
+            return Sweep(tuple(idle)), memory.path + _NEXT
+    return Sweep(tuple(idle)), memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
 
 
 def days_allowed(path: str, settings: Settings) -> int:
@@ -198,40 +186,39 @@ def days_left(memory: Memory, viewed_at: float, settings: Settings, now: float) 
     return days - idle_s / _DAY_S if days else None
 
 
-def _prunable(
-    context: StoreCore, after: str, now: float, known: dict[str, str], snapshot: Snapshot
-) -> tuple[tuple[tuple[str, int], ...], str]:
-    """Return the prunable ones of the next versions, and the next position.
+def _prunable(context: StoreCore, after: str, now: float) -> tuple[Sweep, str]:
+    """Find the prunable ones of the next versions. Also return the next position.
 
-    Each version comes with the time at which a newer version replaced it, in microseconds. A version is kept if it was
-    the current version at any time in the last `keep_versions_days` days. The store can therefore be read as of any
-    time in these days. A version is also kept if it is one of the newest `keep_versions` versions of its memory, or if
-    the memory is read-only. The last known path of a deleted memory determines whether it is read-only.
+    A version is kept if it was the current version at any time in the last `keep_versions_days` days. The store can
+    therefore be read as of any time in these days. A version is also kept if it is one of the newest `keep_versions`
+    versions of its memory, or if the memory is read-only. The last known path of a deleted memory determines whether it
+    is read-only.
     """
-    settings = context.settings_of(snapshot)
-    horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
-    if not settings.keep_versions_days or settings.read_only:
-        return (), _FIRST_VIEW
-    found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
-    page = [version for version in found if to_us(version.created_at) < horizon]
-    by_memory = defaultdict[str, list[Version]](list)
-    for version in page:
-        by_memory[version.memory_id].append(version)
-    if len(known) > _KNOWN:
-        known.clear()
-    old = []
-    for memory_id, versions in by_memory.items():
-        if memory_id not in known:
-            known[memory_id] = _bound(snapshot, memory_id, settings)
-        for version, newer in zip_longest(versions, versions[1:]):
-            if version.id >= known[memory_id]:
-                break
-            if newer is None:
-                selected = snapshot.versions(memory_id=memory_id, after=version.id, limit=1, oldest_first=True)
-                newer = next(selected, None)  # noqa: PLW2901 - the one after the page
-            if newer is None or to_us(newer.created_at) < horizon:
-                old.append((version.id, 0 if newer is None else to_us(newer.created_at)))
-    return tuple(old), page[-1].id if len(page) == _VERSIONS else _FIRST_VIEW
+
+    def read(snapshot: Snapshot) -> tuple[Sweep, str]:
+        settings = context.settings_of(snapshot)
+        horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
+        if not settings.keep_versions_days or settings.read_only:
+            return Sweep(), _FIRST_VIEW
+        found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
+        page = [version for version in found if to_us(version.created_at) < horizon]
+        by_memory = defaultdict[str, list[Version]](list)
+        for version in page:
+            by_memory[version.memory_id].append(version)
+        old = list[tuple[str, int]]()
+        for memory_id, versions in by_memory.items():
+            bound = _bound(snapshot, memory_id, settings)
+            for version, newer in zip_longest(versions, versions[1:]):
+                if version.id >= bound:
+                    break
+                if newer is None:
+                    selected = snapshot.versions(memory_id=memory_id, after=version.id, limit=1, oldest_first=True)
+                    newer = next(selected, None)  # noqa: PLW2901 - the one after the page
+                if newer is None or to_us(newer.created_at) < horizon:
+                    old.append((version.id, 0 if newer is None else to_us(newer.created_at)))
+        return Sweep((), tuple(old)), page[-1].id if len(page) == _VERSIONS else _FIRST_VIEW
+
+    return context.read(read)
 
 
 def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
@@ -292,11 +279,3 @@ class Sweep(Write[Swept]):
         until = max(int(view.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
         ids = [version_id for version_id, _ in self.old]
         return Plan(result, changes, records=[(HISTORY, PRUNED, str(until))], prune=ids)
-
-
-def _removed(context: StoreCore, found: Sweep, *, dry_run: bool) -> Swept:
-    if not (found.idle or found.old):
-        return Swept()
-    if dry_run:
-        return context.with_options(actor=EXPIRY).peek(DryRun(found))
-    return context.result_of(found, EXPIRY)

@@ -382,23 +382,6 @@ store.view("/memories/b")
     assert os.listdir(tmp_path / "memory" / "memories") == ["b"]
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_a_sweep_does_not_wait_for_another_writer(
-    backend: str, tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is done later. Nothing else has begun the sweep of the day meanwhile."""
-    with opened(backend, tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 5})
-        create(store, A)
-        time.pass_days(6)
-        with opened(backend, tmp_path, clock=time, sweep=False) as other, writing(other):
-            place.store()
-        create(store, B)
-        assert paths(place.store()) == [B]
-    assert caplog.records == []
-
-
 def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:
     """The day of the last sweep stands in the location. `sweep=False` never sweeps."""
     with (
@@ -473,15 +456,16 @@ def test_memories_changed_during_a_sweep_are_kept(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    removed = expiry._removed
+    idle = expiry._idle
 
-    def after_changes(context: StoreCore, found: expiry.Sweep, *, dry_run: bool) -> expiry.Swept:
+    def before_changes(context: StoreCore, start: str, now: float) -> tuple[expiry.Sweep, str]:
+        found = idle(context, start, now)
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)
         create(store, B)
-        return removed(context, found, dry_run=dry_run)
+        return found
 
-    monkeypatch.setattr(expiry, "_removed", after_changes)
+    monkeypatch.setattr(expiry, "_idle", before_changes)
     assert [one.path for one in store.sweep(accept_clock=True).expired] == [C]
     assert paths(store) == [A, B]
 

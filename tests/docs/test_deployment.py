@@ -1,4 +1,4 @@
-"""The files in examples/deploy are valid, and their commands do what they say."""
+"""The units of systemd and the files in examples/deploy are valid, and their commands do what they say."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ import retentive
 from support.pages import ROOT
 
 DEPLOY = ROOT / "examples" / "deploy"
-UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")])
+UNITS = sorted(
+    unit
+    for folder in (DEPLOY, ROOT / "deploy")
+    for unit in folder.iterdir()
+    if unit.suffix in {".service", ".timer"} and unit.name != "retentive.service"
+)
+UNIT = {unit.name: unit for unit in UNITS}
 BIN = Path(sys.executable).parent
 INSTALLED = "/opt/retentive/bin"
 
 
 def values(unit: str, key: str) -> list[str]:
     """Return the values of a key of a unit file, in order."""
-    lines = (DEPLOY / unit).read_text("utf-8").splitlines()
+    lines = UNIT[unit].read_text("utf-8").splitlines()
     return [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
 
 
@@ -32,8 +38,10 @@ def run_service(unit: str, place: str, state: Path) -> list[str]:
     """Run the commands of a oneshot service like systemd, and return their output."""
     printed = []
     specifiers = {"%%": "%", "%S": str(state)}
+    key = "/etc/retentive/anchor.key"
     for command in values(unit, "ExecStart") + values(unit, "ExecStartPost"):
         expanded = re.sub("%.", lambda found: specifiers[found[0]], command.replace(INSTALLED, str(BIN)))
+        expanded = expanded.replace(key, str(state / "anchor.key"))
         environment = {"PATH": os.environ["PATH"], "RETENTIVE_AT": place}
         done = subprocess.run(shlex.split(expanded), env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), command
@@ -59,30 +67,36 @@ def test_no_service_runs_as_root(unit: str) -> None:
 
 @pytest.mark.parametrize("timer", [unit.name for unit in UNITS if unit.suffix == ".timer"])
 def test_every_timer_has_its_service(timer: str) -> None:
-    assert (DEPLOY / timer).with_suffix(".service").is_file()
+    assert UNIT[timer].with_suffix(".service").is_file()
 
 
 def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
-    """The sweep reports each store, and the backup can be restored. A backup older than 30 days is deleted."""
+    """Maintenance reaches each store, the backup can be restored, and each audit log is anchored."""
     place = f"sqlite:///{tmp_path / 'memory.db'}"
+    key = tmp_path / "anchor.key"
+    subprocess.run([BIN / "retentive", "audit", "key", key], check=True, capture_output=True)
     for name in ("ann", "ben"):
         with retentive.open(place) as opened:
-            given = {"command": "create", "path": "/memories/notes.md", "file_text": f"about {name}\n"}
-            assert not opened.store(f"user-{name}").execute(given).is_error
-    assert run_service("retentive-sweep.service", place, tmp_path)[0].count("0 memories and 0 versions removed") == 2
+            store = opened.store(f"user-{name}")
+            store.change_settings({"audit": True})
+            store.create("/memories/notes.md", f"about {name}\n")
+    assert run_service("retentive-maintain.service", place, tmp_path)[0].startswith("2 memory stores: 0 memories")
 
-    backups = tmp_path / "retentive" / "backups"
-    backups.mkdir(parents=True)
-    old = backups / "2020-01-01.tar.gz"
-    old.touch()
-    os.utime(old, (0, 0))
+    backups, anchors = tmp_path / "retentive" / "backups", tmp_path / "retentive" / "anchors"
+    for folder in (backups, anchors):
+        folder.mkdir(parents=True)
     run_service("retentive-backup.service", place, tmp_path)
     (saved,) = backups.iterdir()
-    assert saved != old
     restored = f"sqlite:///{tmp_path / 'restored.db'}"
     subprocess.run([BIN / "retentive", "--at", restored, "restore-backup", saved], check=True, capture_output=True)
     with retentive.open(restored) as opened:
         assert opened.store("user-ben").read("/memories/notes.md") == "about ben\n"
+
+    assert "Anchored the head" in run_service("retentive-anchor.service", place, tmp_path)[0]
+    with retentive.open(place) as opened:
+        for info in opened.stores():
+            found = opened.store(info.id).audit.verify(anchor=str(anchors / f"{info.id}.anchors"), key=str(key))
+            assert found.is_sound
 
 
 def test_the_image_is_made_from_files_that_exist() -> None:

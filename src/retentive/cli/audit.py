@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -54,23 +55,35 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     output.emit(value, plain=_lines(found), status=0 if found.is_sound else status_of("damaged"))
 
 
-@output.command("anchor", group=audit, json="Print a JSON object, or null if nothing changed.")
+@output.command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
 @click.argument("file", callback=file_to_write)
 @click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `audit key`.")
-def anchor(location: Location, *, file: str, key: str) -> None:
+@click.option("--all", "of_all", is_flag=True, help="FILE is a directory: anchor each store with an audit log there.")
+def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
     Run it once a day. Keep FILE and the key in a place that nobody with write access to the storage can change. `audit
     verify --anchor FILE` then detects every later change to the log and the history, even if somebody restored an older
     copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
+
+    With --all, the anchors of a memory store are in the file ID.anchors of the directory; ID is the id of the store.
     """
-    with location.existing() as store, _naming(file, key), output.progress("Anchoring"):
-        made = store.audit.anchor(file, key)
-    value = None if made is None else {"head": str(made.head), "time": made.time, "versions": len(made.versions)}
-    text = "Nothing changed since the last anchor.\n"
-    if made is not None:
-        text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
-    output.emit(value, plain=text)
+    rows, objects = list[str](), list[dict[str, object]]()
+    with location.opened() as opened, output.progress("Anchoring"):
+        stores = [opened.store(info.id) for info in opened.stores()] if of_all else [location.chosen(opened)]
+        for store in stores:
+            if of_all and not store.settings().audit:
+                continue
+            path = os.path.join(file, f"{store.id}.anchors") if of_all else file
+            with _naming(path, key):
+                made = store.audit.anchor(path, key)
+            text = "Nothing changed since the last anchor.\n"
+            if made is not None:
+                text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
+                value = {"store_id": store.id, "head": str(made.head), "time": made.time}
+                objects.append({**value, "versions": len(made.versions)})
+            rows.append(f"{store.key or store.id}: {text}" if of_all else text)
+    output.emit(objects, plain="".join(rows))
 
 
 @output.command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')

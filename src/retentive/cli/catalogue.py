@@ -49,7 +49,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "stats": ("stats", "Show sizes, activity, limits and pending work"),
         "sweep": ("maintenance", "Expire idle memories and old versions"),
         "doctor": ("maintenance", "Check the integrity of the storage, and repair it"),
-        "collect": ("maintenance", "Delete orphaned objects from object storage"),
+        "admin": ("maintenance", "Maintain a location: expiry, old versions, orphans"),
         "migrate-schema": ("maintenance", "Create or update the tables of a database server"),
     },
     "Copy and move": {
@@ -105,7 +105,7 @@ MEANT: Mapping[str, str] = {
     "config": "settings",
     "check": "doctor",
     "fsck": "doctor",
-    "gc": "collect",
+    "gc": "admin",
     "server": "serve",
 }
 """Names of commands in other programs, with the command of `retentive` to suggest."""

@@ -1,9 +1,8 @@
-"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: commands for operators."""
+"""`scan`, `sweep`, `doctor`, `admin` and `migrate-schema`: commands for operators."""
 
 from __future__ import annotations
 
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -14,14 +13,13 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
-from retentive.cli.location import INTEGRATION, Location, naming
+from retentive.cli.location import Location, naming
 from retentive.cli.removal import confirm
 from retentive.history.expiry import Swept
 from retentive.history.scan import scan as scan_store
 from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
-from retentive.opening import Retentive
-from retentive.storage import capabilities
+from retentive.server.maintenance import maintain as maintain_location
 from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from retentive.history.scan import Finding as SensitiveMemory
     from retentive.history.scan import Scanned
 
-DEFAULT_COLLECT_HOURS = 24.0
-MIN_SWEEP_HOURS, MAX_SWEEP_HOURS = 0.01, 8_784.0  # half a minute, and a year
 _RENAME = "in the path: rename the memory"
 _FINDING_COLUMNS = ("severity", "store", "code", "description")
 _OLDER = "Older versions were not scanned; add --history."
@@ -123,51 +119,53 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
         confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
 
 
-def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None) -> float | None:
-    if given is None or MIN_SWEEP_HOURS <= given <= MAX_SWEEP_HOURS:  # the range type of click accepts NaN
-        return given
-    raise click.BadParameter(f"{given:g} is not a number of hours from {MIN_SWEEP_HOURS} to {MAX_SWEEP_HOURS:g}.")
-
-
-@output.command(json="Print a JSON object for each memory store.")
+@output.command(json="Print a JSON object.")
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
-@click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
-@click.option(
-    "--every",
-    metavar="HOURS",
-    type=float,
-    callback=_interval,
-    help=f"Keep running, and sweep again after this many hours; at least {MIN_SWEEP_HOURS}.",
-)
 @click.option("--accept-clock", is_flag=True, help="Trust the clock of this host even though it jumped ahead.")
-def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
+def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
     The settings expire_after_days and expire_paths define when memories expire. By default, memories never expire.
     Expired memories can be restored as long as their versions are kept. The settings keep_versions_days and
-    keep_versions define when versions are removed. Read-only memories are kept.
+    keep_versions define when versions are removed. Read-only memories are kept. `retentive admin maintain` sweeps all
+    memory stores of a location.
 
     With a wrong clock, memories could be removed too early. If the clock of this host is more than 7 days ahead of the
     latest time in the records of the memory store, nothing is removed. Run sweep with --accept-clock if the clock is
     right, or run it again a day later. If the memories are on a database server, the clock of that server is used.
     """
-    while True:
-        with location.opened() as found:
-            for store in _stores(location, found, every_store=every_store):
-                with output.progress("Sweeping"):
-                    swept = store.sweep(dry_run=dry_run, accept_clock=accept_clock)
-                _emit_swept(store, swept, dry_run=dry_run)
-        if every is None:
-            return
-        threading.Event().wait(every * 3_600)
+    with location.opened() as found, output.progress("Sweeping"):
+        store = location.chosen(found)
+        swept = store.sweep(dry_run=dry_run, accept_clock=accept_clock)
+    _emit_swept(store, swept, dry_run=dry_run)
 
 
-def _stores(location: Location, found: Retentive, *, every_store: bool) -> Iterator[MemoryStore]:
-    if not every_store:
-        yield location.chosen(found)
-        return
-    for info in found.stores():
-        yield found.store(info.id).through(INTEGRATION)
+@output.group("admin")
+def admin() -> None:
+    """Maintain a location."""
+
+
+@output.command("maintain", group=admin, json='Print a JSON object: {"finished_at", "ok", "code"} and totals.')
+def maintain(location: Location) -> None:
+    """Maintain all memory stores now. `retentive serve` does this every hour.
+
+    Idle memories expire and old versions are removed, as the settings of each store define. In object storage, orphans
+    of crashed writers that are older than a day are deleted. Pending removals are finished. The memory stores can stay
+    in use. Exits with the status of the error if storage failed for a memory store; the others are maintained.
+    """
+    with location.opened() as found, output.progress("Maintaining"):
+        run = maintain_location(found)
+    text = f"{output.counted(run.stores, 'memory store')}: {output.counted(run.expired, 'memory')} expired, "
+    text += f"{output.counted(run.pruned, 'version')} and {output.counted(run.orphans, 'orphan')} removed.\n"
+    clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
+    failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
+    output.emit(
+        run.to_json(),
+        plain=text,
+        notes=[clocks] if run.waiting else [],
+        error=failed if run.code else "",
+        status=status_of(run.code) if run.code else 0,
+    )
 
 
 def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
@@ -253,29 +251,6 @@ def _finding_object(finding: Finding) -> dict[str, object]:
         "advice": finding.kind.advice,
         "repairable": finding.kind.mends,
     }
-
-
-@output.command(json="Print a JSON object of counts.")
-@click.option(
-    "--older-than",
-    metavar="HOURS",
-    type=float,
-    default=DEFAULT_COLLECT_HOURS,
-    help="Keep younger objects, which a running writer may need; at least 2 hours.",
-)
-def collect(location: Location, *, older_than: float) -> None:
-    """Delete orphaned objects that crashed writers left in object storage.
-
-    The memory stores can stay in use. Other kinds of storage have no orphans, and nothing is deleted there.
-    """
-    deleted = 0
-    with location.opened() as found, output.progress("Collecting", total=len(stores := found.stores())) as advance:
-        for done, info in enumerate(stores, 1):
-            deleted += capabilities.collect(found.backend, info.id, older_than_s=older_than * 3_600)
-            if advance is not None:
-                advance(done)
-    text = f"Deleted {output.counted(deleted, 'object')} of {output.counted(len(stores), 'memory store')}.\n"
-    output.emit({"stores": len(stores), "deleted": deleted}, plain=text)
 
 
 @output.command("migrate-schema", json="Print a JSON object with the numbers of the applied steps.")

@@ -40,6 +40,7 @@ from retentive.server.handlers.repeats import answered_once
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits
+from retentive.server.maintenance import MaintenanceRun, last_run
 from retentive.server.mcp import McpEndpoint
 from retentive.server.metrics import metrics
 from retentive.server.openapi import document
@@ -239,24 +240,32 @@ class Server:
         return bytes(found)
 
     async def ready(self, request: Request) -> Response:
-        """Answer `/readyz`: 200 if the server is not stopping and can read its storage within a second, else 503."""
-        is_ready = not self.is_stopping
-        if is_ready:
-            try:
-                with fail_after(READY_S):
-                    await to_thread.run_sync(self.location.keys.first_exists, abandon_on_cancel=True)
-            except (TimeoutError, RetentiveError):
-                is_ready = False
-        if not is_ready:
-            return error_response(request.scope, overloaded("the server is stopping, or its storage cannot be read"))
-        return json_response({"status": "ready"})
+        """Answer `/readyz`: 200 if the server is not stopping and can read its storage within a second, else 503.
+
+        The answer tells when maintenance last ended, and how.
+        """
+        refusal = overloaded("the server is stopping, or its storage cannot be read")
+        if self.is_stopping:
+            return error_response(request.scope, refusal)
+        try:
+            with fail_after(READY_S):
+                run = await to_thread.run_sync(last_run, self.location.opened.records, abandon_on_cancel=True)
+        except (TimeoutError, RetentiveError):
+            return error_response(request.scope, refusal)
+        return json_response({"status": "ready", "maintenance": None if run is None else run.to_json()})
 
     async def measured(self, request: Request) -> Response:
         """Respond to `/metrics` with the metrics, or with status 404 if metrics are off."""
         if self.telemetry.metrics is None:
             return error_response(request.scope, missing("route"))
-        text = await to_thread.run_sync(self.telemetry.metrics.text)
+        text = await to_thread.run_sync(self.telemetry.metrics.text, self._last_run)
         return Response(text, media_type=self.telemetry.metrics.media_type)
+
+    def _last_run(self) -> MaintenanceRun | None:
+        try:
+            return last_run(self.location.opened.records)
+        except RetentiveError:
+            return None  # `/readyz` reports the storage
 
     async def described_resource(self, request: Request) -> Response:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""

@@ -9,10 +9,9 @@ from threading import Event, Thread
 from retentive.errors import RetentiveError
 from retentive.opening import Retentive
 from retentive.server.deliveries import Deliverer
-from retentive.server.jobs import Scheduler
 from retentive.server.leader import RENEWED, Leader
+from retentive.server.maintenance import Maintenance
 from retentive.server.options import ServeOptions
-from retentive.server.schedule import read_schedule
 
 LOG = logging.getLogger("retentive.server")
 Work = Callable[[Callable[[], bool]], None]
@@ -72,11 +71,9 @@ class Background:
 
 
 def start(opened: Retentive, options: ServeOptions) -> Background:
-    """Start the background work of a server process: webhooks and scheduled jobs."""
+    """Start the background work of a server process: webhooks and hourly maintenance."""
     leader = Leader(opened.records, lease_s=options.lease_s)
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
-    jobs = [] if options.schedule is None else read_schedule(options.schedule)
-    scheduler = Scheduler(opened, jobs, holder=leader.holder, lease_s=options.lease_s)
-    background = Background(leader, [deliverer, scheduler], on_stop=deliverer.close)
+    background = Background(leader, [deliverer, Maintenance(opened)], on_stop=deliverer.close)
     background.start()
     return background

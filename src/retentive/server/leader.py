@@ -49,11 +49,6 @@ class Leader:
         """True if this process leads now, by its own clock."""
         return self._monotonic() < self._until
 
-    @property
-    def holder(self) -> str:
-        """Id of this process in the stored record of the election."""
-        return self._holder
-
     def tick(self) -> bool:
         """Renew the lease, or take it if it is free. Return whether this process leads.
 

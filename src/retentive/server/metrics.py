@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
+
+from retentive.server.maintenance import MaintenanceRun
 
 try:
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -73,8 +75,11 @@ class Metrics:
         """Record how long a call waited for a thread."""
         self._wait.observe(seconds)
 
-    def text(self) -> bytes:
+    def text(self, last_run: Callable[[], MaintenanceRun | None]) -> bytes:
         """Return the metrics of all worker processes of this server, in the text format of Prometheus."""
+        return self._of_processes() + _of_maintenance(last_run())
+
+    def _of_processes(self) -> bytes:
         directory = os.environ.get(DIRECTORY)
         if directory is None:
             return generate_latest(self._registry)
@@ -89,6 +94,16 @@ class Metrics:
     def media_type(self) -> str:
         """Media type of the bytes that `text` returns."""
         return CONTENT_TYPE_LATEST
+
+
+def _of_maintenance(run: MaintenanceRun | None) -> bytes:
+    if run is None:
+        return b""
+    of = CollectorRegistry()
+    ended = "retentive_maintenance_last_end_timestamp_seconds"
+    Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
+    Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
+    return generate_latest(of)
 
 
 def _is_running(process_id: int) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias, cast
 
 from retentive.errors import InvalidInput
 from retentive.server.rates import rate_of
-from retentive.server.schedule import read_schedule
 
 PREFIX = "RETENTIVE_SERVE_"
 """Prefix of the environment variables for the options."""
@@ -57,8 +56,7 @@ class ServeOptions:
     rate: str | None = option(None, "Requests of each key, such as 50/s or 600/m.", metavar="N/s")
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
-    lease_s: int = option(30, "Seconds until another process takes over webhooks and jobs.", low=1, high=3_600)
-    schedule: str | None = option(None, "File with the schedule of jobs (TOML).", metavar="FILE")
+    lease_s: int = option(30, "Seconds until another process takes over webhooks and maintenance.", low=1, high=3_600)
     webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/server-security.md).", metavar="FILE")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
@@ -83,8 +81,6 @@ class ServeOptions:
     def check(self) -> None:
         """Raise `InvalidInput` if an option is invalid, or if other machines could connect without TLS."""
         rate_of(self.rate)
-        if self.schedule is not None:
-            read_schedule(self.schedule)
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidInput("--tls-cert and --tls-key must be given together")
         for path in (self.tls_cert, self.tls_key):

@@ -339,16 +339,6 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         updated_at=TIME,
     ),
     "webhook_endpoint_deleted": fixed(id=TEXT, type=const("webhook_endpoint_deleted")),
-    "job": fixed(
-        type=const("job"),
-        name=TEXT,
-        schedule=TEXT,
-        state=enum("waiting", "running", "succeeded", "failed"),
-        due_at=TIME,
-        started_at=nullable(TIME),
-        finished_at=nullable(TIME),
-        message=TEXT,
-    ),
     "webhook_delivery": fixed(
         type=const("webhook_delivery"),
         webhook_event_id=TEXT,

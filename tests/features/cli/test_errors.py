@@ -77,7 +77,15 @@ def test_files_are_named(command: list[str], named: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["ls"], ["create", PATH, "x"], ["stores"], ["doctor"], ["collect"], ["migrate-schema"], ["backup", "new.tar"]],
+    [
+        ["ls"],
+        ["create", PATH, "x"],
+        ["stores"],
+        ["doctor"],
+        ["admin", "maintain"],
+        ["migrate-schema"],
+        ["backup", "new.tar"],
+    ],
 )
 @pytest.mark.parametrize(
     ("location", "shown"),

@@ -252,13 +252,6 @@ def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     assert here(location, "scan", "--history").exit_code == 0
 
 
-@pytest.mark.parametrize("hours", ["0", "-1", "0.001", "nan", "inf", "1e9", "x"])
-def test_sweep_refuses_an_interval_that_would_never_rest(location: str, hours: str) -> None:
-    ended = here(location, "sweep", "--every", hours)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert "Invalid value for '--every'" in ended.stderr
-
-
 @pytest.mark.parametrize("arguments", [(), ("other",)])
 def test_a_whole_store_is_never_erased_by_default(location: str, arguments: tuple[str, ...]) -> None:
     """The store is named by --store, on the command line."""

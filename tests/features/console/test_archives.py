@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.jobs import KIND, JobState
 from retentive.transfer.archive import open_archive
 from retentive.transfer.restore import restore
 from support.console import Person
@@ -54,14 +52,3 @@ def test_a_key_without_stores_gets_no_backup(api: Api, store: MemoryStore) -> No
     assert "/console/backup/file" not in other.get("/console/backup").links
     assert other.get("/console/backup/file").status == 400
     other.close()
-
-
-def test_the_backup_page_shows_the_job(api: Api, person: Person) -> None:
-    assert "makes no backups by itself" in person.get("/console/backup").text
-    at = "2026-11-20T03:00:00+00:00"
-    state = JobState("backup", "at 03:00", "failed", at, finished_at=at, message="unavailable")
-    api.place.opened.records.put(KIND, "backup", state.to_text())
-    assert json.loads(state.to_text())["state"] == "failed"
-    page = person.get("/console/backup").text
-    api.place.opened.records.put(KIND, "backup", None)
-    assert "When at 03:00 State failed" in page

@@ -198,7 +198,7 @@ def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
 NEVER = {"completion", "demo", "restore-backup"}
 """Commands without a location, and one that reads its archive first."""
 ARGUMENTS: dict[str, list[str]] = {
-    "encryption": ["status"], "backup": ["x.tar"],
+    "admin": ["maintain"], "encryption": ["status"], "backup": ["x.tar"],
     "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"],
 }  # fmt: skip
 

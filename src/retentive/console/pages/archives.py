@@ -14,7 +14,6 @@ from retentive.errors import RetentiveError
 from retentive.server.calls import Streamed
 from retentive.server.errors import invalid
 from retentive.server.handlers import transfers
-from retentive.server.jobs import job_states
 from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
@@ -45,14 +44,13 @@ def export_file(visit: Visit) -> PageAnswer:
 
 
 def show_backup(visit: Visit) -> PageAnswer:
-    """Show the page for a backup, with its size and the state of the scheduled backup."""
+    """Show the page for a backup, with its size."""
     stores = list(_stores(visit))
     values = {
         "count": len(stores),
         "memories": sum(each.memories for each in stores),
         "size_bytes": sum(each.size_bytes for each in stores),
         "encrypted": sum(each.seal is not None for each in stores),
-        "job": next((each for each in job_states(visit.location.opened.records) if each.name == "backup"), None),
     }
     return HtmlPage("backup.html", values, title="Backup")
 

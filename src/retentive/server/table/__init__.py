@@ -8,7 +8,7 @@ from retentive.server.table.keys import KEY_ROUTES
 from retentive.server.table.stores import PLACE_ROUTES
 from retentive.server.table.transfers import TRANSFER_ROUTES
 from retentive.server.table.trust import TRUST_ROUTES
-from retentive.server.table.webhooks import JOB_ROUTES, WEBHOOK_ROUTES
+from retentive.server.table.webhooks import WEBHOOK_ROUTES
 from retentive.server.table.work import STORE_ROUTES
 
 ROUTES: tuple[Route, ...] = (
@@ -21,5 +21,4 @@ ROUTES: tuple[Route, ...] = (
     *TRANSFER_ROUTES,
     *TRUST_ROUTES,
     *WEBHOOK_ROUTES,
-    *JOB_ROUTES,
 )

@@ -1,9 +1,9 @@
-"""Routes of webhooks and jobs."""
+"""Routes of webhooks."""
 
 from __future__ import annotations
 
 from retentive.server.fields import NAME, Field, choice, required, text, texts
-from retentive.server.handlers import jobs, repeats, webhooks
+from retentive.server.handlers import repeats, webhooks
 from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, LIMIT, PAGE
 from retentive.server.webhooks import EVENTS
@@ -92,15 +92,5 @@ WEBHOOK_ROUTES = (
         "webhook_delivery",
         "Try a delivery again now, also a dead one",
         again=repeats.unchanged,
-    ),
-)
-JOB_ROUTES = (
-    Route(
-        "GET",
-        "/v1/jobs",
-        ADMIN,
-        jobs.list_jobs,
-        "list:job",
-        "List the scheduled jobs of the location with their last outcomes, on one page",
     ),
 )

@@ -22,7 +22,6 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.values.records import to_us
 
-FORMAT = 1
 KEY_BYTES = 32
 LEAF_DIGITS = 32  # 128 bits, too many to search for a second text with the same keyed digest
 _TEXTS = ("store", "time", "newest", "settings", "previous", "signature")
@@ -47,23 +46,20 @@ class AnchorKey:
     def create(cls, path: str) -> AnchorKey:
         """Write a random key to a new file that only its owner may read. Raises `InvalidInput` if the file exists."""
         key = cls(os.urandom(KEY_BYTES))
-        try:
-            _write(path, _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n", os.O_EXCL)
-        except FileExistsError:
-            raise InvalidInput("the key file already exists and is never overwritten; choose another file") from None
-        except OSError as error:
-            raise os_error(error) from None
+        if os.path.lexists(expanded(path)):
+            raise InvalidInput("the key file already exists and is never overwritten; choose another file")
+        _write(path, _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n", os.O_EXCL)
         return key
 
     @classmethod
     def read(cls, path: str) -> AnchorKey:
         """Read a key file. Raises `NotFound` if it does not exist, and `InvalidInput` if it contains no anchor key."""
-        prefix, _, encoded = _content(path, "key file").strip().partition(":")
+        encoded = _content(path, "key file").strip()
         try:
-            secret = base64.b64decode(encoded, validate=True)
+            secret = base64.b64decode(encoded.removeprefix(_KEY_PREFIX), validate=True)
         except ValueError:
             secret = b""
-        if f"{prefix}:" != _KEY_PREFIX or len(secret) != KEY_BYTES:
+        if not encoded.startswith(_KEY_PREFIX) or len(secret) != KEY_BYTES:
             raise InvalidInput("the file is not an anchor key; create one with `retentive audit key`")
         return cls(secret)
 
@@ -114,7 +110,7 @@ class Anchor:
     def body(self, key: AnchorKey) -> dict[str, object]:
         """Return the fields that the signature covers: all fields of the anchor except the signature."""
         named = {name: value for name, value in asdict(self).items() if name != "signature"}
-        return named | {"format": FORMAT, "key": key.id, "head": str(self.head)}
+        return named | {"key": key.id, "head": str(self.head)}
 
 
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
@@ -129,9 +125,6 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
     for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):
         try:
             given = json.loads(line)
-            if (written := int(given["format"])) != FORMAT:
-                known = f"this version of retentive supports only format {FORMAT}"
-                raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
             versions = {str(version): str(leaf) for version, leaf in given["versions"].items()}
             texts = {name: str(given[name]) for name in _TEXTS}
             key_id, head = given["key"], Head.parse(given["head"])
@@ -151,20 +144,20 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
 
 def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
     """Append an anchor to a file and sync the file to disk. The file is created if it does not exist."""
-    try:
-        _write(path, canonical(anchor.body(key) | {"signature": anchor.signature}) + "\n", os.O_APPEND)
-    except OSError as error:
-        raise os_error(error) from None
+    _write(path, canonical(anchor.body(key) | {"signature": anchor.signature}) + "\n", os.O_APPEND)
 
 
 def _write(path: str, text: str, flag: int) -> None:
     """Write a text to a file of the owner, which is created if it does not exist, and sync it to disk."""
     where = os.path.abspath(expanded(path))
-    with os.fdopen(os.open(where, os.O_WRONLY | os.O_CREAT | flag, FILE_MODE), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_directory(os.path.dirname(where))
+    try:
+        with os.fdopen(os.open(where, os.O_WRONLY | os.O_CREAT | flag, FILE_MODE), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(os.path.dirname(where))
+    except OSError as error:
+        raise os_error(error) from None
 
 
 def _content(path: str, what: str) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
@@ -28,8 +28,6 @@ from retentive.values.settings import from_text
 ENTRY, HEAD = "audit", "audit.head"
 """Record kinds. Entries have the entry number as key. One record contains the head of the chain."""
 FIRST = "0" * 64  # the first entry contains this instead of the hash of a previous entry
-LISTED_CHANGES = 500  # an entry with more versions lists only the first and the last, with their number and a digest
-_ENDS = 2  # number of versions that such an entry lists
 _HEAD_KEY = "head"
 _DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
@@ -58,9 +56,7 @@ class AuditEntry:
     """Entry of the audit log for one operation.
 
     - `outcome`: `ok`, or the error code of the operation.
-    - `changes`: ids of the versions that the operation recorded, with the ids of their memories. If there are more than
-      500, only the first and the last are listed.
-    - `change_count`: number of versions that the operation recorded.
+    - `changes`: ids of the versions that the operation recorded, with the ids of their memories.
     - `paths`: paths of the operation. None if the paths were removed from the log after a memory was redacted or
       erased.
     - `read`: version that the operation read, if it viewed a memory.
@@ -83,7 +79,6 @@ class AuditEntry:
     integration: str
     outcome: str
     changes: tuple[Recorded, ...] = ()
-    change_count: int = 0
     paths: tuple[str, ...] | None = ()
     read: Recorded | None = None
     listed: bool = False
@@ -95,15 +90,6 @@ class AuditEntry:
     withheld: tuple[int, ...] = ()
     hash: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
-
-    def covers(self, version_id: str) -> bool:
-        """Return whether the operation of this entry recorded the version `version_id`.
-
-        If the entry lists only the first and the last version, the result is True for each id between them.
-        """
-        if len(self.changes) == self.change_count:
-            return any(change.version_id == version_id for change in self.changes)
-        return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
 
 
 def key_of(seq: int) -> str:
@@ -143,20 +129,30 @@ def entries_page(snapshot: Snapshot, cursor: str, limit: int, *, newest_first: b
     An empty cursor stands for the beginning. `next` is the cursor of the next page. Records that cannot be parsed are
     skipped, so a page may have fewer than `limit` entries.
     """
-    if newest_first:
-        try:
-            last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
-        except InvalidInput:  # `verify` reports the malformed head
-            last = 0
-        first = max(last - limit, 0)
-        records = snapshot.records(ENTRY, after=key_of(first), limit=limit)
-        values = [value for key, value in records if not cursor or key < cursor][::-1]
-        following = key_of(first + 1) if first else None
-    else:
-        found = list(snapshot.records(ENTRY, after=cursor, limit=limit + 1))
-        values = [value for _, value in found[:limit]]
-        following = found[limit - 1][0] if len(found) > limit else None
-    return ListPage(tuple(entry for entry in map(parsed, values) if entry is not None), following)
+    if not newest_first:
+        records = list(snapshot.records(ENTRY, after=cursor, limit=limit + 1))
+        following = records[limit - 1][0] if len(records) > limit else None
+        return ListPage(_entries(records[:limit]), following)
+    try:
+        last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
+    except InvalidInput:  # `verify` reports the malformed head
+        last = 0
+    first = max(last - limit, 0)
+    records = list(snapshot.records(ENTRY, after=key_of(first), limit=min(limit, last) or limit))
+    return ListPage(_entries(records[::-1]), key_of(first + 1) if first else None)
+
+
+def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tuple[str, AuditEntry]]:
+    """Return the entries written at `since` or later (default: all), oldest first. Malformed records are skipped.
+
+    Each item is a pair: the stored JSON, and the parsed entry.
+    """
+    found = ((value.partition("\n")[0], parsed(value)) for _, value in snapshot.records(ENTRY))
+    return [(line, entry) for line, entry in found if entry is not None and (since is None or entry.time >= since)]
+
+
+def _entries(records: Iterable[tuple[str, str]]) -> tuple[AuditEntry, ...]:
+    return tuple(entry for _, value in records if (entry := parsed(value)) is not None)
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
@@ -178,16 +174,6 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
     tx.put_record(ENTRY, key_of(head.seq + 1), f"{canonical(whole)}\n{detail}".rstrip("\n"))
     tx.put_record(HEAD, _HEAD_KEY, f"{head.seq + 1}:{whole['hash']}")
     return head.seq + 1
-
-
-def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Return the fields in which an audit entry lists the versions of its operation. `recorded` has these versions."""
-    if len(recorded) <= LISTED_CHANGES:
-        return {"changes": [list(each) for each in recorded]} if recorded else {}
-    ordered = sorted(recorded, key=lambda each: each.version_id)
-    ends = [list(ordered[0]), list(ordered[-1])]
-    ids = "\n".join(each.version_id for each in ordered)
-    return {"changes": ends, "count": len(ordered), "versions_sha256": digest(ids)}
 
 
 def withhold(
@@ -217,9 +203,8 @@ def parsed(value: str) -> AuditEntry | None:
     line, _, detail = value.partition("\n")
     try:
         said = json.loads(line)
-        changes = tuple(_recorded(each) for each in said.get("changes", ()))
-        count, switched = int(said.get("count", len(changes))), said.get("audit")
-        if not (count == len(changes) or len(changes) == _ENDS < count) or switched not in {None, True, False}:
+        switched = said.get("audit")
+        if switched not in {None, True, False}:
             return None
         return AuditEntry(
             seq=int(said["seq"]),
@@ -228,8 +213,7 @@ def parsed(value: str) -> AuditEntry | None:
             operation=_text_or_none(said.get("operation")),
             integration=_text(said["integration"]),
             outcome=_text(said["outcome"]),
-            changes=changes,
-            change_count=count,
+            changes=tuple(_recorded(each) for each in said.get("changes", ())),
             paths=_paths_of(detail) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
             listed=bool(said.get("listed")),
@@ -246,7 +230,7 @@ def parsed(value: str) -> AuditEntry | None:
         return None
 
 
-_FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions_sha256", "detail", "prev"}
+_FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "detail", "prev"}
 
 
 def _paths_of(detail: str) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, read_anchors
-from retentive.audit.chain import ENTRY, AuditEntry, Head, head_of, parsed
+from retentive.audit.chain import AuditEntry, Head, head_of, stored_entries
 from retentive.audit.verify import Anchored, Difference, Problem, Verified, verify
 from retentive.engine.core import StoreCore
 from retentive.errors import Damaged, InvalidInput
@@ -96,12 +96,3 @@ class Audit:
         context, signer = self._context, AnchorKey.read(key) if isinstance(key, str) else key
         anchors = read_anchors(path, signer, context.id, missing_ok=missing_ok)
         return Anchored(signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
-
-
-def stored_entries(snapshot: Snapshot, since: datetime | None) -> list[tuple[str, AuditEntry]]:
-    """Return the entries written at `since` or later (default: all), oldest first. Malformed records are skipped.
-
-    Each item is a pair: the stored JSON, and the parsed entry.
-    """
-    found = ((value.partition("\n")[0], parsed(value)) for _, value in snapshot.records(ENTRY))
-    return [(line, entry) for line, entry in found if entry is not None and (since is None or entry.time >= since)]

@@ -23,9 +23,7 @@ from retentive.values.settings import from_text
 
 PROGRESS_ENTRIES = 1_000
 """Number of entries between two reports of progress."""
-ProblemKind: TypeAlias = Literal[
-    "altered", "missing", "reordered", "unknown", "detail altered", "detail missing", "settings altered"
-]
+ProblemKind: TypeAlias = Literal["altered", "missing", "settings altered"]
 DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
 
 
@@ -33,6 +31,7 @@ DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited"
 class Problem:
     """Problem in an audit log. `what` is the kind of problem, and `seq` is the number of the entry.
 
+    An entry that is not in order, or lacks its paths although no later entry removed them, is `altered` too.
     `settings altered`: the stored settings differ from those after this entry, and no later entry changed them.
     """
 
@@ -116,14 +115,15 @@ def verify(
     compared with the anchors. `progress` is called now and then with the number of checked entries.
     """
     head, entries, problems, hashes = Head(0, FIRST), list[AuditEntry](), list[Problem](), dict[int, str]()
-    without_paths: set[int] = set()
+    without_paths = set[int]()
     try:
         for number, (key, value) in enumerate(snapshot.records(ENTRY), start=1):
             seq, entry = seq_of(key), parsed(value)
-            problem, has_paths = _checked(seq, value, entry, head, store_id)
-            if problem is not None:
-                problems.append(problem)
-            elif not has_paths:
+            if seq > head.seq + 1:
+                problems.append(Problem("missing", head.seq + 1))
+            elif entry is None or not _is_sound(value, entry, seq, head, store_id):
+                problems.append(Problem("altered", seq))
+            elif entry.paths is None:
                 without_paths.add(seq)
             if entry is not None:
                 entries.append(entry)
@@ -132,45 +132,32 @@ def verify(
             if progress is not None and number % PROGRESS_ENTRIES == 0:
                 progress(len(entries))
         without_paths.difference_update(*(entry.withheld for entry in entries))
-        problems += [Problem("detail missing", seq) for seq in without_paths]
+        problems += [Problem("altered", seq) for seq in without_paths]
         anchors = () if anchored is None else anchored.anchors
         problems += _wrong_heads(snapshot, hashes, head, (*expected, *(anchor.head for anchor in anchors)))
         problems += _changed_settings(snapshot.state.settings, entries, anchored)
-    except Damaged:  # a record of an encrypted store fails to decrypt
+    except (Damaged, InvalidInput):  # a record of an encrypted store fails to decrypt, or that of the head is malformed
         problems.append(Problem("altered", head.seq + 1))
-    except InvalidInput:  # the record of the head is malformed
-        problems.append(Problem("altered", head.seq))
-    unaudited, differences = tuple(_unaudited(snapshot, entries)), list[Difference]()
+    unaudited, differences = _unaudited(snapshot, entries), list[Difference]()
     if anchored is not None:
         try:
             differences = list(_differences(snapshot, anchored, entries, unaudited))
         except Damaged:  # a version of an encrypted store fails to decrypt
             differences = [Difference("altered", "unreadable")]
     first = min(problems, key=lambda problem: problem.seq, default=None)
-    return Verified(len(entries), first, head if entries else None, unaudited, tuple(differences))
+    return Verified(len(entries), first, head if entries else None, tuple(unaudited), tuple(differences))
 
 
-def _checked(
-    seq: int, value: str, entry: AuditEntry | None, before: Head, store_id: str
-) -> tuple[Problem | None, bool]:
-    """Return the problem of a record, and whether it has its paths. `before` is the head before it."""
-    if seq == 0:
-        return Problem("unknown", 0), True
-    if seq != before.seq + 1:
-        return Problem("missing", before.seq + 1), True
-    if entry is None or entry.seq != seq:
-        return Problem("altered" if entry is None else "reordered", seq), True
+def _is_sound(value: str, entry: AuditEntry, seq: int, before: Head, store_id: str) -> bool:
+    """Return whether the record of an entry has its number and its hashes. `before` is the head before it."""
     line, _, detail = value.partition("\n")
     try:
         body = json.loads(line)
         is_right = canonical(body) == line and body.pop("hash") == entry_hash(store_id, body)
     except RecursionError:  # the JSON is nested too deeply for the parser
-        return Problem("altered", seq), True
-    if not is_right or body.get("prev") != before.hash:
-        return Problem("altered", seq), True
-    if detail and body.get("detail") != digest(detail):
-        return Problem("detail altered", seq), True
-    return None, bool(detail) or "detail" not in body
+        return False
+    is_next = (seq, entry.seq, body.get("prev")) == (before.seq + 1, before.seq + 1, before.hash)
+    return is_right and is_next and (not detail or body.get("detail") == digest(detail))
 
 
 def _wrong_heads(snapshot: Snapshot, hashes: dict[int, str], last: Head, expected: Sequence[Head]) -> Iterator[Problem]:
@@ -208,20 +195,22 @@ def _changed_settings(text: str | None, entries: Sequence[AuditEntry], anchored:
             yield Problem("settings altered", anchor.head.seq)
 
 
-def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Yield the versions that were recorded while the log was on but have no audit entry, oldest first.
+def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> list[Version]:
+    """Return the versions that were recorded while the log was on but have no audit entry, oldest first.
 
     Versions from external edits need no entry.
     """
+    if not entries:
+        return []
     listed = {change.version_id for entry in entries for change in entry.changes}
-    bulk = [entry for entry in entries if entry.change_count > len(entry.changes)]
     switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
+
+    def was_on(version: Version) -> bool:
+        return next((is_on for newest, is_on in reversed(switches) if newest < version.id), True)
+
     began = min((newest for newest, _ in switches), default="")
-    for version in reversed(list(snapshot.versions(after=began))) if entries else ():
-        if version.actor in OF_FILES or version.id in listed or any(entry.covers(version.id) for entry in bulk):
-            continue
-        if next((is_on for newest, is_on in reversed(switches) if newest < version.id), True):
-            yield version
+    found = (version for version in snapshot.versions(after=began) if version.actor not in OF_FILES)
+    return [version for version in found if version.id not in listed and was_on(version)][::-1]
 
 
 def _differences(

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from retentive.audit.chain import append, changes_field
+from retentive.audit.chain import append
 from retentive.engine.operation import Operation, Outcome, ReadOperation
 from retentive.errors import Refused, RetentiveError, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
@@ -30,8 +30,9 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
         "operation": operation.name,
         "integration": call.integration,
         "outcome": "ok" if outcome.error is None else _code_of(outcome.error),
-        **changes_field(outcome.recorded),
     }
+    if outcome.recorded:
+        body["changes"] = [list(change) for change in outcome.recorded]
     body |= {name: True for name in ("repeated", "proposed") if getattr(outcome, name)}
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, Rules
@@ -33,6 +32,7 @@ EXPIRY = Actor("job", "expiry")
 SWEPT, LAST, POSITION = "swept", "last", "position"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
 _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
+_LISTED_VERSIONS = 500  # an audit entry does not list more pruned versions
 _AT_ONCE = 100  # memories that a piece deletes
 _FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
 _NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
@@ -258,7 +258,7 @@ class Sweep(Write[Swept]):
         jump.
         """
         facts: dict[str, object] = {"pruned": result.versions_pruned}
-        if 0 < len(self.old) <= LISTED_CHANGES:
+        if 0 < len(self.old) <= _LISTED_VERSIONS:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]
         if self.clock_jump is not None:
             facts["clock_jump_days"] = round(self.clock_jump.days)

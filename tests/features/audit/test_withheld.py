@@ -104,7 +104,7 @@ def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> Non
     store._core.backend.write(store.id, lambda tx: tx.put_record(ENTRY, key, entry))
     problem = store.audit.verify().problem
     assert problem is not None
-    assert (problem.what, problem.seq) == ("detail missing", int(key))
+    assert (problem.what, problem.seq) == ("altered", int(key))
 
 
 @pytest.mark.parametrize("audit", [True, False])

@@ -8,8 +8,7 @@ from collections.abc import Generator
 from dataclasses import asdict
 from datetime import datetime
 
-from retentive.audit.chain import AuditEntry, entries_page
-from retentive.audit.reader import stored_entries
+from retentive.audit.chain import AuditEntry, entries_page, stored_entries
 from retentive.errors import NotFound
 from retentive.server import cursors, objects
 from retentive.server.calls import Json, RouteCall, Streamed
@@ -71,7 +70,7 @@ def _entry(given: AuditEntry) -> Json:
         "operation": given.operation,
         "integration": given.integration,
         "outcome": given.outcome,
-        "change_count": given.change_count,
+        "change_count": len(given.changes),
         "memory_version_ids": [each.version_id for each in given.changes],
     }
 

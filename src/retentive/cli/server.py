@@ -92,6 +92,9 @@ def serve(location: Location, **given: Any) -> None:
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:
             output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
+        output.write_line("`retentive keys new NAME` creates an API key for a client or a person.")
+        if options.pages is not None:
+            output.write_line(f"Console for people: {started['url']}/console/")
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
     on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a log file must contain only JSON

@@ -39,7 +39,7 @@ from retentive.console.visits import (
     Visit,
 )
 from retentive.errors import RetentiveError
-from retentive.server.application import Server
+from retentive.server.application import Server, error_response
 from retentive.server.calls import Caller
 from retentive.server.downloads import ClosingResponse
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
@@ -74,6 +74,7 @@ class Console:
             HttpRoute(f"{BASE}/login", _Endpoint(self.login)),
             HttpRoute(f"{BASE}/logout", _Endpoint(self.logout)),
             HttpRoute(BASE, _Endpoint(self.start)),
+            HttpRoute("/", _Endpoint(self.front)),
         ]
         known += [HttpRoute(path, _Endpoint(partial(self.page, path=path))) for path in self.by_path]
         return [*known, HttpRoute(f"{BASE}/{{rest:path}}", _Endpoint(partial(self.page, path="")))]
@@ -81,6 +82,12 @@ class Console:
     async def start(self, _: Request) -> Response:
         """Redirect from `/console` to `/console/`."""
         return RedirectResponse(f"{BASE}/", 303)
+
+    async def front(self, request: Request) -> Response:
+        """Redirect a browser from `/` to the console. For other clients, there is no such route."""
+        if request.method in {"GET", "HEAD"} and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"{BASE}/", 303)
+        return error_response(request.scope, missing("route"))
 
     async def static(self, request: Request) -> Response:
         """Send a static file."""

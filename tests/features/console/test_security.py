@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 
 from retentive import MemoryStore
@@ -57,6 +58,13 @@ def test_without_a_sign_in_every_page_leads_to_the_login(api: Api, store: Memory
         assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/console/login"), url
         assert not answer.body
     stranger.close()
+
+
+def test_the_address_of_the_server_leads_a_browser_to_the_console(api: Api) -> None:
+    assert httpx2.get(f"{api.url}/", headers={"accept": "text/html,*/*"}).headers["location"] == "/console/"
+    for method, accept in (("GET", "application/json"), ("POST", "text/html")):
+        found = httpx2.request(method, f"{api.url}/", headers={"accept": accept})
+        assert (found.status_code, found.json()["error"]["message"]) == (404, "route not found")
 
 
 @pytest.mark.parametrize("key", ["", "rtv_x", "\u202e", "0" * 200])

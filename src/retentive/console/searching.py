@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeVar
 
 from retentive.engine.core import StoreCore
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.searching import StoreSearch
-from retentive.search.ranking import Statistics, order
+from retentive.search.ranking import order
 from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, core_of
@@ -60,11 +59,7 @@ class Opens(Protocol):
 
 
 class SearchAll:
-    """One search of several stores.
-
-    A rare word counts more than a frequent word. The frequency of a word is measured in all these stores together. If
-    the API key is limited to some paths, the frequency is measured in each store alone, as in a search of one store.
-    """
+    """One search of several stores. A rare word counts more than a frequent word of the same store."""
 
     def __init__(self, query: StoreSearch, stores: Sequence[tuple[StoreInfo, Opens]]) -> None:
         self._query, self._stores = query, stores
@@ -72,37 +67,17 @@ class SearchAll:
 
     def run(self, progress: Callable[[int], None]) -> SearchFound:
         """Search the stores one after the other. `progress` is called with the number of stores searched so far."""
-        query = self._query
-        cores = [both for each in self._stores if (both := self._core(*each)) is not None]
-        statistics = None
-        if query.mode == "ranked" and not query.regex and not any(core.scope for _, core in cores):
-            known = (self._tried(info, partial(query.statistics, core, core.peek)) for info, core in cores)
-            statistics = sum((each for each in known if each is not None), Statistics())
         found: list[tuple[StoreInfo, Results]] = []
-        failed = {info.id for info, _ in self._problems}
-        for number, (info, opened) in enumerate(cores, start=1):
-            if info.id not in failed:
-                result = self._tried(info, partial(query.run, opened, None, opened.found, statistics=statistics))
-                found += [] if result is None else [(info, result)]
+        for number, (info, visit) in enumerate(self._stores, start=1):
+            try:
+                core = core_of(visit.opened(info))
+                found.append((info, self._query.run(core, None, core.found)))
+            except InvalidInput:  # the query would fail in every store
+                raise
+            except RetentiveError as error:
+                self._problems.append((info, error.code))
             progress(number)
         return self._merged(found)
-
-    def _core(self, info: StoreInfo, visit: Opens) -> tuple[StoreInfo, StoreCore] | None:
-        core = self._tried(info, lambda: core_of(visit.opened(info)))
-        return None if core is None else (info, core)
-
-    def _tried(self, info: StoreInfo, work: Callable[[], R]) -> R | None:
-        """Return the result of `work`. If it fails, record the problem of the store and return None.
-
-        Raises `InvalidInput` for a malformed query, because the query would fail in every store.
-        """
-        try:
-            return work()
-        except InvalidInput:
-            raise
-        except RetentiveError as error:
-            self._problems.append((info, error.code))
-            return None
 
     def _merged(self, found: Sequence[tuple[StoreInfo, Results]]) -> SearchFound:
         is_exact = any(each.hits and not each.relaxed for _, each in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,9 +20,10 @@ from retentive.search.index import CORPORA, Corpus, Index, all_documents, index_
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal, search_literal
 from retentive.search.query import MODES, Query, parse_query
-from retentive.search.ranking import Admit, Statistics, search_index, statistics_of
+from retentive.search.ranking import search_index, statistics_of
 from retentive.search.results import Document, Hit, Results
 from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
+from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import covers, matches_actor
@@ -62,50 +63,22 @@ class StoreSearch:
         """Raise `InvalidInput` if the query is malformed. The directory is not checked."""
         self._parsed(datetime.now(UTC))
 
-    def run(
-        self,
-        context: StoreCore,
-        actor: Actor | str | None,
-        ask: Callable[[Read[Results]], Results],
-        *,
-        statistics: Statistics | None = None,
-    ) -> Results:
-        """Run the search in a store. `ask` is a function that runs a read operation in the store.
-
-        `statistics` are needed if the results of several stores are ranked together. They then cover all these stores.
-        """
-        corpus = CORPORA.of(context.backend, context.id)
-        who = as_actor(actor) or context.actor
-        is_person = context.integration in _OF_PEOPLE
+    def run(self, context: StoreCore, actor: Actor | str | None, ask: Callable[[Read[Results]], Results]) -> Results:
+        """Run the search in a store. `ask` is a function that runs a read operation in the store."""
+        corpus, who = CORPORA.of(context.backend, context.id), as_actor(actor) or context.actor
 
         def work(snapshot: Snapshot) -> Results:
             parsed = self._parsed(_now(context))  # here, so that a malformed query gets an entry in the audit log
-            settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
             if context.hides_history and search.trust == QUARANTINED:
                 search = replace(search, shows=lambda _: False)
             if context.scope:
                 search = replace(search, shows=partial(_is_shown, context.scope, search.shows))
-            return _Run(search, parsed, snapshot, settings, who, statistics, is_person).results(corpus)
+            is_person = context.integration in _OF_PEOPLE
+            return _Run(search, parsed, snapshot, context.settings_of(snapshot), who, is_person).results(corpus)
 
         under = MemoryPath.known(self.under)
         found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
-        CORPORA.trim(corpus)
-        return found
-
-    def statistics(self, context: StoreCore, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
-        """Return the statistics of a store for the terms of the query. Raises `InvalidInput`."""
-        parsed = self._parsed(_now(context))
-        if not isinstance(parsed, Query):
-            return Statistics()
-        corpus = CORPORA.of(context.backend, context.id)
-
-        def work(snapshot: Snapshot) -> Statistics:
-            languages = context.settings_of(snapshot).search_languages
-            with corpus.lock:
-                return statistics_of(corpus.updated(snapshot, languages)[0], parsed)
-
-        found = ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
         CORPORA.trim(corpus)
         return found
 
@@ -128,44 +101,67 @@ class _Run:
     snapshot: Snapshot
     settings: Settings
     who: Actor | None
-    statistics: Statistics | None
     is_person: bool
 
     def results(self, corpus: Corpus) -> Results:
-        search, query = self.search, self.query
+        search, query, languages = self.search, self.query, self.settings.search_languages
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
             raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
         if is_proposed:
-            return self._scan(self._proposals(), None, search.limit)
+            return self._scan(list(self._proposals()), search.limit)
         if search.history:
-            return _first_versions(self._scan(self._versions(), None, None), search.limit)
-        if search.at is not None:
-            past = past_of(self.snapshot, search.at)
-            level_of = self._levels(past)
-            documents, damaged = all_documents(past)
-            found = self._scan(filter(self._sees(None), documents), level_of, search.limit)
-            return self._completed(found, past, level_of, damaged)
-        level_of = self._levels(self.snapshot)
+            return _first_versions(self._scan(list(self._versions()), None), search.limit)
+        view = self.snapshot if search.at is None else past_of(self.snapshot, search.at)
+        level_of = self._levels(view)
         with corpus.lock:
-            index, damaged = corpus.updated(self.snapshot, self.settings.search_languages)
-            found = self._search(index, level_of, search.limit)
-            return self._completed(found, self.snapshot, level_of, damaged)
+            if search.at is None:
+                index, damaged = corpus.updated(view, languages)
+                found = self._search(index, search.limit, level_of)
+            else:
+                documents, damaged = all_documents(view)
+                found = self._scan([each for each in documents if self._shows(each.path)], search.limit, level_of)
+        within = query.within if isinstance(query, LiteralQuery) else query.filters.within
+        covered = (path for path in damaged if _is_below(path, search.under) and self._shows(path))
+        paths = tuple(path for path in covered if not within or covers(within, path))
+        if level_of is None:
+            return replace(found, damaged=paths)
 
-    def _scan(self, documents: Iterable[Document], level_of: LevelOf | None, limit: int | None) -> Results:
+        def level_at(path: str) -> Level | None:
+            memory = locate(view, path).memory
+            return None if memory is None else level_of(memory)
+
+        hits = tuple(replace(hit, trust=level_at(hit.path) or "") for hit in found.hits)
+        return replace(found, hits=hits, damaged=tuple(path for path in paths if level_at(path) is not None))
+
+    def _scan(self, documents: Sequence[Document], limit: int | None, level_of: LevelOf | None = None) -> Results:
         """Search texts that are in no index of the process."""
         if isinstance(self.query, LiteralQuery):
             return search_literal(self.query, [each for each in documents if self._admits(each, level_of)], limit=limit)
-        return self._search(index_of(list(documents), self.settings.search_languages), level_of, limit)
+        return self._search(index_of(documents, self.settings.search_languages), limit, level_of)
 
-    def _search(self, index: Index, level_of: LevelOf | None, limit: int | None) -> Results:
-        query, statistics = self.query, self.statistics
+    def _search(self, index: Index, limit: int | None, level_of: LevelOf | None) -> Results:
+        query, statistics = self.query, None
         if isinstance(query, LiteralQuery):
-            return self._scan(index.documents.values(), level_of, limit)
-        if statistics is None and self.search.shows is not None:
-            statistics = statistics_of(index, query, self._sees(None))
-        admit = partial(self._admits, level_of=level_of)
-        return search_index(index, query, limit=limit, statistics=statistics, admit=admit, sees=self._sees(level_of))
+            return self._scan(list(index.documents.values()), limit, level_of)
+        if self.search.shows is not None:
+            statistics = statistics_of(index, query, lambda document: self._shows(document.path))
+        admit, sees = partial(self._admits, level_of=level_of), partial(self._sees, level_of=level_of)
+        return search_index(index, query, limit=limit, statistics=statistics, admit=admit, sees=sees)
+
+    def _shows(self, path: str) -> bool:
+        return self.search.shows is None or self.search.shows(path)
+
+    def _sees(self, document: Document, level_of: LevelOf | None) -> bool:
+        return self._shows(document.path) and (level_of is None or level_of(document) is not None)
+
+    def _admits(self, document: Document, level_of: LevelOf | None) -> bool:
+        """Return whether the search may find a document."""
+        if not (_is_below(document.path, self.search.under) and self._sees(document, level_of)):
+            return False
+        return not isinstance(self.query, Query) or self.query.filters.admit(
+            document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
+        )
 
     def _levels(self, snapshot: Snapshot) -> LevelOf | None:
         """Return a function that returns the trust level of a memory, or None if the search may not find the memory.
@@ -187,39 +183,6 @@ class _Run:
             return level if source is None or any(each and matches_actor(source, each) for each in sources) else None
 
         return level_of
-
-    def _sees(self, level_of: LevelOf | None) -> Admit:
-        """Return a function that selects the documents visible to the actor."""
-        shows = self.search.shows
-        return lambda document: (
-            (shows is None or shows(document.path)) and (level_of is None or level_of(document) is not None)
-        )
-
-    def _admits(self, document: Document, level_of: LevelOf | None) -> bool:
-        """Return whether the search may find a document."""
-        if not (_is_below(document.path, self.search.under) and self._sees(level_of)(document)):
-            return False
-        return not isinstance(self.query, Query) or self.query.filters.admit(
-            document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
-        )
-
-    def _completed(
-        self, found: Results, snapshot: Snapshot, level_of: LevelOf | None, damaged: Iterable[str]
-    ) -> Results:
-        """Add the trust levels, and the damaged memories that the search would have covered, to the results."""
-        shows, under = self.search.shows, self.search.under
-        within = self.query.within if isinstance(self.query, LiteralQuery) else self.query.filters.within
-
-        def level_at(path: str) -> Level | None:
-            memory = next((each for each, _ in snapshot.list(path.rpartition("/")[0], start=path, limit=1)), None)
-            return None if level_of is None or memory is None or memory.path != path else level_of(memory)
-
-        covered = (path for path in damaged if _is_below(path, under) and (shows is None or shows(path)))
-        named = tuple(path for path in covered if not within or covers(within, path))
-        if level_of is None:
-            return replace(found, damaged=named)
-        hits = tuple(replace(hit, trust=level_at(hit.path) or "") for hit in found.hits)
-        return replace(found, hits=hits, damaged=tuple(path for path in named if level_at(path) is not None))
 
     def _versions(self) -> Iterator[Document]:
         assessed = Assessment(self.snapshot, self.settings, self.who)

@@ -24,7 +24,7 @@ from retentive.engine.rendering import error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import ClearPart, Mount, Places
-from retentive.search.ranking import Statistics, order
+from retentive.search.ranking import order
 from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
@@ -183,8 +183,8 @@ class Mounts(MemoryTree):
         """Search all stores and return the hits in one ranking. The arguments are those of `MemoryStore.search`.
 
         The search looks for the words of the query in texts and in paths. A mount point is not part of the searched
-        path, so a word that occurs only in a mount point has no hits. The ranking uses the word statistics of all
-        stores together, so that the scores of different stores are comparable.
+        path, so a word that occurs only in a mount point has no hits. A rare word counts more than a frequent word of
+        the same store.
         """
         with self._core.checking("search", actor):
             patterns = tuple(check_path_pattern(pattern) for pattern in paths)
@@ -195,11 +195,7 @@ class Mounts(MemoryTree):
             (mount, StoreSearch(query, mode, regex, inner, limit=None))
             for mount, inner in self._places.parts(target.text)
         ]
-        statistics = None
-        if mode == "ranked" and not regex and len(searches) > 1:
-            counts = (search.statistics(mount.core, mount.core.peek) for mount, search in searches)
-            statistics = sum(counts, Statistics())
-        found = [_found(mount, search, statistics, actor) for mount, search in searches]
+        found = [_found(mount, search, actor) for mount, search in searches]
         exact = any(each.hits and not each.relaxed for each in found)
         # If one store has hits with all words, the hits of other stores that have only some of the words are left out.
         hits = [hit for each in found if not (exact and each.relaxed) for hit in each.hits]
@@ -353,13 +349,13 @@ class _TreeView:
         raise Refused("across_mounts")
 
 
-def _found(mount: Mount, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
+def _found(mount: Mount, search: StoreSearch, actor: Actor | str | None) -> Results:
     """Search one store. The result has only memories that are visible in the tree, with their paths in the tree."""
     core, longer = mount.core, len(mount.point) - len(ROOT)
     if mount.covered:
         search = replace(search, shows=mount.shows)
     with mount.named_outward():
-        found = search.run(core, actor, partial(core.found, actor=actor), statistics=statistics)
+        found = search.run(core, actor, partial(core.found, actor=actor))
 
     def outward(hit: Hit) -> Hit:
         spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)

@@ -41,17 +41,12 @@ Admit = Callable[[Document], bool]
 class Statistics:
     """Statistics on which scores depend: number of memories, bytes of text, and the number of memories with each term.
 
-    They may cover several stores. `counts` is keyed by the text of the term.
+    `counts` is keyed by the text of the term.
     """
 
     memories: int = 0
     size: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: Statistics) -> Statistics:
-        """Return the statistics of both collections together."""
-        counts = Counter(self.counts) + Counter(other.counts)
-        return Statistics(self.memories + other.memories, self.size + other.size, counts)
 
     def rarity(self, term: Term) -> float:
         """Return the inverse document frequency of a term."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import InvalidInput, MemoryStore
-from retentive.integrations.search_tool import search_tool
 from retentive.search.dates import dates
 from retentive.search.index import Index, index_of
 from retentive.search.query import parse_query
@@ -254,26 +251,6 @@ def test_the_first_of_many_equal_memories(kinds: list[int], days: int, limit: in
     assert ranked(index, "same rare", limit).hits == ranked(index, "same rare").hits[:limit]
 
 
-def test_hidden_redacted_and_erased_texts_appear_nowhere() -> None:
-    """Neither in results nor among the known words, also in the history."""
-    with retentive.open("sqlite://", sensitive="off") as opened:
-        store = opened.store()
-        store.create("/memories/open.md", "plain words\n", actor="user:ann")
-        store.create("/memories/hidden.md", "zebrafish\n", actor="session:web")
-        store.create("/memories/gone.md", "armadillo\n")
-        store.write("/memories/open.md", "chinchilla\n")
-        store.write("/memories/open.md", "plain words\n")
-        old = next(each for each in store.versions("/memories/open.md") if "chin" in store.version_text(each.id))
-        assert len(store.search("chinchilla", history=True).hits) == 1
-        store.history.redact([old.id])
-        store.history.erase("/memories/gone.md")
-        store.change_settings({"quarantine": ["session:web"]})
-        for word in ("zebrafish", "armadillo", "chinchilla"):
-            for options in ({}, {"history": True}, {"mode": "all"}):
-                assert store.search(word, **options).hits == ()
-            assert store.search(word).unknown == (word,)
-
-
 def test_each_of_many_contributors_finds_a_memory(store: MemoryStore) -> None:
     """Also those that the newest version does not name itself."""
     for number in range(20):
@@ -292,39 +269,3 @@ def test_versions_and_earlier_moments_are_searched(store: MemoryStore) -> None:
     (hit,) = store.search("parseInvoiceDate", history=True).hits
     assert hit.version_id == first
     assert found(store, "parseInvoiceDate", at="HEAD~1") == ["code.md"]
-
-
-def test_proposals_are_searched_by_reviewers_and_their_authors(store: MemoryStore) -> None:
-    store.change_settings({"review": ["session:*"]})
-    store.execute({"command": "create", "path": "/memories/p", "file_text": "walrus"}, actor="session:s1")
-    assert found(store, "walrus") == []
-    assert found(store, "walrus is:proposed") == ["p"]
-    assert found(store, "walrus is:proposed", actor="session:s1") == ["p"]
-    assert found(store, "walrus is:proposed", actor="session:s2") == []
-    for actor, total in (("session:s1", 1), ("user:bot", 0), (None, 0)):
-        assert search_tool(store, actor=actor).call({"query": "walrus is:proposed"}).startswith(f"{total} ")
-
-
-def test_threads_search_while_others_write(tmp_path: Path) -> None:
-    """A search finds all memories that were written before it, and only memories that exist."""
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
-        store = opened.store()
-        done: dict[int, int] = dict.fromkeys(range(2), 0)
-
-        def write(writer: int) -> None:
-            for number in range(1, 11):
-                store.create(f"/memories/{writer}/{number}", f"writer{writer} text{number}")
-                done[writer] = number
-
-        def look(reader: int) -> None:
-            while True:
-                least = done[reader % 2]
-                total = store.search(f"+writer{reader % 2}", limit=3).total
-                assert least <= total <= 10
-                if least == 10:
-                    return
-
-        with ThreadPoolExecutor(10) as pool:
-            running = [pool.submit(write, each) for each in range(2)] + [pool.submit(look, each) for each in range(8)]
-            for each in running:
-                each.result()

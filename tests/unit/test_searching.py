@@ -11,17 +11,11 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.errors import Damaged
-from retentive.history.searching import StoreSearch
 from retentive.search.index import CORPORA, Corpora, Corpus
-from retentive.search.results import Results
 from retentive.storage.contract import Snapshot
-from retentive.store import core_of
 from support.commands import create, run
 from support.damage import sql
-from support.model import Model
-from support.places import EVERYWHERE, LASTING, opened, place_of
-from support.profiles import LONG
-from support.walk import Walk
+from support.places import EVERYWHERE, opened, place_of
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -32,40 +26,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 def found(store: MemoryStore, query: str, **options: object) -> list[str]:
     return [hit.path for hit in store.search(query, **options).hits]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("seed", range(2) if LONG else [0])
-def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
-    """After any commands, a search with a cache finds the same as a search without a cache."""
-    model = Model()
-    walk = Walk(seed, model)
-    for number in range(120 if LONG else 40):
-        command = walk.command()
-        model.execute(command)
-        store.execute(command)
-        if number % 4 == 0:
-            for query in ("a", "b", "é", "memories ab"):
-                assert store.search(query, limit=None) == anew(store, query)
-
-
-def anew(store: MemoryStore, query: str) -> Results:
-    core = core_of(store)
-    CORPORA.of(core.backend, core.id).drop_if_idle()
-    return StoreSearch(query, limit=None).run(core, None, core.found)
-
-
-@pytest.mark.parametrize("backend", LASTING)
-def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> None:
-    """The next search finds the changes."""
-    with opened(backend, tmp_path) as one, opened(backend, tmp_path) as other:
-        run(one.store(), create("/memories/a", "first"))
-        assert found(other.store(), "first") == ["/memories/a"]
-        searching = other.store()
-        assert found(searching, "second") == []
-        run(one.store(), create("/memories/b", "second"))
-        assert found(searching, "second") == ["/memories/b"]
-        one.store().clear()
-        assert found(searching, "second") == []
 
 
 def test_an_index_of_a_later_state_goes_back_to_an_earlier_one(tmp_path: Path) -> None:
@@ -97,19 +57,6 @@ def test_external_edits_are_found(tmp_path: Path) -> None:
         (root / "a").write_text("edited")
         (root / "b").write_text("edited too")
         assert sorted(found(store, "edited")) == ["/memories/a", "/memories/b"]
-
-
-def test_erased_memories_are_not_found(store: MemoryStore) -> None:
-    """The cache drops an erased memory, although the erasure leaves no version."""
-    for number in range(10):
-        run(store, create(f"/memories/{number}", f"text {number}"))
-    assert found(store, "text 7")[0] == "/memories/7"
-    store.history.erase("/memories/7")
-    assert "/memories/7" not in found(store, "text 7")
-    run(store, create("/memories/7", "text again"))
-    store.history.erase("/memories/8")
-    assert "/memories/8" not in found(store, "text 8")
-    assert found(store, "again") == ["/memories/7"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

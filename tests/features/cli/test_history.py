@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from retentive.storage.contract import Snapshot, Version
 from support.command_line import here, terminal, version_ids
 
 A, B = "/memories/a.md", "/memories/d e.md"
-NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 
 
 STORY: tuple[tuple[str, dict[str, str]], ...] = (
@@ -227,46 +226,12 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
     ]
 
 
-def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
-    """The patches, applied in order, reproduce every state of the store, including empty memories."""
-    here(location, "create", "/memories/empty", "")
-    here(location, "rm", B)
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    for version in version_ids(location):
-        patch = here(location, "diff", version).stdout_bytes
-        subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
-        files = {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
-        assert files == then(location, version)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [(A, B), ("memver_x", "--since", "1d"), ("HEAD", "r1", "r2"), ("--until", "1d"), ("r1..r2", "r3"), ("r1x",)],
 )
 def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
     assert here(location, "diff", *arguments).exit_code == 2
-
-
-def test_diff_of_a_redacted_version(location: str) -> None:
-    first, second, *_ = version_ids(location)
-    here(location, "redact", first, "--yes")
-    ended = here(location, "diff", second)
-    assert (ended.exit_code, "was redacted" in ended.stderr) == (2, True)
-
-
-def test_diff_with_a_pruned_version(tmp_path: Path) -> None:
-    """The diff does not show a memory whose older versions were pruned as new."""
-    at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
-    with retentive.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
-        store = opened.store()
-        store.execute({"command": "create", "path": A, "file_text": "one"})
-        store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"})
-        now[0] += 5 * 86_400
-        assert store.sweep().versions_pruned == 1
-    ended = here(at, "diff", A)
-    assert (ended.exit_code, "was pruned (setting keep_versions_days)" in ended.stderr) == (2, True)
-    assert here(at, "diff", A, "--since", "2026-11-21T12:30:00Z").exit_code == 2
 
 
 # -- blame and the past ----------------------------------------------------------------------------------------------
@@ -417,13 +382,3 @@ def test_hidden_memories_are_counted(location: str) -> None:
     ended = here(location, "diff", "HEAD~4", "HEAD")
     assert (ended.exit_code, ended.stdout) == (0, "")
     assert "1 hidden memory was left out; `retentive trust list` lists them." in ended.stderr
-
-
-def test_show_names_all_contributors_of_a_version(tmp_path: Path) -> None:
-    """Also if there are more than its provenance holds."""
-    at, sessions = f"sqlite:///{tmp_path}/memory.db", [f"session:{number}" for number in range(20)]
-    with retentive.open(at) as opened:
-        for session in sessions:
-            opened.store().append(A, "x\n", actor=session)
-        newest = opened.store().versions(limit=1)[0].id
-    assert json.loads(here(at, "--json", "show", newest).stdout)["provenance"]["contributors"] == sessions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from support.command_line import here, interactive, terminal, version_ids
+from support.command_line import here, interactive, version_ids
 
 A, B = "/memories/a", "/memories/b"
 SECRET = "correct horse battery staple"
@@ -209,34 +209,6 @@ def test_a_pending_removal_is_reported_and_finished_later(
     assert SECRET.encode() not in bytes_of(location)
 
 
-def test_the_erasure_of_a_store_can_be_pending(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
-    reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM versions").fetchone()
-    ended = here(location, "erase", "--whole-store", "--store", "other", "--yes")
-    assert ended.stderr.startswith("Pending: ")
-    assert json.loads(here(location, "redact", "--finish", "--json").stdout)["pending"] is True
-    reader.close()
-    assert json.loads(here(location, "redact", "--finish", "--json").stdout)["pending"] is False
-    assert (SECRET + " too").encode() not in bytes_of(location)
-
-
-def test_scan_includes_and_redacts_the_history(location: str, tmp_path: Path) -> None:
-    key = "AKIAQ3EGVSNB6RTKX2ZP"
-    here(location, "settings", "set", "sensitive=off")
-    here(location, "create", "/memories/k", f"the key is {key}\n")
-    here(location, "replace", "/memories/k", key, "gone")
-    assert here(location, "scan").stdout == ""
-    ended = here(location, "scan", "--history")
-    assert (ended.exit_code, ended.stdout.startswith("/memories/k\taws")) == (16, True)
-    assert "/memories/k  aws" in terminal(tmp_path, "--at", location, "scan", "--history", NO_COLOR="1")
-    assert terminal(tmp_path, "--at", location, "scan").endswith("No sensitive values.\r\n")
-    assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
-    assert here(location, "scan", "--history").stdout == ""
-    assert key.encode() not in bytes_of(location)
-
-
 def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     """It prints what it would do. Without a terminal, nothing is removed unless --yes is given."""
     key = "AKIAQ3EGVSNB6RTKX2ZP"
@@ -250,14 +222,6 @@ def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     assert here(location, "scan", "--history").exit_code == 16
     assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
     assert here(location, "scan", "--history").exit_code == 0
-
-
-@pytest.mark.parametrize("arguments", [(), ("other",)])
-def test_a_whole_store_is_never_erased_by_default(location: str, arguments: tuple[str, ...]) -> None:
-    """The store is named by --store, on the command line."""
-    before = here(location, "stores").stdout
-    refused = here(location, "erase", "--whole-store", *arguments, "--yes")
-    assert (refused.exit_code, here(location, "stores").stdout) == (2, before)
 
 
 def test_a_scan_says_what_it_redacted(tmp_path: Path) -> None:

@@ -79,27 +79,6 @@ def test_show_is_a_diff(location: str) -> None:
     assert here(location, "review", "show", "prop_none").exit_code == 3
 
 
-def test_show_of_a_deleted_or_renamed_directory(location: str) -> None:
-    for name in "xy":
-        here(location, "create", f"/memories/d/{name}", f"{name}\n")
-    assert here(location, "--actor", "session:s3", "mv", "/memories/d", "/memories/e").exit_code == 0
-    assert here(location, "--actor", "session:s3", "rm", "/memories/e").exit_code == 0
-    moved, gone = ids(location)[-2:]
-    assert here(location, "review", "show", moved).stdout.splitlines()[1:] == [
-        "renamed /memories/d/x to /memories/e/x",
-        "renamed /memories/d/y to /memories/e/y",
-    ]
-    assert here(location, "review", "show", gone).stdout.splitlines()[1:6] == [
-        "deleted /memories/e/x",
-        "--- /memories/e/x",
-        "+++ /dev/null",
-        "@@ -1 +0,0 @@",
-        "-x",
-    ]
-    last = here(location, "review", "list").stdout.splitlines()[-1]
-    assert last.endswith("deleted 2 memories, the first /memories/e/x")
-
-
 def test_control_characters_do_not_steer_the_terminal(location: str, tmp_path: Path) -> None:
     here(location, "--actor", "session:s1", "create", "/memories/c", "\x1b]0;owned\x07")
     shown = terminal(tmp_path, "--at", location, "review", "show", ids(location)[-1], NO_COLOR="1")
@@ -148,18 +127,6 @@ def test_accept_reports_conflicts(location: str) -> None:
     assert texts(location) == {A: "ONE\ntwo\n"}
 
 
-def test_accept_merges(location: str) -> None:
-    """A session edited the start of a memory, and a person edited its end."""
-    here(location, "create", "/memories/c", "1\n2\n3\n4\n5\n")
-    here(location, "--actor", "session:s3", "replace", "/memories/c", "1", "one")
-    here(location, "replace", "/memories/c", "5", "five")
-    chosen = ("review", "accept", "--all", "--by", "session:s3")
-    assert here(location, *chosen).exit_code == 6
-    assert here(location, *chosen, "--merge").exit_code == 0
-    assert texts(location) == {A: "one\ntwo\n", "/memories/c": "one\n2\n3\n4\nfive\n"}
-    assert len(ids(location)) == 2
-
-
 def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> None:
     here(location, "--actor", "session:s1", "replace", A, "ONE", "three")
     first, second, third = ids(location)
@@ -187,14 +154,6 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
 def test_invalid_selections(location: str, arguments: tuple[str, ...], status: int) -> None:
     assert here(location, "review", *arguments).exit_code == status
     assert len(ids(location)) == 2
-
-
-def test_an_actor_under_review_cannot_decide(location: str) -> None:
-    ended = here(location, "--actor", "session:s1", "review", "accept", "--all")
-    assert (ended.exit_code, ended.stderr) == (
-        9,
-        "Error: changes by session:s1 need review, but review.accept cannot be submitted for review\n",
-    )
 
 
 def test_a_missing_location_is_not_created(tmp_path: Path) -> None:

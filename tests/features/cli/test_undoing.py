@@ -94,30 +94,6 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     assert texts(location)[A] == FIRST[A]
 
 
-def test_later_changes_of_other_lines_are_merged(location: str) -> None:
-    change = version_ids(location)[2]
-    here(location, "replace", A, "four", "4")
-    assert here(location, "undo", change).exit_code == 6
-    assert here(location, "undo", change, "--merge").exit_code == 0
-    assert texts(location)[A] == "one\ntwo\nthree\n4\n"
-
-
-def test_force_removes_later_changes(location: str) -> None:
-    at = version_ids(location)[1]
-    here(location, "rm", B)
-    here(location, "create", C, "another")
-    ended = here(location, "restore", "/memories/d", "--to", at)
-    assert ended.exit_code == 0
-    assert texts(location)[C] == "c"
-    here(location, "mv", C, B)
-    here(location, "create", "/memories/d", "in the way")
-    ended = here(location, "undo", version_ids(location)[-2])
-    assert (ended.exit_code, "the memory /memories/d blocks this path" in ended.stderr) == (6, True)
-    assert here(location, "undo", version_ids(location)[-2], "--force").exit_code == 0
-    assert texts(location)[C] == "c"
-    assert "/memories/d" not in texts(location)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -140,17 +116,6 @@ def test_invalid_arguments_of_undo(location: str, arguments: tuple[str, ...]) ->
 def test_missing_changes_cannot_be_undone(location: str) -> None:
     assert here(location, "undo", "memver_none").exit_code == 3
     assert here(location, "undo", "--session", "nobody").exit_code == 3
-
-
-def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
-    """Commands that read no memory also record external edits."""
-    at = tmp_path / "memory"
-    here(at, "create", A, "one")
-    (at / "memories" / "a").write_text("edited")
-    assert here(at, "log").stdout.splitlines()[0].split("\t")[3:] == ["job:external", "modified", A]
-    (at / "memories" / "a").write_text("edited again")
-    assert here(at, "undo", "--by", "job:external").stdout == f"reverted\t{A}\n"
-    assert (at / "memories" / "a").read_text() == "one"
 
 
 def test_undo_alone_shows_the_last_change_and_asks(location: str, tmp_path: Path) -> None:
@@ -220,13 +185,6 @@ def test_a_partial_undo_lists_the_rest(tmp_path: Path) -> None:
     assert texts(at) == {A: "more"}
     assert "partial undo of 2 changes, r1 to r2" in here(at, "log").stdout
     assert here(at, "undo", "--session", "s1", "--partial").exit_code == 6
-
-
-def test_a_redacted_change_cannot_be_undone(location: str) -> None:
-    change = version_ids(location)[2]
-    here(location, "replace", A, "four", "4")
-    here(location, "redact", change, "--yes")
-    assert "Neither --merge nor --force resolves this conflict" in here(location, "undo", change).stderr
 
 
 def test_the_log_shows_what_an_undo_reverted(location: str, tmp_path: Path) -> None:

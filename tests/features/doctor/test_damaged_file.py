@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,6 @@ import pytest
 from retentive.cli.exits import PROBLEMS
 from support.command_line import here
 from support.damage import codes, fill, look, opened, walked
-from support.profiles import sized
-
-ROUNDS = sized(quick=150, long=600, full=3_000)
-KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
 
 
 @pytest.fixture(scope="module")
@@ -25,40 +20,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         walked(place.store(), 11, 150)
         fill(place.store("second"))
     return directory / "memory.db"
-
-
-def damaged(data: bytes, way: random.Random) -> bytes:
-    kind = way.choice(KINDS_OF_DAMAGE)
-    if kind == "cut":
-        return data[: way.randrange(len(data))]
-    length = {"one": 1, "few": 1, "block": 512, "zeros": 4096}[kind]
-    made = bytearray(data)
-    for _ in range(20 if kind == "few" else 1):
-        start = way.randrange(min(len(data), 200) if way.random() < 0.1 else len(data))
-        part = bytes(length) if kind == "zeros" else way.randbytes(length)
-        made[start : start + length] = part
-    return bytes(made[: len(data)])
-
-
-def test_random_damage_is_a_finding_or_harmless(whole: Path, tmp_path: Path) -> None:
-    """The check raises no exception and changes no byte. If it finds no problem, both stores are healthy."""
-    data = whole.read_bytes()
-    found = 0
-    for seed in range(ROUNDS):
-        way = random.Random(seed)
-        file = tmp_path / f"{seed}.db"
-        broken = damaged(data, way)
-        file.write_bytes(broken)
-        findings = look(f"sqlite:///{file}")
-        assert findings, seed
-        assert file.read_bytes() == broken, seed
-        problems = codes(findings)
-        found += bool(problems)
-        if not problems:
-            assert [one.code for one in findings if one.severity == "ok"] == ["healthy", "healthy"], seed
-        for path in tmp_path.glob(f"{seed}.db*"):
-            path.unlink()
-    assert found > ROUNDS / 3
 
 
 def test_repairing_a_damaged_file_does_not_change_it(whole: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from retentive import MemoryStore, NotFound, Usage
+from retentive import MemoryStore, NotFound
 from retentive.engine.operation import Read
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
@@ -149,16 +149,6 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
     assert tree(store) == {f"{A}/b": "teyt\n"}
 
 
-def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> None:
-    """Proposals that are accepted one after the other create one memory with one history."""
-    first, second = proposed(store, create(text="one\n")), proposed(store, edit("one", "two"))
-    assert store.review.accept([first], actor=ANN).done == (first,)
-    assert said(store, view()).endswith("1\ttwo")
-    assert store.review.accept([second], actor=ANN).done == (second,)
-    assert tree(store) == {A: "two\n"}
-    assert len({version.memory_id for version in store.versions()}) == 1
-
-
 def obstacles(
     store: MemoryStore, ids: list[str], mode: Literal["refuse", "merge", "force"] = "refuse"
 ) -> list[tuple[str | None, str]]:
@@ -232,22 +222,6 @@ def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> No
     assert tree(store) == {A: "MINE\n", f"{B}/x": "mine\n", D: "mine\n"}
 
 
-def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
-    """The actor that emptied the directory does not see it, and can use its name."""
-    done(store, create(f"{D}/x/y", "one\n"), ANN)
-    done(store, rename(f"{D}/x", "/memories/e"))
-    for path in (D, f"{D}/x"):
-        assert said(store, view(path)) == f"The path {path} does not exist. Please provide a valid path."
-        assert said(store, delete(path)) == f"Error: The path {path} does not exist"
-        assert said(store, view(path), ANN).startswith("Here're")
-    done(store, create(D, "a file\n"))
-    left, file = (each.id for each in store.review.pending())
-    text = f"the proposal builds on {left}, which must be accepted first or in the same call"
-    assert obstacles(store, [file]) == [(None, text)]
-    assert store.review.accept([left, file], actor=ANN).done == (left, file)
-    assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
-
-
 def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) -> None:
     """Memories that are not in the proposal stay, even with `force`."""
     for name in ("edited", "gone", "moved", "same"):
@@ -318,17 +292,6 @@ def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) 
     ]
     store.change_settings({"sensitive_kinds": ["email"]})
     assert [text.startswith("Error: Invalid path") for _, text in obstacles(store, ids)] == [True, True]
-
-
-def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
-    """The actor also sees its proposed text after a rename."""
-    for path in (A, B):
-        done(store, create(path, "one\n"), ANN)
-    for command in (edit("one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
-        done(store, command)
-    assert read_as(store, lambda seen: seen.state.usage, Actor.parse(S1)) == Usage(2, 7)
-    assert store.usage() == Usage(2, 8)
-    assert said(store, view("/memories/c")).endswith("1\tthree")
 
 
 def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:

@@ -309,13 +309,6 @@ def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
     assert store.settings().view_chars == 7
 
 
-def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
-    """Jobs are also never under review."""
-    store.change_settings({"allow_write": {"*": []}})
-    assert said(store, create(text="text\n"), "user:ann") == READ_ONLY
-    assert said(store, create(text="text\n"), "job:import").startswith("File created")
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -22,13 +22,11 @@ from retentive import (
     MemoryTool,
     Mounts,
     Retentive,
-    errors,
 )
 from retentive.integrations.search_tool import search_tool
 from retentive.storage.contract import Transaction
 from retentive.store import core_of
-from support.commands import A, create
-from support.places import PLACES, place_of
+from support.commands import A
 
 TWINS: list[tuple[type, type]] = [(MemoryStore, AsyncMemoryStore), (Mounts, AsyncMounts), (Retentive, AsyncRetentive)]
 THROUGH_CALL = {"by_id", "history", "records", "review", "trust", "audit"}
@@ -62,34 +60,6 @@ def test_open_async_has_the_arguments_of_open() -> None:
     assert inspect.signature(retentive.open_async) == inspect.signature(retentive.open)
 
 
-@pytest.mark.parametrize("backend", PLACES)
-def test_a_round_of_methods_on_every_backend(backend: str, tmp_path: Path) -> None:
-    place = place_of(backend, tmp_path)
-
-    async def run() -> None:
-        async with retentive.open_async(place, actor="user:ann") as opened:
-            store = await opened.store("user-42", name="Ada")
-            assert (store.key, store.name, str(store.actor)) == ("user-42", "Ada", "user:ann")
-            first = await store.create(A, "one\n", source="user")
-            await store.append(A, "two")
-            with pytest.raises(errors.Conflict):
-                await store.write(A, "x", if_version=first.version_id)
-            assert await store.read(A) == "one\ntwo\n"
-            assert (await store.execute(create(A))).code == "already_exists"
-            assert [each.path for each in await store.memories()] == [A]
-            assert (await store.search("two")).total == 1
-            await store.undo(first.version_id, mode="force")
-            assert await store.memories() == []
-            assert len(await store.call(lambda sync: sync.history.log())) == 3
-            assert [info.key for info in await opened.stores()] == ["user-42"]
-            await opened.erase("user-42")
-            assert await opened.stores() == []
-        with pytest.raises(errors.Closed):
-            await store.usage()
-
-    anyio.run(run)
-
-
 def test_many_calls_run_at_once() -> None:
     """Concurrent calls lose no update."""
 
@@ -102,20 +72,6 @@ def test_many_calls_run_at_once() -> None:
             return await store.read(A)
 
     assert sorted(map(int, anyio.run(run).split())) == list(range(20))
-
-
-def test_mounts() -> None:
-    async def run() -> None:
-        with retentive.open("sqlite://") as one, retentive.open("sqlite://") as other:
-            memories = AsyncMounts(Mounts({"/memories": one.store(), "/memories/team": other.store()}))
-            written = await memories.create("/memories/team/plan", "text")
-            assert await memories.read(written.path) == other.store().read("/memories/plan") == "text"
-            store, path = memories.store_of(written.path)
-            assert (await store.load(path))[0].version_id == written.version_id
-            assert isinstance(memories.through("x"), AsyncMounts)
-            assert (memories.directory(), memories.replies) == (None, one.store().replies)
-
-    anyio.run(run)
 
 
 def test_one_class_takes_a_place_a_store_or_mounts(tmp_path: Path) -> None:

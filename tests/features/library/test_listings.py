@@ -13,7 +13,6 @@ import retentive
 from retentive import InvalidInput, MemoryStore, NotFound
 from retentive.engine.listings import ListedMemory, ListingCursor
 from retentive.errors import CursorExpired
-from retentive.storage.contract import Created, Transaction
 from support.places import COMPARED, opened
 
 PATHS = [f"/memories/{name}" for name in ("a-b", "a.txt", "a/b", "a/b-c", "a/c/d", "a/c/e", "b", "c/d", "é", "z/z")]
@@ -51,43 +50,6 @@ def shown(
 def one_level(paths: list[str], under: str) -> list[str]:
     names = {path[len(under) + 1 :].partition("/") for path in paths if path.startswith(under + "/")}
     return sorted({f"{under}/{name}{slash}" for name, slash, _ in names}, key=str.encode)
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_pages_list_every_memory_in_byte_order(limit: int, store: MemoryStore) -> None:
-    for path in PATHS:
-        store.create(path, path)
-    expected = sorted(PATHS, key=str.encode)
-    assert shown(store, limit) == expected
-    assert shown(store, limit, texts=True) == expected
-    for under in ("/memories", "/memories/a", "/memories/a/c", "/memories/none"):
-        assert shown(store, limit, under=under) == [path for path in expected if path.startswith(under + "/")]
-        assert shown(store, limit, under=under, depth=1) == one_level(PATHS, under)
-    page = store.list_memories("/memories/a", limit=1, texts=True)
-    (item,) = page.items
-    assert isinstance(item, ListedMemory)
-    assert (item.memory, item.text) == (store.load("/memories/a/b")[0], "/memories/a/b")
-
-
-def test_a_listing_shows_the_state_at_its_first_page(store: MemoryStore) -> None:
-    """Renamed, deleted, edited and new memories are shown as they were, with their texts, ids and times."""
-    for path in PATHS:
-        store.create(path, f"text of {path}")
-    before = {memory.path: memory for memory in store.memories()}
-    first = store.list_memories(limit=2, texts=True)
-    store.rename("/memories/é", "/memories/0")
-    store.rename("/memories/a-b", "/memories/zz")
-    store.delete("/memories/a/b")
-    store.write("/memories/b", "edited")
-    store.create("/memories/new", "new")
-    store.delete("/memories/c")
-    store.create("/memories/c", "now a file")
-    rest = store.list_memories(cursor=first.next, texts=True)
-    found = [each for each in (*first.items, *rest.items) if isinstance(each, ListedMemory)]
-    assert [each.memory.path for each in found] == sorted(PATHS, key=str.encode)
-    assert {each.memory.path: each.memory for each in found} == before
-    assert {each.text for each in found} == {f"text of {path}" for path in PATHS}
-    assert "/memories/a/b" not in shown(store, 3)
 
 
 COMMANDS = st.lists(
@@ -195,19 +157,3 @@ def test_a_cursor_expires_if_versions_were_pruned(tmp_path: Path) -> None:
 def test_an_empty_store_has_an_empty_page(local: MemoryStore) -> None:
     assert local.list_memories() == local.list_memories(depth=1)
     assert (local.list_memories().items, local.list_memories().next) == ((), None)
-
-
-def test_hidden_memories_are_not_listed(local: MemoryStore) -> None:
-    """Neither on the first page nor as they were."""
-    for path in PATHS:
-        local.create(path, path, actor="session:bad" if path == "/memories/b" else "user:ann")
-    local.trust.quarantine("session:bad")
-    first = local.list_memories(limit=1)
-    local.write("/memories/é", "edited")
-    rest = local.list_memories(cursor=first.next)
-    assert "/memories/b" not in [each.memory.path for each in rest.items if isinstance(each, ListedMemory)]
-    assert len(rest.items) == len(PATHS) - 2
-
-
-def _fill(tx: Transaction) -> None:
-    tx.record([Created(f"/memories/d{number % 5}/{number:05}", b"x") for number in range(1_000)], None)

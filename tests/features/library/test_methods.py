@@ -190,28 +190,6 @@ def test_wrong_arguments_raise_invalid_input(memories: MemoryStore | Mounts, act
     assert [memory.version_id for memory in memories.memories()] == before
 
 
-def test_paths_of_mounts(open_place: OpenPlace) -> None:
-    """Results and errors have the paths of the tree. Changes are in the store that owns the path."""
-    mine, team = open_place("sqlite://").store(), open_place("sqlite://").store()
-    memories = Mounts({"/memories": mine, "/memories/team": team})
-    written = memories.create("/memories/team/plan", "one")
-    assert (written.path, tree(team)) == ("/memories/team/plan", {"/memories/plan": "one"})
-    assert memories.edit(written.path, "one", "two", if_version=written.version_id).path == "/memories/team/plan"
-    assert memories.rename("/memories/team/plan", "/memories/team/old").path == "/memories/team/old"
-    assert [memory.path for memory in memories.memories()] == ["/memories/team/old"]
-    with pytest.raises(errors.Conflict, match=r"^/memories/team/old has changed"):
-        memories.write("/memories/team/old", "x", if_version=written.version_id)
-    with pytest.raises(errors.AcrossMounts):
-        memories.rename("/memories/team/old", "/memories/old")
-    for act in (memories.delete, lambda path: memories.rename(path, "/memories/x")):
-        with pytest.raises(errors.RootProtected):
-            act("/memories/team")
-    for write in (memories.create, memories.write, memories.append):
-        with pytest.raises(errors.AlreadyExists):
-            write("/memories/team", "x")
-    assert tree(mine) == {}
-
-
 def test_what_is_no_memory_on_a_directory(tmp_path: Path) -> None:
     """Reading and writing something else at the path raise `PathTaken`, with the path as written."""
     with retentive.open(tmp_path / "m") as place:

@@ -9,9 +9,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
@@ -27,20 +26,11 @@ if TYPE_CHECKING:
 PRIVATE = ".retentive"  # as in storage/files/layout.py, slow to import
 _DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
 _ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
-_TYPING_ERRORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|\{\{.*\}\}"),
-        "contains a variable, such as ${HOME} or %APPDATA%, that was not replaced by its value; write the path itself",
-    ),
-)
-if sys.platform != "win32":
-    _TYPING_ERRORS += (
-        (
-            re.compile(r"^[A-Za-z]:(?=[\\/])|\\"),
-            "is a path of Windows; on this system use a path such as /home/ann/memory",
-        ),
-    )
-_EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix"
+_SERVERS, _OBJECTS = ("postgresql", "mariadb"), ("s3", "gs", "az", "memory")
+_SCHEMES = ("sqlite", *_SERVERS, *_OBJECTS)
+_VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|\{\{.*\}\}")
+_WINDOWS = re.compile(r"^[A-Za-z]:(?=[\\/])|\\" if sys.platform != "win32" else "(?!)")
+_IN_MEMORY = {"", "/", ":memory:", "/:memory:"}
 
 
 def open_backend(
@@ -55,14 +45,19 @@ def open_backend(
     _refuse_other_kinds(scheme, rest)
     if scheme is None:
         return _open_directory(rest, clock, new_id, create=create)
-    return _SCHEMES[scheme](rest, clock, new_id)
+    if scheme == "sqlite":
+        return _open_sqlite(rest or None, clock, new_id)
+    return (
+        _open_server(scheme, rest, clock, new_id) if scheme in _SERVERS else _open_objects(scheme, rest, clock, new_id)
+    )
 
 
 def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
-    """Return the scheme of a URL and the rest after `://`. For a directory, return None and its path.
+    """Return the scheme of a URL and what follows it. For a directory, return None and its path.
 
-    `~` at the start of a path is replaced by the home directory. Raises `InvalidInput` for an invalid location, and for
-    a path that looks like a database file or like a URL with a mistake.
+    What follows `sqlite` is the path of the database file; empty for a database in memory. `~` at the start of a path
+    is replaced by the home directory. Raises `InvalidInput` for an invalid location, and for a path that looks like a
+    database file or like a URL with a mistake.
     """
     if not isinstance(location, str | os.PathLike):
         raise InvalidInput(f"the location must be a path or a URL, not {type(location).__name__}")
@@ -71,19 +66,20 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
         raise InvalidInput("the location is empty or contains a NUL character; use a directory or a URL")
     scheme, separator, rest = text.partition("://")
     if isinstance(location, str) and separator:
-        scheme = _known_scheme(scheme)
-        path = _sqlite_path(rest) if scheme == "sqlite" else None
-        if path is None:
-            return scheme, rest
-        path = expanded(path)
+        known = _known_scheme(scheme)
+        if known != "sqlite" or rest in _IN_MEMORY:
+            return known, "" if known == "sqlite" else rest
+        if not rest.startswith("/"):
+            raise InvalidInput("a SQLite URL needs three slashes before a relative path: sqlite:///memory.db")
+        path = expanded(rest[1:])
         _refuse_typing_errors(path)
         if "?" in path and not os.path.lexists(path):
             raise InvalidInput("a SQLite URL has no parameters; remove the ? and what follows it")
-        return scheme, f"/{path}"
+        return known, path
     if ":" in text and _schemed(text.partition(":")[0]) in {*_SCHEMES, "http", "https"} and not os.path.lexists(text):
         raise InvalidInput(
-            f"the location looks like a URL but has no :// after the scheme; use {_EXAMPLES};"
-            " for a directory, write ./ before the name"
+            "the location looks like a URL but has no :// after the scheme; use sqlite:///memory.db,"
+            " postgresql://host/database, s3://bucket/prefix; for a directory, write ./ before the name"
         )
     path = expanded(text)
     _refuse_typing_errors(path)
@@ -95,60 +91,45 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     return None, path
 
 
-def _refuse_typing_errors(path: str) -> None:
-    """Raise `InvalidInput` for a path with a variable that nobody replaced, or with the form of another system.
-
-    MCP clients and unit files pass `${HOME}` as it is, and a new memory store of this name would seem to be empty. A
-    directory that really has such a name can be used.
-    """
-    for pattern, reason in _TYPING_ERRORS:
-        match = pattern.search(path)
-        if match and not os.path.lexists(path[: match.end()] + path[match.end() :].partition("/")[0]):
-            raise InvalidInput(f"the location {reason}")
-
-
-def _refuse_other_kinds(scheme: str | None, rest: str) -> None:
-    """Raise `InvalidInput` if the path of a directory or a database file has something else."""
-    path = rest if scheme is None else _sqlite_path(rest) if scheme == "sqlite" else None
-    if path is None:
-        return
-    kind = kind_of(path)
-    if kind in {"nothing", "a directory" if scheme is None else "a file"}:
-        return
-    if kind == "a file":
-        raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
-    if kind == "a directory":
-        raise InvalidInput(
-            "the location is a directory, not a database file; for plain files use the directory without sqlite:///,"
-            " for a database the name of a file in it"
-        )
-    raise InvalidInput(f"the location is {kind}; use {'a directory' if scheme is None else 'a file'}")
-
-
 def _schemed(name: str) -> str:
     return _ALIASES.get(name.lower(), name.lower())
 
 
 def _known_scheme(written: str) -> str:
     scheme = _schemed(written)
-    if scheme in _SCHEMES:
-        return scheme
-    kind = _schemed(scheme.partition("+")[0])
-    if kind in {"http", "https"}:
+    if scheme in {"http", "https"}:
         raise InvalidInput(
             "this operation is not available through a server; run it on the machine of the server, with the location "
             "that the server uses"
         )
-    if kind == "mysql":
+    if scheme not in _SCHEMES:
+        usable = ", ".join(f"{each}://" for each in (*_SCHEMES, "https"))
+        raise InvalidInput(f"unknown scheme {written!r}; use a directory, or a URL that starts with {usable}")
+    return scheme
+
+
+def _refuse_typing_errors(path: str) -> None:
+    """Raise `InvalidInput` for a path with a variable that nobody replaced, or with the form of another system.
+
+    MCP clients and unit files pass `${HOME}` as it is, and a new memory store of this name would seem to be empty. A
+    directory that really has such a name can be used.
+    """
+    match = _VARIABLE.search(path) or _WINDOWS.search(path)
+    if match and not os.path.lexists(path[: match.end()] + path[match.end() :].partition("/")[0]):
         raise InvalidInput(
-            "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "
-            f"or another of {', '.join(_SCHEMES)}"
+            "the location contains a variable, such as ${HOME} or %APPDATA%, that was not replaced by its value, or it"
+            " is a path of Windows; use a path such as /home/ann/memory"
         )
-    schemes = (*_SCHEMES, "https")
-    usable = f"a directory, or a URL that starts with {', '.join(f'{scheme}://' for scheme in schemes)}"
-    if kind in _SCHEMES:
-        usable = f"{kind}://, without the name of a driver"
-    raise InvalidInput(f"unknown scheme {written!r}; use {usable}")
+
+
+def _refuse_other_kinds(scheme: str | None, path: str) -> None:
+    """Raise `InvalidInput` if the path of a directory or a database file has something else."""
+    kind, right = kind_of(path) if local_scheme(scheme) and path else "nothing", "a file" if scheme else "a directory"
+    if kind not in {"nothing", right}:
+        raise InvalidInput(
+            f"the location is {kind}, not {right}; a SQLite database is sqlite:///FILE, and plain files are in a"
+            " directory without sqlite:///"
+        )
 
 
 def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> Backend:
@@ -167,16 +148,15 @@ def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> 
     return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 
-def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
+def _open_sqlite(path: str | None, clock: Clock, new_id: NewId) -> Backend:
     from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
-    path = _sqlite_path(rest)
     if path is not None and os.path.exists(path):
         need_readable(path)
-    if path is not None and os.path.exists(path) and not can_write(path):
-        from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
+        if not can_write(path):
+            from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
 
-        return ReadOnlyBackend(path)
+            return ReadOnlyBackend(path)
     return SqliteBackend(path, clock=clock, new_id=new_id)
 
 
@@ -206,60 +186,40 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
         raise InvalidInput(f"{product} needs a driver: {pip_install(extra)}") from None
 
 
-def _sqlite_path(rest: str) -> str | None:
-    """Return the path of the database file in the URL `sqlite://{rest}`. Returns None for an in-memory database."""
-    if rest in {"", "/", ":memory:", "/:memory:"}:
-        return None
-    if not rest.startswith("/"):
-        raise InvalidInput("a SQLite URL needs three slashes before a relative path: sqlite:///memory.db")
-    return rest[1:]
-
-
-def is_in_memory(location: str) -> bool:
-    """Return whether a location is an in-memory database. Such a database is lost when it is closed."""
-    scheme, rest = parse_location(location)
-    return scheme == "sqlite" and _sqlite_path(rest) is None
-
-
 def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = False) -> bool:
     """Return whether a location exists.
 
     Database servers and object storage are not contacted; for them the result is always True. An empty database file
     counts as existing only if `or_is_empty` is true. Raises `InvalidInput` and `PermissionDenied`, as `open_backend`.
     """
-    scheme, rest = parse_location(location)
-    _refuse_other_kinds(scheme, rest)
+    scheme, path = parse_location(location)
+    _refuse_other_kinds(scheme, path)
     if scheme is not None:
-        path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return path is None or (exists(path) and (or_is_empty or not _is_empty_file(path)))
-    return exists(os.path.join(rest, PRIVATE)) or _has_files(rest)
+        return scheme != "sqlite" or not path or (exists(path) and (or_is_empty or os.path.getsize(path) > 0))
+    memories = os.path.join(path, "memories")
+    try:
+        return exists(os.path.join(path, PRIVATE)) or bool(os.listdir(memories))
+    except OSError:
+        return os.path.lexists(memories)  # opening the location will raise the error with its reason
 
 
 def local_path(location: str) -> str | None:
     """Return the path of the directory or database file of a location. Returns None if it has none on this machine."""
     if location.partition("://")[0].lower() in {"http", "https"}:
         return None
-    scheme, rest = parse_location(location)
-    return rest if scheme is None else _sqlite_path(rest) if scheme == "sqlite" else None
+    scheme, path = parse_location(location)
+    return path or None if local_scheme(scheme) else None
+
+
+def local_scheme(scheme: str | None) -> bool:
+    """Return whether locations with this scheme are on this machine."""
+    return scheme in {None, "sqlite"}
 
 
 def is_foreign(location: str | os.PathLike[str]) -> bool:
     """Return whether a location is the path of a directory that was never opened (it has no `.retentive`)."""
     scheme, path = parse_location(location)
     return scheme is None and not os.path.lexists(os.path.join(path, PRIVATE))
-
-
-def _is_empty_file(path: str) -> bool:
-    return os.path.isfile(path) and os.path.getsize(path) == 0
-
-
-def _has_files(directory: str) -> bool:
-    """Return whether a directory contains a folder `memories` that has files or cannot be read."""
-    memories = os.path.join(directory, "memories")
-    try:
-        return bool(os.listdir(memories))
-    except OSError:
-        return os.path.lexists(memories)  # opening the location will raise the error with its reason
 
 
 def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
@@ -297,11 +257,3 @@ def migrate_schema(location: str | os.PathLike[str]) -> list[int]:
         return []
     with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:
         return backend.migrate()
-
-
-_SERVERS = ("postgresql", "mariadb")
-_SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {
-    "sqlite": _open_sqlite,
-    **{scheme: partial(_open_server, scheme) for scheme in _SERVERS},
-    **{scheme: partial(_open_objects, scheme) for scheme in ("s3", "gs", "az", "memory")},
-}

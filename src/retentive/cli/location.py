@@ -14,7 +14,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
-from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
+from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
 from retentive.opening import is_remote as is_url_of_server
 from retentive.remote import is_remote
@@ -105,7 +105,7 @@ class Location:
         """
         scheme, path = parse_location(self.url)
         if scheme is not None:
-            return is_in_memory(self.url)
+            return scheme == "sqlite" and not path
         try:
             return bool(os.listdir(os.path.join(path, "memories")))
         except OSError:

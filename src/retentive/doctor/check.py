@@ -23,7 +23,7 @@ from retentive.errors import (
     Unavailable,
     UnknownSchema,
 )
-from retentive.locations import is_foreign, is_in_memory, location_exists, open_backend, parse_location
+from retentive.locations import is_foreign, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
@@ -115,11 +115,11 @@ def _open_read_only(at: str | os.PathLike[str]) -> Backend:
         from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - needs Linux or macOS
 
         return ReadOnlyDirectory(rest)
-    if scheme != "sqlite" or is_in_memory(os.fspath(at)):
+    if scheme != "sqlite" or not rest:
         return open_backend(at)
     from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers are imported when needed
 
-    return ReadOnlyBackend(rest.removeprefix("/"))
+    return ReadOnlyBackend(rest)
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import Viewed
@@ -30,17 +30,6 @@ from retentive.values.settings import DEFAULTS, Settings, from_text
 T = TypeVar("T")
 R = TypeVar("R")
 _EXACT_MODES = ("sensitive", "sensitive_likely")
-
-
-class StoreOptions(TypedDict, total=False):
-    """Keyword arguments of `StoreCore`."""
-
-    pins: Mapping[str, object]
-    examiner: TextExaminer
-    replies: Replies
-    actor: Actor | None
-    clock: Clock
-    accesses: Accesses
 
 
 @dataclass(eq=False)

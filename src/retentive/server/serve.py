@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.locations import parse_location
+from retentive.locations import local_scheme, parse_location
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedLocation
 from retentive.server.metrics import DIRECTORY, metrics
@@ -146,7 +146,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         if traced is not None:
             traced[1]()
 
-    is_local = parse_location(options.url)[0] in {None, "sqlite"}  # then a read takes less time than waking a thread
+    is_local = local_scheme(parse_location(options.url)[0])  # then a read takes less time than waking a thread
     together = QUICK_CALLS if is_local else 1
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)

@@ -10,13 +10,12 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self, Unpack
+from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.core import StoreOptions
 from retentive.engine.settings import ChangeProperties
-from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities, forking
@@ -82,16 +81,13 @@ class Retentive:
     Threads may share it. It can be used after a fork, unless the stores are in object storage.
     """
 
-    def __init__(
-        self, backend: Backend, *, sweep: bool = True, create: bool = True, **options: Unpack[StoreOptions]
-    ) -> None:
+    def __init__(self, backend: Backend, *, sweep: bool = True, create: bool = True, **options: Any) -> None:
         self.backend = backend
         self._creates = create
         self._sweeps = sweep
         self._clock = options.get("clock", time.time)
         self._accesses = Accesses(backend, clock=self._clock)
-        self._options = StoreOptions(**options)
-        self._options["accesses"] = self._accesses
+        self._options = {**options, "accesses": self._accesses}
         self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
         _open[self._accesses] = backend, self._sweeping
         self._integration = "python"
@@ -254,11 +250,11 @@ class Retentive:
         Raises `ReadOnly` if the store is read-only, or if it has a memory that the actor is not allowed to change. This
         includes deleted memories. Raises `NotFound` if there is no such store, `InvalidInput` for an invalid store key,
         and `PermissionDenied` for an actor under review. Raises `Locked` if the settings of an encrypted store cannot
-        be read because its key was not given. A store whose key was destroyed, or that has only default settings, can
-        be erased without a key.
+        be read because its key was not given. A store whose key was destroyed can be erased without a key.
         """
         info = existing_store(self.backend, id_or_key)
-        if not _has_lost_its_rules(self.backend, info):
+        if info.seal is None or not capabilities.is_destroyed(info):
+            capabilities.unlock(self.backend, info)
             core_of(self._store_of(info)).result_of(EraseStore(), actor)
         self.backend.erase_store(info.id, as_actor(actor) or self._options.get("actor"))
         return Removed(0, pending=not capabilities.purge(self.backend))
@@ -277,25 +273,3 @@ class Retentive:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether the store is encrypted and has no readable settings that could forbid its erasure.
-
-    This is the case if its key was destroyed, or if the location was opened without keys and the store has only default
-    settings. Raises `Locked` if the location was opened without keys and the store has other settings, because these
-    may forbid the erasure.
-    """
-    if info.seal is None:
-        return False
-    if capabilities.is_destroyed(info):
-        return True
-    state = backend.read(info.id, lambda snapshot: snapshot.state)
-    if state.seal is None:  # decrypted
-        return False
-    if state.settings is None:
-        return True
-    raise Locked(
-        "the settings of an encrypted memory store cannot be read without its keys, and they may forbid the erasure;"
-        " open the location with its encryption keys"
-    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from retentive.audit.reader import Audit
 from retentive.engine.batch import batch_of
-from retentive.engine.core import StoreCore, StoreOptions
+from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.listings import Listed, ListingCursor, ListMemories
 from retentive.engine.memories import MemoryTree
@@ -52,7 +52,7 @@ class MemoryStore(MemoryTree):
     `Conflict` and changes nothing. An empty `if_version` means that the memory must not exist.
     """
 
-    def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[StoreOptions]) -> None:
+    def __init__(self, backend: Backend, info: StoreInfo, **options: Any) -> None:
         self._core = StoreCore(backend, info, **options)
 
     def __repr__(self) -> str:

@@ -42,11 +42,11 @@ def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
         url = lines[-1].rpartition(" ")[2]
         with retentive.open(at) as opened:
             api = Api(url, first, ServedLocation(opened))
-            assert api.get("/readyz").body == {"status": "ready"}
+            assert api.get("/readyz").body["status"] == "ready"
             assert api.get("/v1/organizations/api_keys").body["data"][0]["scopes"] == ["admin"]
     assert process.returncode == 0
     with started("--at", at, "--no-request-log", directory=tmp_path) as (_, again):
-        assert len(again) == 1
+        assert "First API key" not in "\n".join(again)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "memory.example"])

@@ -159,5 +159,5 @@ def test_the_workspace_of_a_key(api: Api) -> None:
 def test_health_needs_no_key(api: Api) -> None:
     bare = Api(api.url, "", api.place)
     assert bare.get("/healthz").body == {"status": "ok"}
-    assert bare.get("/readyz").body == {"status": "ready"}
+    assert bare.get("/readyz").body == {"status": "ready", "maintenance": None}
     assert bare.get("/openapi.json").body["openapi"] == "3.1.0"

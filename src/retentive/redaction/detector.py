@@ -17,10 +17,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
-from retentive.redaction.documents import JsonDocument, Span, Unescaped, document, escaped_lines, unescaped
-from retentive.redaction.kinds import KINDS, SPECIFIC_LAST, check_known, with_changes
-from retentive.redaction.rules import NAME, Find, Kind, Rule, data
-from retentive.redaction.views import plain
+from retentive.redaction.rules import KINDS, NAME, SPECIFIC_LAST, Find, Kind, Rule, data, with_changes
+from retentive.redaction.views import JsonDocument, Span, View, document, escaped_lines, plain, unescaped
 
 if TYPE_CHECKING:
     from retentive.redaction.engine import Engine
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
 _MARKER = re.compile(r"\[(?i:REDACTED(?::[a-z][a-z0-9_-]{0,39})?)\]")
-# A marker can be the context that makes the value beside it a match, so a redacted text is examined again. More passes
-# than these find nothing in practice.
-_MAX_PASSES = 3
 _MAX_LEVELS = 3  # texts in texts that are examined, such as the arguments of a tool call in a session
 _MIN_STRING = 6  # characters; a shorter string of a document has no value
 
@@ -40,7 +35,7 @@ class Detector:
 
     `kinds` are the kinds of sensitive values to find, named as in `KINDS`; None means the kinds that are on by default.
     `rules` add patterns. `detectors` are functions that take a text and return matches. Raises `InvalidInput` for an
-    unknown kind or an invalid pattern. Threads may share a detector. Built-in patterns are compiled at first use.
+    invalid pattern. Threads may share a detector. Built-in patterns are compiled at first use.
     """
 
     def __init__(
@@ -49,7 +44,7 @@ class Detector:
         rules: Sequence[Rule] = (),
         detectors: Sequence[Callable[[str], Iterable[Find]]] = (),
     ) -> None:
-        self._kinds = _known(kinds)
+        self._kinds = frozenset(with_changes(None) if kinds is None else kinds)
         contacts = {"email", "phone"} & self._kinds
         by_pattern = [Rule(kind, data()["patterns"][kind], likely=kind == "phone") for kind in sorted(contacts)]
         self._rules, self._detectors = (*rules, *by_pattern), tuple(detectors)
@@ -108,20 +103,6 @@ class Detector:
         parts = ((find, span) for find in finds for span in rest.inside(find.start, find.end))
         return [*inner, *(find._replace(start=start, end=end) for find, (start, end) in parts)]
 
-    def redact(self, text: str) -> tuple[str, list[str]]:
-        """Replace each sensitive value by `[REDACTED:{kind}]`.
-
-        Returns the new text, and the kinds of the replaced values in the order in which the values were found.
-        """
-        kinds: list[str] = []
-        for _ in range(_MAX_PASSES):
-            finds = self.find(text)
-            if not finds:
-                break
-            text = replaced(text, finds)
-            kinds += [find.kind for find in finds]
-        return text, kinds
-
     def _built_in(self, text: str, *, in_path: bool) -> Iterator[Find]:
         if not self._kinds:
             return
@@ -129,12 +110,10 @@ class Detector:
         found = list(_engine().find(seen, in_path=in_path))
         for find in [*found, *_engine().encoded(seen, found)]:
             if find.kind in self._kinds:
-                yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
+                yield from [find] if view is None else _moved_back([find], view)
 
     def _by_rules(self, text: str) -> Iterator[Find]:
         for rule in self._rules:
-            if rule.starts and not rule.ignore_case and not any(part in text for part in rule.starts):
-                continue
             yield from filter(None, map(rule.to_find, rule.compiled.finditer(text)))
         for detector in self._detectors:
             for find in detector(text):
@@ -163,7 +142,7 @@ def replaced(text: str, finds: Iterable[Find]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _moved_back(finds: Iterable[Find], view: Unescaped) -> Iterator[Find]:
+def _moved_back(finds: Iterable[Find], view: View) -> Iterator[Find]:
     """Yield matches in a view as matches in its original text."""
     for find in finds:
         span = view.span(find.start, find.end)
@@ -183,16 +162,6 @@ def _engine() -> Engine:
     from retentive.redaction.engine import Engine  # noqa: PLC0415 - compiles its patterns, which takes some 50 ms
 
     return Engine()
-
-
-def _known(kinds: Collection[str] | None) -> frozenset[str]:
-    if kinds is None:
-        return with_changes(None)
-    if isinstance(kinds, str):
-        raise InvalidInput("`kinds` must be a collection of names, not a string")
-    for name in kinds:
-        check_known(name)
-    return frozenset(kinds)
 
 
 def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from retentive.redaction import named, numbers, phrases, tables
+from retentive.redaction import named, numbers, rows
 from retentive.redaction.checks import CHECKS, is_strong
 from retentive.redaction.rules import Find, data, expanded, lowered
 from retentive.redaction.views import decoded, unwrapped
@@ -105,9 +105,9 @@ class Engine:
         finders += [(form.find, form.literals.split("|")) for form in forms if form.literals[0] != "~"]
         finders += [
             (named.find, named.WORDS),
-            (tables.find, tables.WORDS),
-            (phrases.find_seed, phrases.SEED_WORDS),
-            (phrases.find_cookies, phrases.COOKIE_WORDS),
+            (rows.find_table, rows.TABLE_WORDS),
+            (rows.find_seed, rows.SEED_WORDS),
+            (rows.find_cookies, rows.COOKIE_WORDS),
         ]
         literals = {literal.lower() for _, own in finders for literal in own}
         self._literals = re.compile(alternatives(literals))
@@ -146,10 +146,11 @@ class Engine:
             return
         starts = sorted(find.start for find in found)
         for find in self.find(view.text):
-            start, end = view.span(find.start, find.end)
-            is_known = bisect.bisect_left(starts, end) > bisect.bisect_left(starts, start)
-            if not find.likely and not is_known:
-                yield Find(find.kind, start, end)
+            span = view.span(find.start, find.end)
+            if find.likely or span is None:
+                continue
+            if bisect.bisect_left(starts, span[1]) == bisect.bisect_left(starts, span[0]):
+                yield Find(find.kind, *span)
 
 
 def alternatives(texts: Iterable[str]) -> str:

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from retentive.errors import InvalidInput, Refused
 from retentive.redaction.detector import Detector, replaced
-from retentive.redaction.kinds import with_changes
-from retentive.redaction.rules import Find, Rule
+from retentive.redaction.rules import Find, Rule, with_changes
 from retentive.values.patterns import covers
 from retentive.values.settings import Settings
 

@@ -1,6 +1,6 @@
 """Passwords and secrets that are recognized by a word near them, such as `password`: in assignments and in prose."""
 
-# ruff: noqa: E501 - a pattern is a line
+# ruff: noqa: E501 - a pattern or a list is a line
 
 from __future__ import annotations
 
@@ -9,11 +9,60 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from retentive.redaction import values
+from retentive.redaction import checks
+from retentive.redaction.checks import CERTAIN, LIKELY, MAX_PASSWORD, NO
 from retentive.redaction.rules import Find, data, expanded, lowered
-from retentive.redaction.values import CERTAIN, LIKELY, MAX_PASSWORD, NO
-from retentive.redaction.words import NOT_A_VALUE, NOT_SECRET, PASSWORD_WORDS, SECRET_WORDS, SHORT_WORDS
 
+# In lower case.
+PASSWORD_WORDS = (
+    "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
+    "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "パスワード", "暗証番号", "パスフレーズ", "pin code",
+    "密码", "密碼", "口令", "contraseña", "contrasena", "clave de acceso", "clave wifi", "clave del wifi", "clave de la wifi",
+    "clave del router", "clave de la red", "senha", "wachtwoord", "psw", "pass phrase",
+    "pass code", "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code",
+    "netzwerkschlüssel", "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi",
+    "wlan schlüssel", "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
+    "phrase de passe", "shared secret", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé",
+    "パスコード", "合言葉", "暗号化キー", "パス", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰", "пароль",
+    "пароля", "hasło", "lösenord", "adgangskode", "salasana", "parola d'ordine", "비밀번호", "암호",
+)  # fmt: skip
+SECRET_WORDS = (
+    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "pat", "clé api", "clé d'api",
+    "clé d’api", "clé secrète", "clé d'accès", "access key", "access-key", "access_key", "accesskey", "auth key",
+    "auth_key", "authkey", "private_key", "privatekey", "private key", "secret key", "signing_key", "signing key",
+    "encryption_key", "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key",
+    "accountkey", "shared_key", "sharedkey", "shared key", "service_key", "admin_key", "app_key", "app key", "appkey",
+    "license_key", "licence_key", "license key", "deploy_key", "storage_key", "credential", "jeton", "geheimnis",
+    "zugriffsschlüssel", "zugangsschlüssel", "clef api", "clé de l'api", "clé de l’api", "clef secrète", "webhook_key",
+    "clé de chiffrement", "clé privée", "clé d’accès", "認証キー", "权杖", "權杖", "密匙", "apiキー", "api キー", "clave api",
+    "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "金鑰", "ключ api", "токен", "llave api",
+)  # fmt: skip
+SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # these also occur inside other words
+# Names, in lower case, of random values that are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
+NOT_SECRET = re.compile(
+    r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
+    r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
+    r"|lex|separator|num|total|input|output|prompt|completion|host|known)[ _-]?(?:api[ _-]?)?(?:token|key|secret)|minipass|tokens$|tokeniz|bypass"
+    r"|(?:range|shard|surrogate|natural|lookup|translation|secondary|candidate|composite|unique|clustering|bucket|dedupe|issue|record|entity|item)[ _-]?key"
+    r"|(?:resume|change|concurrency|version|lock|delta|fencing|pagination|paging|checkpoint|ack|client[ _-]?request|client|upload|snapshot|state|etag|cursor)[ _-]?token|opaquelocktoken"
+    r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id"
+)
+
+# Suffixes of names that name a property of a password and not the password itself, such as `password_policy`.
+_NOT_A_VALUE_TEXT = """
+hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
+policies url uri urls link endpoint host server type types name names id ids field fields label placeholder
+reset required count counts limit limits expiry expires expired expiration expire ttl age regex pattern rule
+rules validator validators validation manager store stores storage provider providers ref refs arn version
+versions algorithm strength hint prompt error errors message messages title text input inputs digest salt
+changed change lifetime duration encoder encoding format size index usage cost price budget bucket budgets
+issuer audience scope scopes last used seen needed class cls func function method handler callback enabled
+disabled less free protected based auth authentication generator complexity history attempts rotation mode
+kind mgr status state exists template env var variable variables column table map list set command cmd script
+permission permissions role roles app icon color style css button form page screen view dialog key_id keyid
+keyref secretref in out at date time timestamp created updated
+"""
+NOT_A_VALUE = frozenset(_NOT_A_VALUE_TEXT.split())
 WORDS = (*PASSWORD_WORDS, *SECRET_WORDS, "key", "schlüssel", "clé")
 _GENERIC = {"key", "schlüssel", "clé"}
 _SHORT_FOLLOWS = re.compile(r"s?[0-9]{0,2}(?![a-z0-9+/])")
@@ -151,17 +200,17 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> tuple[Find | None, i
         return Find(kind, first, last, likely=not is_direct), last
     if name.is_password:
         in_code = sort == "sign" and not quoted and link[0][-2:] == "= " and not _CONFIG.fullmatch(line)
-        grade, kind = values.password(value, quoted=quoted is not None, in_code=in_code), "password"
+        grade, kind = checks.password(value, quoted=quoted is not None, in_code=in_code), "password"
     else:
         grade, kind = _secret_grade(text, name, first, value, quoted=quoted is not None, direct=is_direct), "secret"
     return (Find(kind, first, last, likely=not is_direct or grade < CERTAIN) if grade else None), last
 
 
 def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: bool, direct: bool) -> int:
-    grade = values.secret(value, quoted=quoted)
+    grade = checks.secret(value, quoted=quoted)
     if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
         return min(grade, LIKELY) if len(value) >= 20 else NO
-    is_uuid = direct and values.UUID.fullmatch(value) is not None  # many vendors use UUIDs as keys
+    is_uuid = direct and checks.UUID.fullmatch(value) is not None  # many vendors use UUIDs as keys
     return grade or (LIKELY if is_uuid else NO)
 
 
@@ -177,10 +226,10 @@ def _in_clause(text: str, name: _Name) -> Find | None:
         at = name.end + match.start()
         kind = _vendor_of(text[max(0, name.start - 120) : at].rpartition("\n")[2], value)
         if kind is None and name.is_password:
-            grade = values.password(value, quoted=False) if len(value) <= MAX_IN_PROSE else NO
+            grade = checks.password(value, quoted=False) if len(value) <= MAX_IN_PROSE else NO
             kind = "password" if grade == CERTAIN or (grade and _TIE.search(before)) else None
         elif kind is None and len(value) >= 16 and not name.is_generic:
-            kind = "secret" if values.secret(value, quoted=False) == CERTAIN else None
+            kind = "secret" if checks.secret(value, quoted=False) == CERTAIN else None
         if kind is not None:
             return Find(kind, at, at + len(value), likely=True)
     return None
@@ -202,7 +251,7 @@ def _before(text: str, name: _Name) -> Find | None:
     if match is None:
         return None
     value = match[0].lstrip("\"'`(").rstrip(".,;:)")
-    grade = values.password(value, quoted=False) if name.is_password else values.secret(value, quoted=False)
+    grade = checks.password(value, quoted=False) if name.is_password else checks.secret(value, quoted=False)
     follows = re.match(r"[ ]([a-z]+)", text[name.end : name.end + 40])
     if not grade or (follows is not None and follows[1] in NOT_A_VALUE):  # `is the password policy`
         return None
@@ -218,7 +267,7 @@ def _vendor_of(context: str, value: str) -> str | None:
     lower = context.lower()
     for kind, words, pattern in _VENDORS:
         if any(word in lower for word in words) and pattern.fullmatch(value) and len(set(value)) > 5:
-            return None if values.is_stand_in(value) else kind
+            return None if checks.is_stand_in(value) else kind
     return None
 
 

@@ -140,7 +140,7 @@ def test_an_edit_of_a_long_document_leaves_it_readable(store: MemoryStore) -> No
 
 def test_rules_of_an_application_see_each_string() -> None:
     """A pattern that would match quotes and brackets of the document cannot break it."""
-    rule = Rule("ticket", r"^TICKET.*", starts=("TICKET",))
+    rule = Rule("ticket", r"^TICKET.*")
     wide = Rule("wide", r"secretly.*")
     store = retentive.open("sqlite://", rules=[rule, wide]).store()
     text = saved(store, '{"a": "TICKET 12", "b": ["say secretly this", "x"]}')

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import retentive
 from retentive.errors import InvalidInput
 from retentive.redaction.detector import KINDS, Detector, Find, Rule
+from support.detection.redaction import redact
 from support.detection.values import kinds
 
 DETECTOR = Detector()
@@ -56,15 +58,15 @@ def test_a_find_covers_exactly_the_value(text: str, kind: str, value: str) -> No
 
 
 def test_redacted_text_names_the_kinds_in_order_and_has_no_finds() -> None:
-    text, kinds = DETECTOR.redact("pw: hunter2x9\ncard 4539 1488 0343 6467\npw: hunter2x9\n")
+    text, kinds = redact("pw: hunter2x9\ncard 4539 1488 0343 6467\npw: hunter2x9\n", DETECTOR)
     assert text == "pw: [REDACTED:password]\ncard [REDACTED:payment_card]\npw: [REDACTED:password]\n"
     assert kinds == ["password", "payment_card", "password"]
-    assert DETECTOR.redact(text) == (text, [])
+    assert redact(text, DETECTOR) == (text, [])
 
 
 def test_a_marker_hides_no_token_beside_it() -> None:
     token, mark = github(Random(4)), "[REDACTED:password]"
-    assert DETECTOR.redact(f"{mark}{token}") == (f"{mark}[REDACTED:github_token]", ["github_token"])
+    assert redact(f"{mark}{token}", DETECTOR) == (f"{mark}[REDACTED:github_token]", ["github_token"])
 
 
 @pytest.mark.parametrize(
@@ -83,19 +85,19 @@ def test_a_marker_hides_no_token_beside_it() -> None:
     ],
 )
 def test_a_marker_of_a_known_kind_that_is_a_whole_value_stays(text: str) -> None:
-    assert DETECTOR.redact(text) == (text, [])
+    assert redact(text, DETECTOR) == (text, [])
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_redacting_again_changes_nothing(text: str) -> None:
-    once, kinds = DETECTOR.redact(text)
-    assert DETECTOR.redact(once) == (once, [])
+    once, kinds = redact(text, DETECTOR)
+    assert redact(once, DETECTOR) == (once, [])
     assert (once == text) == (not kinds)
 
 
 def test_text_without_sensitive_values_is_unchanged() -> None:
     text = "Zażółć gęślą jaźń \U0001f600 \ud800 and İstanbul, password: required\r\n"
-    assert DETECTOR.redact(text) == (text, [])
+    assert redact(text, DETECTOR) == (text, [])
 
 
 def test_positions_are_right_after_characters_of_any_width() -> None:
@@ -138,10 +140,10 @@ def test_only_selected_kinds_are_found() -> None:
     assert values(text, Detector([])) == []
 
 
-@pytest.mark.parametrize("kinds", [["passwort"], ["password", "x"], "password"])
+@pytest.mark.parametrize("kinds", [["passwort"], ["password", "-x"]])
 def test_an_unknown_kind_is_refused_with_the_known_kinds(kinds: list[str]) -> None:
-    with pytest.raises(InvalidInput, match=r"Known kinds: .*github_token|not a string"):
-        Detector(kinds)
+    with pytest.raises(InvalidInput, match=r"Known kinds: .*github_token"):
+        retentive.open("sqlite://").store().change_settings({"sensitive_kinds": kinds})
 
 
 def test_an_application_adds_rules_and_functions() -> None:
@@ -149,16 +151,8 @@ def test_an_application_adds_rules_and_functions() -> None:
     detector = Detector([], [rule], [lambda text: [Find("code_name", 0, 4)] if text.startswith("Odin") else []])
     text = "Odin is EMP-123456, not EMP-000000"
     assert values(text, detector) == [("code_name", "Odin"), ("employee_id", "123456")]
-    assert detector.redact(text)[0] == "[REDACTED:code_name] is EMP-[REDACTED:employee_id], not EMP-000000"
-    assert detector.redact(detector.redact(text)[0])[1] == []
-
-
-def test_hints_of_a_rule_do_not_change_its_finds() -> None:
-    text = "x emp-1234 EMP-5678 " * 500
-    plain = Detector([], [Rule("emp", r"emp-\d+", ignore_case=True)])
-    hinted = Detector([], [Rule("emp", r"emp-\d+", ignore_case=True, starts=("EMP-",))])
-    assert plain.find(text) == hinted.find(text)
-    assert len(plain.find(text)) == 1_000
+    assert redact(text, detector)[0] == "[REDACTED:code_name] is EMP-[REDACTED:employee_id], not EMP-000000"
+    assert redact(redact(text, detector)[0], detector)[1] == []
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "(?P<value>a)(?P<value>b)", "a{99999999999999999999}"])
@@ -181,7 +175,7 @@ def test_a_find_outside_the_text_is_refused(find: Find) -> None:
 
 def test_redaction_ends_with_a_function_that_always_finds() -> None:
     detector = Detector([], detectors=[lambda text: [Find("all", at, at + 1) for at in range(len(text))]])
-    text, kinds = detector.redact("abc")
+    text, kinds = redact("abc", detector)
     assert (text, kinds) == ("[REDACTED:all]" * 3, ["all"] * 3)
 
 

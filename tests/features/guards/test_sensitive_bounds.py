@@ -11,6 +11,7 @@ import pytest
 from retentive.redaction.detector import Detector, Find
 from retentive.redaction.examiner import _lines
 from support.detection.draw import of
+from support.detection.redaction import redact
 from support.detection.values import kinds
 
 DETECTOR = Detector()
@@ -102,7 +103,7 @@ def test_no_certain_value_is_missed_after_many() -> None:
     last = passwords[-4:]
     text += "".join(ordinary + form.format(value) + "\n" for form, value in zip(forms, last, strict=False))
     text += f"{ordinary}Authorization: Bearer {bearer}\n{ordinary}{key}\n{ordinary}use {token} now\n"
-    redacted, _ = DETECTOR.redact(text)
+    redacted, _ = redact(text, DETECTOR)
     assert [value for value in passwords if value in redacted] == []
     assert key.splitlines()[1] not in redacted
     assert token not in redacted
@@ -116,7 +117,7 @@ def test_no_token_is_missed_after_many() -> None:
     tokens = [github(rng) for _ in range(MANY)]
     tokens += ["xoxb-" + of(rng, "d", 12) + "-" + of(rng, "a", 24), "SK" + of(rng, "hex", 32)]
     words = "is in path/to/some/file or patternmatching"
-    redacted, _ = DETECTOR.redact("".join(f"{token} {words}\n" for token in tokens))
+    redacted, _ = redact("".join(f"{token} {words}\n" for token in tokens), DETECTOR)
     assert [token for token in tokens if token in redacted] == []
     assert redacted.count(words) == len(tokens)
 

@@ -53,12 +53,10 @@ def test_re2_is_not_needed() -> None:
 import sys
 sys.modules["re2"] = None
 from retentive.redaction.detector import Detector
-print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
+print([find.kind for find in Detector().find("password: hunter2 and AKIAQYLPMN5HXRZW2TVB")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == (
-        "('password: [REDACTED:password] and [REDACTED:aws_access_key_id]', ['password', 'aws_access_key_id'])"
-    )
+    assert done.stdout.strip() == "['password', 'aws_access_key_id']"
     assert done.stderr == ""
 
 

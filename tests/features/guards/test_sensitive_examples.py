@@ -14,6 +14,7 @@ from retentive.redaction.detector import Detector
 from retentive.redaction.numbers import is_iban
 from retentive.redaction.rules import data
 from support.detection.draw import ALPHABETS, crc62, uuid
+from support.detection.redaction import redact
 from support.detection.values import kinds
 
 DETECTOR = Detector()
@@ -115,7 +116,7 @@ def test_a_password_is_certain_only_with_letters_digits_and_six_different_charac
     ],
 )
 def test_a_disguise_hides_no_certain_value(disguised: str) -> None:
-    redacted, kinds = DETECTOR.redact(f"see {disguised} there")
+    redacted, kinds = redact(f"see {disguised} there", DETECTOR)
     assert "aws_access_key_id" in kinds or "url_password" in kinds
     assert KEY[12:] not in redacted
     assert redacted.startswith("see ")

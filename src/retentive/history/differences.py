@@ -14,10 +14,10 @@ from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter
 from retentive.history.past import check_kept
 from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
-from retentive.history.versions import LoggedChange, changed_between, grouped, memory_at, versions_in
+from retentive.history.versions import LoggedChange, grouped, memory_at, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
@@ -141,31 +141,33 @@ class Compare(ReadOperation[Differences]):
         sides = [None if each is None else moment(found, each, self.path) for each in (self.since, self.until)]
         for then in filter(None, sides):
             check_kept(found, then)
-        old, new = ("~" if then is None else then.bound for then in sides)
+        bounds = ["~" if then is None else then.bound for then in sides]
         memory_id = memory_at(found, self.path)
         if self.path is not None and memory_id is not None:
-            pairs = _paired(*(_versions_at(found, bound, memory_id, self.path.text) for bound in (old, new)))
-            return [pair for pair in pairs if (pair[0] and pair[0].id) != (pair[1] and pair[1].id)]
-        below = "" if self.path is None or self.path.is_root else self.path.text
-        changed = changed_between(found, min(old, new), max(old, new)).items()
-        earlier = {key: version for key, (version, _) in changed if version is not None}
-        later = {key: version for key, (_, version) in changed if version is not None}
-        if below and not any(True for bound in (old, new) for _ in found.list_at(bound, below, limit=1)):
-            raise NotFound(f"neither of the compared states has a memory at or below {below}")
-        pairs = _paired(earlier, later) if old <= new else _paired(later, earlier)
-        return [pair for pair in pairs if any(each and f"{each.path}/".startswith(f"{below}/") for each in pair)]
+            states = [_memory_at(found, bound, memory_id, self.path.text) for bound in bounds]
+        else:
+            below = ROOT if self.path is None else self.path.text
+            states = [{each.memory_id: each for each in found.list_at(bound, below)} for bound in bounds]
+            if below != ROOT and not any(states):
+                raise NotFound(f"neither of the compared states has a memory at or below {below}")
+            for one, other, bound in zip(states, states[::-1], bounds, strict=True):  # moved in or out, or redacted
+                for each in other.keys() - one.keys():
+                    if (version := _version_at(found, bound, each)) is not None:
+                        one[each] = version
+        return [pair for pair in _paired(*states) if (pair[0] and pair[0].id) != (pair[1] and pair[1].id)]
 
 
-def _versions_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict[str, Version]:
-    """Return the version of the memory with this id, or else of the one that was at the path then, by memory id."""
+def _version_at(found: Snapshot, bound: str, memory_id: str) -> Version | None:
     last = next(found.versions(memory_id=memory_id, before=bound, limit=1), None)
+    return None if last is None or last.operation == "deleted" else last
+
+
+def _memory_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict[str, Version]:
+    """Return the version of the memory with this id, or else of the one that was at the path then, by memory id."""
+    last = _version_at(found, bound, memory_id)
     if last is None:
-        last = next(found.versions(path=path, before=bound, limit=1), None)
-        if last is not None:
-            last = next(found.versions(memory_id=last.memory_id, before=bound, limit=1), None)
-        if last is not None and last.path != path:
-            return {}
-    return {} if last is None or last.operation == "deleted" else {last.memory_id: last}
+        last = next(found.list_at(bound, path.rpartition("/")[0], start=path, limit=1), None)
+    return {last.memory_id: last} if last is not None and (last.memory_id == memory_id or last.path == path) else {}
 
 
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[Pair]:

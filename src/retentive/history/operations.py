@@ -13,7 +13,6 @@ from typing import Any
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Write
 from retentive.engine.proposing import is_under_review
-from retentive.engine.visibility import Filtered
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.log import LogFilter
 from retentive.history.past import Past, check_kept
@@ -32,7 +31,7 @@ from retentive.history.plan import (
     steps,
 )
 from retentive.history.revisions import Moment, Revision, check_zone, moment, named_change
-from retentive.history.versions import changed_between, grouped, versions_in
+from retentive.history.versions import grouped, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
@@ -152,24 +151,20 @@ def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict
     Newer memories are deleted. Memories that were moved into the directory return to their earlier path. Redacted
     memories cannot be restored, and become conflicts.
     """
-    below = path + "/"
-    wanted: dict[str, State | None] = {}
-    for memory_id, (was, _) in changed_between(found, before).items():
-        memory = found.find(memory_id)
-        if memory is not None and not memory.path.startswith(below):
-            memory = None
-        if was is not None and was.path.startswith(below):
-            wanted[memory_id] = State.of(was)
-        elif was is not None and not was.path:
-            place = _last_path(found, memory_id, below) if memory is None else memory.path
+    wanted: dict[str, State | None] = {each.memory_id: State.of(each) for each in found.list_at(before, path)}
+    present = {memory.id: memory for memory, _ in found.list(path)}
+    gone = {each.memory_id for each in found.versions(after=before) if each.operation == "deleted"}
+    for memory_id in (present.keys() | gone) - wanted.keys():
+        memory, was = present.get(memory_id), next(found.versions(memory_id=memory_id, before=before, limit=1), None)
+        if was is not None and was.redacted_at is not None and was.operation != "deleted":
+            place = _last_path(found, memory_id, f"{path}/") if memory is None else memory.path
             if place or path == ROOT:
                 conflicts.append(Conflict(place or ROOT, memory_id, _REDACTED))
         elif memory is not None:
-            wanted[memory_id] = None if was is None else replace(State.of(memory), path=was.path)
-    if isinstance(found, Filtered):  # a memory may have been moved to where the caller sees no version of it
-        for version in found.list_at(before, path):
-            if version.memory_id not in wanted and found.find(version.memory_id) is None:
-                wanted[version.memory_id] = State.of(version)
+            if was is None or was.operation == "deleted":
+                wanted[memory_id] = None
+            else:
+                wanted[memory_id] = replace(State.of(memory), path=was.path)
     return wanted
 
 

@@ -118,28 +118,3 @@ def memory_at(found: Snapshot, target: MemoryPath | None) -> str | None:
         return entry.memory.id
     last = None if entry.below else next(found.versions(path=target.text, limit=1), None)
     return None if last is None else last.memory_id
-
-
-def changed_between(
-    found: Snapshot, after: str, before: str | None = None
-) -> dict[str, tuple[Version | None, Version | None]]:
-    """Return the memories that changed between two moments (bounds of version ids), by memory id.
-
-    Each comes with its version at the first and at the second moment. The version is None if the memory did not exist.
-    """
-    newest: dict[str, Version] = {}
-    oldest: dict[str, Version] = {}
-    for version in takewhile(lambda each: each.id > after, all_versions(found, before=before)):
-        newest.setdefault(version.memory_id, version)
-        oldest[version.memory_id] = version
-    changed: dict[str, tuple[Version | None, Version | None]] = {}
-    for memory_id, version in newest.items():
-        was: Version | None = None
-        if oldest[memory_id].operation != "created":
-            was = next(found.versions(memory_id=memory_id, before=after, limit=1), None)
-        changed[memory_id] = _existing(was), _existing(version)
-    return changed
-
-
-def _existing(version: Version | None) -> Version | None:
-    return None if version is None or version.operation == "deleted" else version

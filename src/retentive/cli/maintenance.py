@@ -150,7 +150,7 @@ def maintain(location: Location) -> None:
     """Maintain all memory stores now. `retentive serve` does this every hour.
 
     Idle memories expire and old versions are removed, as the settings of each store define. In object storage, orphans
-    of crashed writers that are older than a day are deleted. Pending removals are finished. The memory stores can stay
+    of crashed writers are deleted. Pending removals are finished. The memory stores can stay
     in use. Exits with the status of the error if storage failed for a memory store; the others are maintained.
     """
     with location.opened() as found, output.progress("Maintaining"):

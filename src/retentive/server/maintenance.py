@@ -22,7 +22,6 @@ LOG = logging.getLogger("retentive.server.maintenance")
 INTERVAL_S = 3_600
 RETRY_S = 600
 """Seconds after a failed run until the next one."""
-ORPHANS_S = 86_400
 """Age in seconds from which an orphan is deleted. A running writer may still need a younger one."""
 KIND, NAME = "maintenance", "last"
 
@@ -86,7 +85,7 @@ def maintain(
             break
         try:
             swept = opened.store(info.id).sweep()
-            totals["orphans"] += capabilities.collect(opened.backend, info.id, older_than_s=ORPHANS_S)
+            totals["orphans"] += capabilities.collect(opened.backend, info.id)
         except (NotFound, Locked):  # erased meanwhile, or its key is missing
             continue
         except RetentiveError as error:

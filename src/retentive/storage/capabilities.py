@@ -105,14 +105,14 @@ def quarantined(backend: Backend) -> int:
     return 0 if files is None else files.quarantined()
 
 
-def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete the orphans of a store (objects that nothing refers to) if they are older than `older_than_s` seconds.
+def collect(backend: Backend, store_id: str) -> int:
+    """Delete the orphans of a store: objects that nothing refers to.
 
     Returns the number of deleted objects. It is 0 if the storage cannot have orphans, as in everything but object
     storage.
     """
     collecting = getattr(below_encryption(backend), "collect", None)
-    return 0 if collecting is None else int(collecting(store_id, older_than_s=older_than_s))
+    return 0 if collecting is None else int(collecting(store_id))
 
 
 def purge(backend: Backend) -> bool:

@@ -97,7 +97,6 @@ KINDS: dict[str, Kind] = {
             f"{_REPAIR} restores a lost format; otherwise {_RESTORE}",
         ),
         Kind("object_damaged", "An object was truncated or modified."),
-        _note("objects_left", "There are orphaned objects older than a day.", "`retentive collect`"),
     )
 }
 """All kinds of findings by code. Codes are part of the API."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from retentive.storage.objects.backend import ObjectsBackend
@@ -11,9 +10,6 @@ from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.requests import ObjectLocation, Requests
 
 SMALL = Sizes(log=4, page=6, fan_out=3)
-
-
-DAY_S = 86_400.0
 
 
 def small(url: str, **options: Any) -> ObjectsBackend:
@@ -43,10 +39,3 @@ class Bottom:
 
     def delete(self, key: str) -> None:
         self.store.delete(key)
-
-
-def in_two_days(url: str) -> ObjectsBackend:
-    """Open a backend for which all present objects are old, by the clocks of the host and of the storage."""
-    made = small(url, clock=lambda: time.time() + 2 * DAY_S)
-    vars(made)["storage_time"] = made.clock
-    return made

@@ -36,7 +36,7 @@ from retentive.values.paths import ROOT
 from retentive.values.records import time_in_id, to_datetime
 from support import servers
 
-from .objects import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects import SMALL, Bottom, manifest_of, small
 from .objects_dump import everything
 from .wire import BUCKET, Asked, Reply, Wire, is_commit, nth
 
@@ -181,7 +181,7 @@ def test_any_operations_give_the_history_of_sqlite(url: str, seed: int) -> None:
                 for what, value in expected.items():
                     assert found[what] == value, what
     before = stores[0].backend.read(stores[0].id, all_there_is)
-    in_two_days(url).collect(stores[0].id)
+    small(url).collect(stores[0].id)
     assert small(url).read(stores[0].id, all_there_is) == before
     assert_all_is_named(url, stores[0].id)
     reference.backend.close()

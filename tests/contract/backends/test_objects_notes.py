@@ -18,7 +18,7 @@ from retentive.storage.objects.requests import ObjectLocation
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 
-from .objects import Bottom, in_two_days, manifest_of, small
+from .objects import Bottom, manifest_of, small
 from .objects_dump import everything
 from .wire import BUCKET, Wire
 
@@ -92,7 +92,7 @@ def test_records_outside_the_root_are_read_unchanged(url: str, seed: int) -> Non
                 expected["a"].get(f"{number:02}") for number in range(60)
             ]
     assert [list(notes(stores[0], kind)) for kind in expected] == [sorted(found) for found in expected.values()]
-    in_two_days(url).collect(stores[0].id)
+    small(url).collect(stores[0].id)
     assert {kind: notes(Opened(few(url)), kind) for kind in expected} == expected
     assert stores[0].revision() == 0
     assert capabilities.purge(stores[0].backend)

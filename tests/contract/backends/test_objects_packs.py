@@ -109,7 +109,7 @@ def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
 
 def test_erased_texts_leave_the_others_where_they_are() -> None:
     """A pack without any text need not be kept. What is no pack raises `Damaged`."""
-    texts = NewTexts()
+    texts = NewTexts(0)
     refs = [texts.add(text) for text in (b"one", b"", b"two", b"\0[[]]", b"three")]
     data: bytes | None = texts.encoded()
     assert refs[1] == ""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from retentive import Retentive
-from retentive.doctor import check
-from retentive.storage import capabilities
 from retentive.storage.contract import Created
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.reader import pack_of
@@ -42,8 +39,7 @@ def backend_of(found: Retentive) -> ObjectsBackend:
 
 def objects(found: Retentive, kind: str) -> list[str]:
     """Return the keys of the objects of a kind, of the first store that has any."""
-    names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
-    return [key for key, _ in names]
+    return list(backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}"))
 
 
 def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
@@ -77,7 +73,6 @@ def test_a_modified_page_is_reported(tmp_path: Path) -> None:
     findings = look(place_of("s3", tmp_path))
     assert "object_damaged" in codes(findings)
     assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {"pages"}
-    assert "objects_left" not in {one.code for one in findings}
 
 
 def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: str) -> None:
@@ -90,28 +85,10 @@ def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: 
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
 
 
-def test_unreferenced_objects_are_reported_after_a_day(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ObjectsBackend, "storage_time", lambda _: time.time() + 2 * DAY_S)
-    with opened_again(place) as found:
-        store_id = found.store().id
-        backend_of(found)._requests.put(f"stores/{store_id}/packs/{'0' * 32}", b"left")
-    assert {one.code for one in look(place)} == {"healthy"}
-    with opened("s3", tmp_path, clock=lambda: time.time() + 2 * DAY_S) as later:
-        findings = list(check(later.backend))
-        assert codes(findings, severity="note") == {"objects_left"}
-        assert any(one.store_id == store_id for one in findings if one.code == "objects_left")
-        capabilities.rebuild(later.backend)
-        assert codes(list(check(later.backend)), severity="note") == {"objects_left"}
-        assert capabilities.collect(later.backend, store_id, older_than_s=DAY_S) == 1
-        assert {one.code for one in check(later.backend)} == {"healthy"}
-
-
 def test_a_key_without_a_store_is_reported(place: str) -> None:
     with opened_again(place) as found:
         requests = backend_of(found)._requests
-        keys = [key for key, _ in requests.names("keys")]
+        keys = list(requests.names("keys"))
         assert len(keys) == 2
         requests.delete(keys)
     findings = look(place)

@@ -17,11 +17,10 @@ from retentive.errors import NotFound, RetentiveError
 from retentive.locations import open_backend
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, StoreInfo
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.backend import ObjectsBackend, _key_object, open_objects
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reachability import delete_obsolete
+from retentive.storage.objects.reachability import sweep
 from retentive.storage.objects.requests import ObjectLocation
-from retentive.storage.objects.stores import _key_object
 from support.corruption import (
     Bytes,
     Corruption,
@@ -301,8 +300,8 @@ def filled_objects(name: str) -> tuple[list[StoreInfo], dict[str, bytes]]:
         many = [Created(f"/memories/many/{number}", b"x%d" % number) for number in range(40)]
         backend.write(made[1].id, lambda tx: tx.record(many, None))
         for info in made:
-            delete_obsolete(backend._manifests.live(info.id).manifest, backend._reader(info.id))
-    return made, {key: backend._requests.get(key)[0] for key, _ in backend._requests.names("")}
+            sweep(backend._manifests.live(info.id).manifest, backend._reader(info.id))
+    return made, {key: backend._requests.get(key)[0] for key in backend._requests.names("")}
 
 
 def kind_of_object(name: str) -> str:

@@ -4,51 +4,85 @@ Any number of threads, processes and hosts may write to a memory store, because 
 by compare-and-swap. A read fetches the manifest with If-None-Match. A manifest refers to pages and texts, which never
 change and are cached. A view therefore needs one round trip. A write needs at most three round trips, one after the
 other.
+
+Two kinds of objects are outside the map of a store, and are replaced by compare-and-swap too. For each store key there
+is an object with the first manifest of the store that has the key. When the store is erased, a value that marks the key
+as free takes its place: a request to delete the object would have no condition, so it could delete the object of a new
+store with the same key. The side records of one kind are one object, because a write to the map would conflict with the
+writers of the store.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import Closed, Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Maintained
-from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Clock,
+    NewId,
+    NewStore,
+    Snapshot,
+    StoreInfo,
+    StoreSelection,
+    Transaction,
+    now_us,
+)
 from retentive.storage.findings import Finding
-from retentive.storage.objects import reachability, side_records
-from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, commit_jobs
-from retentive.storage.objects.manifest_swap import ManifestSwap
+from retentive.storage.objects import reachability
+from retentive.storage.objects.commit import commit_jobs
+from retentive.storage.objects.manifest import MANIFESTS, Manifest
+from retentive.storage.objects.manifest_swap import Held, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
-from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests
+from retentive.storage.objects.reader import SIDE, Cache, Gone, ObjectStorage, Reader
+from retentive.storage.objects.records import pack, unpack
+from retentive.storage.objects.requests import (
+    Missing,
+    ObjectLocation,
+    Requests,
+    Tag,
+    check_process,
+    together,
+)
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import StoresBackend
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
-from retentive.values.records import sortable_id
+from retentive.values.properties import damaged_store
+from retentive.values.records import sortable_id, to_us
 
 T = TypeVar("T")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PREFIX = "memstore_"
+_NEW = ("id", "key", "name", "created", "seal", "workspace", "properties")
+_KEY = "key"
+_AT_ONCE = 64
 
 
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
     """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
     Credentials come from the environment variables that the tools of the cloud provider use. Options are in the query
-    of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
-    `InvalidInput`.
+    of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`. Raises `InvalidInput`.
     """
     return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(StoresBackend, Maintained):
+class ObjectsBackend(Backend, Maintained):
     """Backend that keeps memory stores in object storage.
 
     Only the process that opened the backend may use it. In a forked child, every call raises `InvalidInput`.
@@ -65,6 +99,7 @@ class ObjectsBackend(StoresBackend, Maintained):
         self.clock = clock
         self.new_id = new_id
         self._process = os.getpid()
+        self._is_closed = False
         self._requests = Requests(location)
         self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, storage=self._storage)
@@ -73,18 +108,170 @@ class ObjectsBackend(StoresBackend, Maintained):
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
 
+    def close(self) -> None:
+        self._is_closed = True
+
+    def _begin(self, store_id: str | None = None) -> None:
+        """Raise an exception if the backend cannot be used. Every method calls this first."""
+        check_process(self._process)
+        if self._is_closed:
+            raise Closed("the location is closed; open it again")
+        if store_id is not None and not _ID.fullmatch(store_id):
+            raise NotFound(f"there is no memory store {store_id}")
+
+    def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
+        self._begin()
+        key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
+        at = now_us(self.clock) if created_at is None else to_us(created_at)
+        new = Manifest(
+            store_id or self.new_id(_PREFIX, at),
+            key,
+            given["name"],
+            at,
+            given.get("seal"),
+            workspace=given.get("workspace", DEFAULT_WORKSPACE),
+            properties=given.get("properties"),
+        )
+        if not _ID.fullmatch(new.id):
+            raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
+        if key is None:
+            return self._made(new)
+        return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
+
+    def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
+        """Reserve the store key `key` for the new store `new` and create the store. Return the store that has the key.
+
+        `is_copy` is true if the caller chose the store id. In this case, an existing store with this id is returned.
+        Raises `Taken` or `Unsure` if another process changes the key at the same time.
+        """
+        tag, begun = self._key(key, new.workspace)
+        if begun is not None and (made := self._made(begun)).key == key:
+            return made
+        if is_copy:
+            with suppress(NotFound):
+                return self._manifests.now(new.id).manifest.info()
+        data = pack(_KEY, {name: getattr(new, name) for name in _NEW})
+        self._requests.replace(_key_object(key, new.workspace), data, tag)
+        return self._made(new)
+
+    def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
+        """Return the tag of the object of a store key, and the first manifest of the store with this key, if any."""
+        tag, value = self._value(_KEY, _key_object(key, workspace))
+        try:
+            begun = None if value is None else Manifest(**value)
+        except TypeError:
+            raise Damaged("the object that maps a store key to its memory store cannot be decoded") from None
+        if begun is not None and (begun.key, begun.workspace) != (key, workspace):
+            raise Damaged("the object that maps a store key to its memory store contains another key")
+        return tag, begun
+
+    def _value(self, kind: str, key: str) -> tuple[Tag | None, Any]:
+        """Return the tag and the value of an object outside the maps. Both are None if it does not exist."""
+        try:
+            data, tag = self._requests.get(key)
+        except Missing:
+            return None, None
+        return tag, unpack(kind, data)
+
+    def _made(self, manifest: Manifest) -> StoreInfo:
+        """Write the first manifest of a store, unless the store exists. Returns the store.
+
+        The creation may have been started by another process that has crashed.
+        """
+        data = manifest.encoded()
+
+        def step() -> StoreInfo:
+            with suppress(NotFound):
+                return self._manifests.now(manifest.id).manifest.info()
+            tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
+            return self._manifests.keep(Held(tag, manifest), len(data)).manifest.info()
+
+        return self._requests.until_done(step)
+
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+        self._begin()
+        if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
+            with suppress(NotFound):
+                return self._manifests.now(id_or_key).manifest.info()
+        _, begun = self._key(id_or_key, workspace)
+        if begun is not None:
+            with suppress(NotFound):
+                found = self._manifests.live(begun.id).manifest.info()
+                return found if found.key == id_or_key else None
+        return None
+
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        self._begin()
+        after, before, limit = chosen.get("after"), chosen.get("before"), chosen.get("limit")
+        offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
+        names: Iterable[str] = (key.rpartition("/")[2] for key in self._requests.names(MANIFESTS, after=offset))
+        if chosen.get("newest_first"):  # object storage lists names only in ascending order
+            names = reversed(list(names))
+        ids = (each for each in names if each > (after or "") and (before is None or each < before))
+        workspace, found = chosen.get("workspace"), list[StoreInfo]()
+        while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
+            infos = together([partial(self._listed, store_id) for store_id in some])
+            found += [info for info in infos if info and (info.damage or workspace in {None, info.workspace_id})]
+        return found
+
+    def _listed(self, store_id: str) -> StoreInfo | None:
+        try:
+            return self._manifests.live(store_id).manifest.info()
+        except NotFound:
+            return None
+        except Damaged as error:
+            return damaged_store(store_id, error)
+
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._begin(store_id)
         with self._queue(store_id).paused():
             self._mark_erased(store_id, actor)
         self._clear(store_id)
 
+    def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
+        """Replace the manifest of a store with an empty one that records the erasure (a tombstone).
+
+        The tombstone contains the store key until `_clear` has made the key free.
+        """
+        if self._manifests.now(store_id).manifest.erased is None:
+            reachability.put_mark(self._requests, store_id)
+        erased = now_us(self.clock), None if actor is None else str(actor)
+
+        def emptied(now: Manifest) -> Manifest:
+            tombstone = replace(Manifest(now.id, now.key, "", now.created, None), workspace=now.workspace)
+            return now if now.erased else replace(tombstone, generation=now.generation, erased=erased)
+
+        self._manifests.change(store_id, emptied)
+
+    def _clear(self, store_id: str) -> int:
+        """Delete the remaining objects of an erased store, and make its store key free.
+
+        Returns the number of deleted objects. If this method fails, call it again.
+        """
+        manifest = self._manifests.now(store_id).manifest
+        keys = list(self._requests.names(f"stores/{store_id}"))
+        self._requests.delete(keys)
+        if manifest.key is not None:
+            self._requests.until_done(partial(self._free, manifest.key, manifest.workspace, store_id))
+            self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
+        self._requests.delete(reachability.marks_of(self._requests, store_id).get(store_id, []))
+        return len(keys)
+
+    def _free(self, key: str, workspace: str, store_id: str) -> None:
+        tag, begun = self._key(key, workspace)
+        if begun is not None and begun.id == store_id:
+            self._requests.replace(_key_object(key, workspace), pack(_KEY, None), tag)
+
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         self._begin(store_id)
+        return self._look(store_id, lambda manifest, reader: work(ObjectsSnapshot(manifest, reader)))
+
+    def _look(self, store_id: str, look: Callable[[Manifest, Reader], T]) -> T:
+        """Return the result of `look` for the current manifest. Calls it again if objects were deleted meanwhile."""
         held = self._manifests.live(store_id)
         while True:
             try:
-                return work(ObjectsSnapshot(held.manifest, self._reader(store_id)))
+                return look(held.manifest, self._reader(store_id))
             except Gone:
                 known, held = held, self._manifests.live(store_id)
                 if held.tag == known.tag:
@@ -103,36 +290,23 @@ class ObjectsBackend(StoresBackend, Maintained):
         job = StoreJob(store_id, work, may_use_reserve=may_use_reserve)
         return cast("T", self._queue(store_id).submit(job))
 
-    def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
-        """Delete orphans that are older than `older_than_s` seconds, and return their number.
+    def _queue(self, store_id: str) -> WriteQueue:
+        with self._lock:
+            run_batch = partial(commit_jobs, self._manifests, self._reader(store_id))
+            return self._queues.setdefault(store_id, WriteQueue(run_batch))
 
-        Orphans are objects of crashed writers, and pages that compaction has replaced. Other writers may write to the
-        store meanwhile. Raises `InvalidInput` if `older_than_s` is less than two hours, because a slow writer may still
-        commit objects that are younger than that. The age is measured with the clock of the storage, so a wrong clock
-        of this host does no harm.
+    def collect(self, store_id: str) -> int:
+        """Delete orphans, and return their number. Other processes may write to the store meanwhile.
+
+        Orphans are objects of crashed writers, and pages that compaction has replaced.
         """
         self._begin(store_id)
-        if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
-            least_s = 2 * WRITTEN_IS_GOOD_FOR_S
-            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds; writers may use younger objects")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
-        before = datetime.fromtimestamp(self.storage_time() - older_than_s, UTC)
-        return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
-
-    def storage_time(self) -> float:
-        """Return the current time by the clock of the storage, in seconds since 1970."""
-        return self._requests.time()
-
-    def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        self._begin()
-        before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
-        yield from reachability.examine(self._storage, self._manifests, before)
-
-    def rebuild(self) -> None:
-        for store in self.list_stores():
-            with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
-                self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
+        left = self._look(store_id, reachability.orphans)
+        if left:
+            self._sweep(store_id, [], packs=True)
+        return len(left)
 
     def purge(self) -> bool:
         """Erase the bytes of all data that was redacted, pruned, erased or replaced.
@@ -144,34 +318,45 @@ class ObjectsBackend(StoresBackend, Maintained):
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._written}):
             with suppress(NotFound):
-                self._purge_store(store_id, marks.get(store_id, []))
+                if self._manifests.now(store_id).manifest.erased is not None:
+                    self._clear(store_id)
+                else:
+                    self._sweep(store_id, marks.get(store_id, []))
             self._written.discard(store_id)
             self._requests.delete(marks.get(store_id, []))
         return True
 
-    def _purge_store(self, store_id: str, marks: Sequence[str]) -> None:
-        if self._manifests.now(store_id).manifest.erased is not None:
-            self._clear(store_id)
-            return
+    def _sweep(self, store_id: str, marks: Sequence[str], *, packs: bool = False) -> None:
+        """Compact a store, so that commits in progress start again, and delete what nothing can refer to any more.
+
+        Also erases the texts that `marks` name. Packs are compared only if `packs` is true or if there are such texts.
+        """
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact())
-        # The fence changes the tag, so a commit in progress fails. The next attempt of that commit writes its own mark.
-        with self._queue(store_id).paused():
-            self._manifests.fence(store_id)
-        reader = self._reader(store_id)
-        if texts := reachability.marked_texts(self._requests, marks):
-            for _ in self._requests.attempts(BUSY):
-                with suppress(Gone):  # another process has deleted pages of this manifest meanwhile
-                    in_use = reachability.reachable(self._manifests.live(store_id).manifest, reader).texts
-                    reachability.erase_texts(sorted(texts - in_use), reader)
-                    break
+        texts = reachability.marked_texts(self._requests, marks)
+        self._look(store_id, partial(reachability.sweep, packs=packs or bool(texts), texts=texts))
+
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        self._begin()
+        yield from reachability.examine(self._storage, self._manifests)
+
+    def rebuild(self) -> None:
+        for store in self.list_stores():
+            with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
+                self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
     ) -> None:
         self._begin(store_id)
-        key = side_records.key_of(store_id, kind)
+        key = _side_object(store_id, kind)
+
+        def step() -> None:
+            tag, records = self._value(SIDE, key)
+            left = {name: value for name, value in {**(records or {}), **values}.items() if value is not None}
+            self._requests.replace(key, pack(SIDE, dict(sorted(left.items()))), tag)
+
         if values:
-            side_records.write(self._requests, key, values)
+            self._requests.until_done(step)
         try:
             self._manifests.live(store_id)
         except NotFound:  # the store was erased during the write, and must leave no object
@@ -183,10 +368,15 @@ class ObjectsBackend(StoresBackend, Maintained):
     ) -> Iterator[tuple[str, str]]:
         self._begin(store_id)
         self._manifests.live(store_id)
-        _, records = side_records.read(self._requests, side_records.key_of(store_id, kind))
-        return islice(((key, value) for key, value in records.items() if key > after), limit)
+        _, records = self._value(SIDE, _side_object(store_id, kind))
+        return islice(((key, value) for key, value in (records or {}).items() if key > after), limit)
 
-    def _queue(self, store_id: str) -> WriteQueue:
-        with self._lock:
-            run_batch = partial(commit_jobs, self._manifests, self._reader(store_id))
-            return self._queues.setdefault(store_id, WriteQueue(run_batch))
+
+def _key_object(key: str, workspace: str) -> str:
+    """Return the object key for a store key. It is a hash, since a store key may have characters that no name may."""
+    return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"
+
+
+def _side_object(store_id: str, kind: str) -> str:
+    digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"stores/{store_id}/{SIDE}/{digest}"

@@ -12,13 +12,11 @@ from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
-from retentive.storage.objects.reachability import delete_obsolete, erase_texts, put_mark
+from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
-
-WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection does not delete younger objects
 
 
 class _Overtaken(Exception):
@@ -47,9 +45,9 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
 
     `held` is the manifest from which the next attempt starts. `is_fresh` is true if this commit has read that manifest
     from the storage, and false if it comes from the cache. `written` has the keys of all objects uploaded so far, and
-    `uploaded` the texts of the earlier attempts. An attempt with equal texts uses them again. If an upload may have
-    become part of the store, although the reply was lost, it `is_in_doubt`. `pages` are the names of the new pages of
-    this attempt.
+    `uploaded` the texts of the earlier attempts. An attempt with equal texts uses them again, unless the store was
+    compacted meanwhile. If an upload may have become part of the store, although the reply was lost, it `is_in_doubt`.
+    `pages` are the names of the new pages of this attempt.
     """
 
     manifests: ManifestSwap
@@ -57,8 +55,8 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
     held: Held = field(init=False)
     is_fresh: bool = False
     deadline: float = field(init=False)
-    began: float = field(default_factory=time.time)
-    texts: NewTexts = field(default_factory=NewTexts)
+    losses: int = 0  # attempts in which another writer was first
+    texts: NewTexts = field(init=False)
     uploaded: dict[str, bytes] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     is_in_doubt: bool = False
@@ -72,12 +70,17 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         self.deadline = time.monotonic() + self.reader.storage.requests.timeout_s
         cached = self.manifests.cached(self.reader.store_id)
         self.is_fresh, self.held = cached is None, cached or self.manifests.now(self.reader.store_id)
+        self.texts = NewTexts(self.held.manifest.generation)
         while True:
             self.manifest = alive(self.held).manifest
             self.texts.undo(0)
+            if self.texts.generation != self.manifest.generation:
+                self._start_pack()
             with suppress(_Overtaken):
                 run_together(self, jobs)
                 return
+            self.losses += 1
+            self.manifests.met_others(self.reader.store_id)
             self._drop_pages()
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
@@ -105,20 +108,17 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
             missing = error
         is_stale = missing is not None or any(isinstance(error, Gone) for error in errors)
-        self.held = alive(self._read_again(is_stale=is_stale, all_changed=len(changed) == len(errors)))
-        self.is_fresh = True
+        self._read_again(is_stale=is_stale, all_changed=len(changed) == len(errors))
         if self.held.tag != known.tag:
             raise _Overtaken
         if missing is not None:
             raise missing
         if not changed:
             return
-        if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
-            raise Unavailable("the command took too long; try again")
         going = [text for transaction in changed for text in transaction.removed]
         if going or must_compact:
             self.marks.append(put_mark(requests, manifest.id, going))
-        self.held, landed = self.manifests.compare_and_swap(known, manifest, deadline=self.deadline)
+        self.held, landed = self.manifests.compare_and_swap(known, manifest, deadline=self.deadline, losses=self.losses)
         if landed:
             if self.marks:
                 with suppress(RetentiveError):  # the change is committed; if this fails, `purge` erases the rest
@@ -129,11 +129,26 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
             raise Unavailable(BUSY)
         raise _Overtaken
 
+    def _read_again(self, *, is_stale: bool, all_changed: bool) -> None:
+        """Read the current manifest if the one of this attempt is likely to be outdated.
+
+        A cached manifest is read again if other writers are active, or if a job changed nothing, because the job may
+        have read an outdated state. Any manifest is read again if an object was missing (`is_stale`). The texts are
+        uploaded before this call, so that the commit soon follows the read.
+        """
+        others = self.manifests.others(self.held.manifest)
+        is_doubtful = not self.is_fresh and (others > 0 or not all_changed)
+        if is_doubtful:
+            self.manifests.wait(others, self.losses)
+        if is_doubtful or is_stale:
+            self.held = alive(self.manifests.now(self.reader.store_id))
+        self.is_fresh = True
+
     def _erase(self, texts: Sequence[str], *, has_pages: bool) -> None:
         """Erase removed texts. If `has_pages` is true, replaced pages may contain something of what was removed."""
         erase_texts(texts, self.reader)
         if has_pages:
-            delete_obsolete(self.held.manifest, self.reader)
+            sweep(self.held.manifest, self.reader)
         self.reader.storage.requests.delete(self.marks)
 
     def _upload_texts(self) -> None:
@@ -145,14 +160,19 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         if texts.texts == self.uploaded:
             return
         if self.uploaded:
-            reader.forget(self.uploaded)
-            self.uploaded, self.texts = {}, NewTexts()
-            if not self.is_in_doubt:
-                reader.storage.requests.delete([reader.key(PACKS, texts.pack)])
+            self._start_pack()
             raise _Overtaken
         self._upload({reader.key(PACKS, texts.pack): texts.encoded()})
         self.uploaded = dict(texts.texts)
         reader.keep_texts(self.uploaded)
+
+    def _start_pack(self) -> None:
+        """Delete the pack that earlier attempts uploaded, and begin another one."""
+        if self.uploaded:
+            self.reader.forget(self.uploaded)
+            if not self.is_in_doubt:
+                self.reader.storage.requests.delete([self.reader.key(PACKS, self.texts.pack)])
+        self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
 
     def _compacted(self, *, must_compact: bool) -> Manifest:
         """Return the manifest to commit, after moving its log into the tree if this is due. Uploads the new pages."""
@@ -176,21 +196,3 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
     def _upload(self, objects: Mapping[str, bytes]) -> None:
         self.written.update(objects)
         together([partial(self.reader.storage.requests.put, key, data) for key, data in objects.items()])
-
-    def _read_again(self, *, is_stale: bool, all_changed: bool) -> Held:
-        """Return the current manifest, or `held` if there is no reason to read the manifest again.
-
-        A cached manifest is read again if other writers are active. It is also read again if a job changed nothing
-        (`all_changed` is false), because the job may have read an outdated state, and in any case if an object was
-        missing (`is_stale`). The caller uploads the texts before this call, so that the commit soon follows the read.
-        """
-        manifests, store_id = self.manifests, self.reader.store_id
-        must_wait = not self.is_fresh and (manifests.has_rivals(store_id) or not all_changed)
-        if must_wait:
-            manifests.wait_for_others(self.held.manifest)
-        if not must_wait and not is_stale:
-            return self.held
-        now = manifests.now(store_id)
-        if now.tag != self.held.tag:
-            manifests.met_rival(store_id)
-        return now

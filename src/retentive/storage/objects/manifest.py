@@ -16,7 +16,7 @@ from typing import NamedTuple
 from retentive.errors import Damaged
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Tree
-from retentive.storage.objects.records import MEMORY, VERSION, Edits, Ref, VersionRow, decoded, pack, unpack
+from retentive.storage.objects.records import MEMORY, Edits, Ref, decoded, pack, unpack
 
 MANIFESTS = "manifests"
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
@@ -40,7 +40,8 @@ class StoreState(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` is the number of compactions so far. `tree` is the root of the tree of pages with the memories,
+    `generation` is the number of compactions so far. Each commit adds only objects that were made for the generation of
+    the manifest that it replaces. `tree` is the root of the tree of pages with the memories,
     versions and records. `log` has the edits that are not in the tree yet.
     """
 
@@ -73,12 +74,8 @@ class Manifest:
         return sum(1 + (len(value) // _CHARS_OF_ROW if isinstance(value, str) else 0) for value in values)
 
     def encoded(self) -> bytes:
-        """Return the bytes of the manifest. A row of the log that is both a version and a memory is encoded once."""
-        value, log = {name: getattr(self, name) for name in self.__slots__}, dict(self.log)
-        for key, row in self.log.items():
-            if key[0] == MEMORY and isinstance(row, VersionRow) and VERSION + row.id in log:
-                log[key] = row.id
-        return pack("manifest", value | {"log": list(log.items())})
+        value = {name: getattr(self, name) for name in self.__slots__}
+        return pack("manifest", value | {"log": list(self.log.items())})
 
 
 def decode_manifest(data: bytes, store_id: str) -> Manifest:
@@ -87,11 +84,7 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     try:
         (depth, refs), erased = value["tree"], value["erased"]
         value["tree"] = Tree(depth, tuple(map(Ref._make, refs)))
-        log = {key: decoded(edit) for key, edit in value["log"]}
-        for key, edit in log.items():
-            if key[0] == MEMORY and isinstance(edit, str):  # the id of a version that is in the log too
-                log[key] = log[VERSION + edit]
-        value["log"] = log
+        value["log"] = {key: decoded(edit) for key, edit in value["log"]}
         value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}
         value["state"] = StoreState(*value["state"])
         manifest = Manifest(**value)

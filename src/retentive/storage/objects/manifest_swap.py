@@ -44,8 +44,7 @@ class ManifestSwap:
         self._requests = storage.requests
         self._cache = storage.cache
         self._writer = os.urandom(_WRITER_CHARS // 2).hex()
-        # By store id: after how many commits there are no other writers any more, and attempts lost in a row.
-        self._alert, self._losses = Counter[str](), Counter[str]()
+        self._alert = Counter[str]()  # by store id: after how many commits no other writers are expected any more
         self._attempt_s = 0.005  # usual duration of the request that replaces a manifest
 
     @staticmethod
@@ -78,30 +77,28 @@ class ManifestSwap:
         self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
         return held
 
-    def has_rivals(self, store_id: str) -> bool:
-        """Return True if other writers changed the store recently."""
-        return self._alert[store_id] > 0
-
-    def met_rival(self, store_id: str) -> None:
+    def met_others(self, store_id: str) -> None:
+        """Note that another writer was first. The next commits expect other writers."""
         self._alert[store_id] = _ALERT
 
-    def _ended(self, store_id: str, *, won: bool) -> None:
-        """Note that an attempt has won, or that another writer was first."""
-        self._alert[store_id] = max(self._alert[store_id] - 1, 0) if won else _ALERT
-        self._losses[store_id] = 0 if won else self._losses[store_id] + 1
+    def others(self, manifest: Manifest) -> int:
+        """Return the number of other writers to expect: those of the latest commits, if this process met any lately."""
+        if not self._alert[manifest.id]:
+            return 0
+        return len({commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}) or 1
 
-    def wait_for_others(self, manifest: Manifest) -> None:
-        """Wait for a random time if other writers were active recently, so that few attempts collide.
+    def wait(self, others: int, losses: int) -> None:
+        """Wait for a random time if there are other writers, so that few attempts collide.
 
         The wait is proportional to the number of other writers and to the duration of an attempt. It gets shorter with
         each attempt in which another writer was first, so no writer starves.
         """
-        if self.has_rivals(manifest.id):
-            others = {commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}
-            longest_s = _SPREAD * self._attempt_s * max(len(others), 1) / (1 + self._losses[manifest.id])
-            time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
+        longest_s = _SPREAD * self._attempt_s * others / (1 + losses)
+        time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
 
-    def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
+    def compare_and_swap(
+        self, held: Held, manifest: Manifest, *, deadline: float, losses: int = 0
+    ) -> tuple[Held, bool | None]:
         """Replace the manifest `held` with `manifest`. Returns the manifest that is now stored, and the result.
 
         The result is True if the replacement succeeded, and False if another writer was first. The result is None if
@@ -117,12 +114,12 @@ class ManifestSwap:
         while True:
             try:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
-                self._ended(manifest.id, won=True)
+                self._alert[manifest.id] = max(self._alert[manifest.id] - 1, 0)
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
                 return self.keep(Held(tag, manifest), len(data)), True
             except Taken:
-                self._ended(manifest.id, won=False)
-                self.wait_for_others(manifest)
+                self.met_others(manifest.id)
+                self.wait(self.others(manifest), losses)
             except Unsure:
                 doubtful = True
             now = None
@@ -134,9 +131,7 @@ class ManifestSwap:
             if now is not None and self._landed(now, held.manifest, manifest, doubtful=doubtful):
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
-                if doubtful:
-                    self._ended(manifest.id, won=False)  # Ceph RGW replies 500 to one of two concurrent writers
-                return now, None if doubtful else False
+                return now, None if doubtful else False  # Ceph RGW replies 500 to one of two concurrent writers
             if not next(retries, False):
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
@@ -168,13 +163,6 @@ class ManifestSwap:
             if landed:
                 break
         return held
-
-    def fence(self, store_id: str) -> Held:
-        """Write the current manifest again to change its tag, so that commits in progress fail and are tried again.
-
-        Raises `NotFound` if the store does not exist or was erased.
-        """
-        return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 
 def alive(held: Held) -> Held:

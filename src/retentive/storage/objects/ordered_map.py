@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.storage.objects.records import Edits, MapValue, Page, Ref, encode_page, name_for
+from retentive.storage.objects.records import Edits, MapValue, Page, Ref, encode_page, new_name
 
 T = TypeVar("T")
 AHEAD = 16  # maximum number of pages that a scan loads at once
@@ -99,8 +99,6 @@ class OrderedMap:
 
     def has_any(self, low: str, high: str) -> bool:
         """Return True if the map has a key with `low <= key < high`."""
-        if any(value is not None and low <= key < high for key, value in self._overlay.items()):
-            return True
         return any(self.chunks(low, high))
 
     def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Iterable[str]) -> list[tuple[str, MapValue]]:
@@ -192,7 +190,7 @@ class Rebuild:
 
     def _new(self, page: Page) -> Ref:
         data = encode_page(page)
-        name = name_for(data, generation=self._generation)
+        name = new_name(self._generation, data)
         self.written[name] = data, page
         first = page.refs[0].first if page.refs else page.keys[0]
         return Ref(first, name, len(page.refs or page.keys))

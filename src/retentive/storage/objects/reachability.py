@@ -1,7 +1,10 @@
 """Reachability of objects: finds orphans, and erases texts and pages that are no longer needed.
 
-An object is an orphan if it cannot be reached from the manifest of its store. After a commit that redacts or removes
-versions or long records, the writer erases their texts.
+An object is an orphan if it cannot be reached from the manifest of its store. Its name has the generation of the
+manifest for which it was made. Once the manifest has a higher generation, no commit can make the orphan reachable, and
+it can be deleted. No clock is needed for this.
+
+After a commit that redacts or removes versions or long records, the writer erases their texts.
 
 A writer can crash before it has erased the texts. Before such a commit, it therefore writes a *mark*, a small object
 outside the store with references to the texts. `purge` lists the marks to find the stores that may have texts to erase,
@@ -11,10 +14,9 @@ and need not read every manifest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
@@ -22,14 +24,12 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
+from retentive.storage.objects.reader import PACKS, PAGES, SIDE, Gone, ObjectStorage, Reader, by_pack, pack_of, without
 from retentive.storage.objects.records import is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
-from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.paths import ROOT
 
-COLLECT_AFTER_S = 86_400.0
 _CHECKS = 5  # attempts for one store, since purge and collection may delete objects of the manifest that was just read
 _MARKS = "purging"
 
@@ -73,33 +73,35 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
     return reach
 
 
-def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
-    """Delete unreachable objects that were last written before `before`. Returns their number.
+def orphans(manifest: Manifest, reader: Reader) -> list[str]:
+    """Return the objects to which the manifest does not refer. A commit in progress may need some of them."""
+    reach = reachable(manifest, reader)
+    return [name for name in reader.listed() if not reach.has(name)]
 
-    The objects are listed before the manifest is read, so an object that a commit adds between these steps counts as
-    reachable. Before the deletion, the manifest is written again with a new tag, so that commits in progress fail. They
-    are tried again, but writers never commit objects that are older than an hour.
+
+def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set[str] = frozenset()) -> None:
+    """Delete every object to which neither `manifest` nor a later manifest of the store can refer.
+
+    By default, only pages are compared, and no leaf is read. With `packs`, those of `texts` that the manifest does not
+    contain are erased too.
     """
-    old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
-    if old:
-        reach = reachable(manifests.fence(reader.store_id).manifest, reader)
-        old = [name for name in old if not reach.has(name)]
-        reader.storage.requests.delete([reader.key(name) for name in old])
-    return len(old)
+    names = [name for kind in (PAGES, PACKS)[: 1 + packs] for name in reader.listed(kind)]
+    reach = reachable(manifest, reader, values=packs)
+    going = [name for name in names if not reach.has(name) and is_obsolete(name.split("/")[1], manifest.generation)]
+    reader.storage.requests.delete([reader.key(name) for name in going])
+    reader.forget(name.split("/")[1] for name in going)
+    erase_texts(sorted(texts - reach.texts), reader)
 
 
-def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
-    """Yield findings for the missing and damaged objects of every store, and for orphans that are older than `before`.
-
-    Writes nothing. The texts in packs are not read.
-    """
-    with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
-    with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
+def examine(storage: ObjectStorage, manifests: ManifestSwap) -> Iterator[Finding]:
+    """Yield findings for the missing and damaged objects of every store. Writes nothing, and reads no text."""
+    with_objects = {key.split("/")[1] for key in storage.requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key in storage.requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, storage), before)
+            yield from _examine_store(manifests, Reader(store_id, storage))
         except NotFound:
             continue
         except UnknownSchema:
@@ -108,39 +110,23 @@ def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -
             yield found("object_damaged", store_id, "its manifest")
 
 
-def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> list[Finding]:
+def _examine_store(manifests: ManifestSwap, reader: Reader) -> list[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
-        listed = reader.listed()
-        findings = _compare(held.manifest, reader, listed, before)
+        listed, damaged = reader.listed(), list[str]()
+        reach = reachable(held.manifest, reader, damaged=damaged)
+        missing = sorted((reach.pages | reach.packs).difference(listed))
         known, held = held, manifests.live(reader.store_id)
-        if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
+        if held.tag == known.tag or not missing:
             break
-    return findings
-
-
-def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> list[Finding]:
-    """Return findings for missing and damaged objects of one store, and for orphans if there is no other finding.
-
-    `listed` has the existing objects, each with the time of its last write. Orphans count only if they are older than
-    `before`.
-    """
-    damaged = list[str]()
-    reach = reachable(manifest, reader, damaged=damaged)
-    wrong = [found("object_damaged", manifest.id, name) for name in damaged]
-    wrong += [
-        found("object_missing", manifest.id, name) for name in sorted((reach.pages | reach.packs) - listed.keys())
-    ]
-    orphans = sum(at < before and not reach.has(name) for name, at in listed.items())
-    if orphans and not wrong:
-        wrong.append(found("objects_left", manifest.id, f"{orphans} objects"))
     for name in (name for name in listed if name.startswith(SIDE)):
         with suppress(Missing):
             try:
                 unpack(SIDE, reader.storage.requests.get(reader.key(name))[0])
             except Damaged:
-                wrong.append(found("object_damaged", manifest.id, name))
-    return wrong
+                damaged.append(name)
+    codes = [("object_damaged", name) for name in damaged] + [("object_missing", name) for name in missing]
+    return [found(code, reader.store_id, name) for code, name in codes]
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
@@ -180,7 +166,7 @@ def marked_texts(requests: Requests, marks: Sequence[str]) -> set[str]:
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
     """Return the keys of the objects that `put_mark` has written, by store id. `store_id` limits this to one store."""
     marks: dict[str, list[str]] = {}
-    for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
+    for key in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
     return marks
 
@@ -211,12 +197,3 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
     if left is not None and left != data:
         requests.replace(key, left, tag)
     return key if left is None else None
-
-
-def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which neither `manifest` nor a later manifest of the store can refer."""
-    names = [name.partition("/")[2] for name in reader.listed(PAGES)]
-    reach = reachable(manifest, reader, values=False)
-    going = [each for each in names if not reach.has(f"{PAGES}/{each}") and is_obsolete(each, manifest.generation)]
-    reader.storage.requests.delete([reader.key(PAGES, name) for name in going])
-    reader.forget(going)

@@ -7,12 +7,10 @@ bytes in its place, so the other texts stay where they are.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -27,10 +25,11 @@ from retentive.storage.objects.records import (
     decode_page,
     digest,
     head_of,
+    new_name,
 )
 from retentive.storage.objects.requests import Missing, Requests, together
 
-PAGES, PACKS = "pages", "packs"
+PAGES, PACKS, SIDE = "pages", "packs", "side"
 _CACHE_BYTES = 64 * 1024 * 1024
 SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as measured
 _MANY = 4  # if more texts are wanted, the whole pack is read
@@ -88,11 +87,13 @@ def without(data: bytes, refs: Iterable[str]) -> bytes | None:
 class NewTexts:
     """Texts of one attempt to commit a batch, in the pack that the attempt will upload.
 
-    In one pack, equal texts get different references, unless they are empty. `texts` has the texts by reference.
+    In one pack, equal texts get different references, unless they are empty. `texts` has the texts by reference. The
+    pack is made for a manifest of this generation.
     """
 
-    def __init__(self) -> None:
-        self.pack = os.urandom(10).hex()
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.pack = new_name(generation)
         self.texts: dict[str, bytes] = {}
         self._end = len(_HEAD)
 
@@ -180,13 +181,9 @@ class Reader:
         """
         return "/".join(("stores", self.store_id, *names))
 
-    def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Return the time of the last write of each object of the store, by `kind/name`.
-
-        If `kinds` names a kind, only objects of this kind are returned.
-        """
-        skipped = len(self.key()) + 1
-        return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
+    def listed(self, *kinds: str) -> list[str]:
+        """Return the objects of the store, or of one kind, as `kind/name`."""
+        return [key.removeprefix(self.key() + "/") for key in self.storage.requests.names(self.key(*kinds))]
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read the pages to which `refs` refer, in parallel. Raises `Gone` or `Damaged`."""

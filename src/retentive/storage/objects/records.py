@@ -187,21 +187,21 @@ def check_head(kind: str, data: bytes) -> bytes:
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 
-def name_for(data: bytes, *, generation: int | None = None) -> str:
-    """Return a new unique name for an immutable object. The name includes a digest of `data`, the object's bytes.
+def new_name(generation: int, digest_of: bytes | None = None) -> str:
+    """Return a new unique name for a page or pack that is made for a commit on a manifest of this generation.
 
-    The name of a page also includes `generation`, the number of compactions before the page was written.
+    The name of a page also includes a digest of `digest_of`, its bytes.
     """
-    name = os.urandom(8).hex() + digest(data)
-    return name if generation is None else f"{generation:x}-{name}"
+    return f"{generation:x}.{os.urandom(8).hex()}{'' if digest_of is None else digest(digest_of)}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """Return True if the page `name` was written before a generation (a number of compactions).
+    """Return True if an object was made for a manifest of an earlier generation.
 
-    If the manifest of that generation does not refer to such a page, no later manifest refers to it.
+    If the manifest of this generation does not refer to such an object, no later manifest refers to it: a commit only
+    adds objects that were made for the generation of the manifest that it replaces.
     """
-    found = re.match("([0-9a-f]+)-", name)
+    found = re.match(r"([0-9a-f]+)(\.|$)", name)
     return found is not None and int(found[1], 16) < generation
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -40,7 +40,6 @@ _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     (r"://169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
-UNQUOTED_ETAG = "unquoted-etag"
 _FORKED = (
     "object storage was opened before this process was forked: open the location after the fork, in a process whose "
     "parent has not used object storage, or start processes with spawn"
@@ -52,7 +51,6 @@ _CONFIG = {  # names of the URL options, and obstore's names for them
     "az": {"account": "account_name", "endpoint": "endpoint"},
     "memory": {},
 }
-_OWN = {"s3": ["allow_http", "quirk", "timeout_s"], "memory": ["timeout_s"]}
 _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 _SECONDS = re.compile(r"\d*\.?\d+")
 _ENDPOINTS = {"endpoint", "base_url"}
@@ -90,7 +88,6 @@ class ObjectLocation:
     prefix: str | None
     config: Mapping[str, str]
     allow_http: bool
-    quirk: str | None
     timeout_s: float
 
     @classmethod
@@ -107,22 +104,20 @@ class ObjectLocation:
             raise InvalidInput(f"unknown scheme {scheme!r}: an object storage URL starts with one of {schemes}")
         if "@" in parts.netloc:
             raise InvalidInput("the URL contains credentials; set them in the environment instead")
-        known = [*_CONFIG[scheme], *_OWN.get(scheme, ["allow_http", "timeout_s"])]
+        known = [*_CONFIG[scheme], *(["allow_http"] if scheme != "memory" else []), "timeout_s"]
         for name in options:
             if name not in known:
                 raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; choose from {', '.join(known)}")
         if scheme != "memory" and not bucket:
             raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
-        quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
-        if quirk not in {None, "none", UNQUOTED_ETAG}:
-            raise InvalidInput(f"the only value of the option `quirk` is {UNQUOTED_ETAG}")
+        allow_http = options.get("allow_http", "false")
         if allow_http not in {"true", "false"}:
             raise InvalidInput("the option `allow_http` must be true or false")
         timeout = options.get("timeout_s", "30")
         if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
             raise InvalidInput("the option `timeout_s` must be a number of seconds, at most 3600")
         config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
-        return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
+        return cls(scheme, bucket, prefix, config, allow_http == "true", float(timeout))
 
     def clients(self) -> list[Any]:
         """Create two obstore clients, the first without retries, the second with retries.
@@ -177,8 +172,8 @@ class Requests:
         self._probing = threading.Lock()
         # The cloud providers' own services support conditional writes; other endpoints are probed.
         is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & location.config.keys()
-        self._probed = location.scheme == "memory" or not is_elsewhere or location.quirk is not None
-        self._unquoted = location.quirk == UNQUOTED_ETAG
+        self._probed = location.scheme == "memory" or not is_elsewhere
+        self._unquoted = False  # Ceph RGW 16 expects ETags without quotes
 
     def client(self, *, retries: bool = True) -> Any:
         """Return the obstore client. With `retries=False`, return a client that sends each request only once."""
@@ -226,36 +221,19 @@ class Requests:
         with _mapped(is_range=True):
             return bytes(self.client().get_range(key, start=start, length=length))
 
-    def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
-        """Yield the keys of the objects under a prefix in key order, each with the time of its last write.
+    def names(self, under: str, *, after: str | None = None) -> Iterator[str]:
+        """Yield the keys of the objects under a prefix in key order.
 
         Only keys greater than the complete key `after` are listed.
         """
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
-                yield from [(one["path"], one["last_modified"]) for one in part]
+                yield from [one["path"] for one in part]
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object, or overwrite it. Use a unique key, so that no other writer uses the same key."""
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
-
-    def time(self) -> float:
-        """Return the current time by the clock of the storage, in seconds since 1970.
-
-        It is the modification time of a temporary object, which this method writes and deletes.
-        """
-        key = _probe_key()
-        try:
-            self.put(key, b"1")
-            with _mapped():
-                written: datetime = self.client().head(key)["last_modified"]
-        except Missing:
-            raise Unavailable(_FAILED) from None
-        finally:
-            with suppress(RetentiveError):  # the time matters more than a leftover object
-                self.delete([key])
-        return written.timestamp()
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects. Objects that do not exist are ignored."""
@@ -299,7 +277,7 @@ class Requests:
         with self._probing:
             if self._probed:
                 return
-            key = _probe_key()
+            key = f"probe/{os.urandom(8).hex()}"
             try:
                 self._unquoted = self._probe(key)
             except Unsure:
@@ -330,10 +308,6 @@ class Requests:
             self._put_if(key, b"2", tag, unquoted=unquoted)
             return True
         return False
-
-
-def _probe_key() -> str:
-    return f"probe/{os.urandom(8).hex()}"
 
 
 @contextmanager

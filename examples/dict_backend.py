@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import UNCHANGED, Actor, Backend, Snapshot, State, T, Transaction, verified
+from retentive.storage.contract import Actor, Backend, Snapshot, State, T, Transaction, verified
 from retentive.values import records
 from retentive.values.changes import Change, Created, Deleted, Imported, Moved, Updated, kept
 from retentive.values.records import DEFAULT_WORKSPACE, Entry, Memory, Recorded, StoreInfo, Usage, Version
@@ -99,9 +99,9 @@ class DictStore(Transaction):
         self.history[version.id] = version, data
         return Recorded(version.memory_id, version.id)
 
-    def set_metadata(self, *, settings: Any = UNCHANGED, **of_info: Any) -> None:
-        self.settings = self.settings if settings is UNCHANGED else settings
-        self.info = replace(self.info, **{name: text for name, text in of_info.items() if text is not UNCHANGED})
+    def set_metadata(self, **metadata: Any) -> None:
+        self.settings = metadata.pop("settings", self.settings)
+        self.info = replace(self.info, **metadata)
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.kept = {at: text for at, text in {**self.kept, (kind, key): value}.items() if text is not None}

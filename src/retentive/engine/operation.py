@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, RetentiveError
-from retentive.storage.contract import UNCHANGED, Actor, Change, Memory, Metadata, Recorded, Snapshot
+from retentive.storage.contract import Actor, Change, Memory, Recorded, Snapshot
 
 if TYPE_CHECKING:
     from retentive.engine.events import EventType
@@ -143,8 +143,8 @@ class Plan(Generic[R]):
     changes: Sequence[Change] = ()
     authors: Sequence[Actor | None] | None = None
     records: Sequence[tuple[str, str, str | None]] = ()
-    settings: Metadata = UNCHANGED
-    properties: Metadata = UNCHANGED
+    settings: str | None = None
+    properties: str | None = None
     redact: Sequence[str] = ()
     prune: Sequence[str] = ()
     event: tuple[EventType, Sequence[str]] | None = None

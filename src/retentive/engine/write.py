@@ -15,7 +15,6 @@ from retentive.engine.proposing import is_under_review, propose, with_own_propos
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
 from retentive.storage.contract import (
-    UNCHANGED,
     Actor,
     Change,
     Created,
@@ -149,8 +148,10 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list
 
 
 def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:
-    if plan.settings is not UNCHANGED or plan.properties is not UNCHANGED:
-        tx.set_metadata(settings=plan.settings, properties=plan.properties)
+    if plan.settings is not None:
+        tx.set_metadata(settings=plan.settings)
+    if plan.properties is not None:
+        tx.set_metadata(properties=plan.properties)
     if plan.redact:
         tx.redact(plan.redact, who)
     if plan.prune:

@@ -21,8 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import Enum
-from typing import Final, NamedTuple, Required, TypeAlias, TypedDict, TypeVar
+from typing import NamedTuple, Required, TypeAlias, TypedDict, TypeVar, Unpack
 
 from retentive.errors import Damaged
 from retentive.values.changes import (
@@ -71,14 +70,6 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Unchanged(Enum):
-    """Type of the constant `UNCHANGED`. `Transaction.set_metadata` keeps each value whose argument is `UNCHANGED`."""
-
-    UNCHANGED = 0
-
-
-UNCHANGED: Final = Unchanged.UNCHANGED
-Metadata: TypeAlias = str | Unchanged | None
 _Memories: TypeAlias = list[Memory]
 _Versions: TypeAlias = list[Version]
 
@@ -104,6 +95,14 @@ class NewStore(TypedDict, total=False):
     store_id: str | None
     created_at: datetime | None
     workspace: str
+    properties: str | None
+
+
+class Metadata(TypedDict, total=False):
+    """Types of the keyword arguments of `Transaction.set_metadata`. What is left out stays unchanged."""
+
+    settings: str | None
+    seal: str | None
     properties: str | None
 
 
@@ -240,9 +239,7 @@ class Transaction(Snapshot):
         """
 
     @abstractmethod
-    def set_metadata(
-        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
-    ) -> None:
+    def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
         """Replace the settings (at most 64 KB), `StoreInfo.seal` or the properties. The revision does not change."""
 
     @abstractmethod

@@ -5,10 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 from retentive.errors import Conflict, InvalidInput
 from retentive.storage.contract import (
-    UNCHANGED,
     Actor,
     Change,
     Created,
@@ -118,17 +118,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             raise InvalidInput("a new memory needs a text")
         return row._replace(size=source.size, sha256=source.sha256, text=source.text)
 
-    def set_metadata(
-        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
-    ) -> None:
+    def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
         self.changed = True
-        now = self._manifest
-        self._manifest = replace(
-            now,
-            settings=now.settings if settings is UNCHANGED else settings,
-            seal=now.seal if seal is UNCHANGED else seal,
-            properties=now.properties if properties is UNCHANGED else properties,
-        )
+        self._manifest = replace(self._manifest, **metadata)
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True

@@ -9,7 +9,6 @@ from typing import Unpack
 
 from retentive.errors import Damaged, InvalidInput, Refused
 from retentive.storage.contract import (
-    UNCHANGED,
     Actor,
     Change,
     Created,
@@ -145,18 +144,15 @@ class SealedTransaction(SealedSnapshot, Transaction):
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None
 
-    def set_metadata(
-        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
-    ) -> None:
-        if seal is not UNCHANGED:
+    def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
+        if "seal" in metadata:
             raise InvalidInput(
                 "the memory store is already encrypted; only the encryption layer can set the encryption metadata"
             )
-        sealed = self._keys.seal_value
-        self._tx.set_metadata(
-            settings=settings if settings is UNCHANGED else sealed(settings, "settings"),
-            properties=properties if properties is UNCHANGED else sealed(properties, "properties"),
-        )
+        if "settings" in metadata:
+            self._tx.set_metadata(settings=self._keys.seal_value(metadata["settings"], "settings"))
+        if "properties" in metadata:
+            self._tx.set_metadata(properties=self._keys.seal_value(metadata["properties"], "properties"))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, self._keys.seal_value(value, "record", kind, key))

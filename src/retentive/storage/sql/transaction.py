@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, Unpack, cast
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import (
-    UNCHANGED,
     Actor,
     Change,
     Clock,
@@ -134,13 +133,10 @@ class SqlTransaction(SqlSnapshot, Transaction):
         head.newest, head.last_at, head.revision = version, max(at, head.last_at), max(self._revision, head.revision)
         return version
 
-    def set_metadata(
-        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
-    ) -> None:
+    def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
         self.changed, head = True, self.head
-        head.settings = head.settings if settings is UNCHANGED else settings
-        head.seal = head.seal if seal is UNCHANGED else seal
-        head.properties = head.properties if properties is UNCHANGED else properties
+        for name, value in metadata.items():
+            setattr(head, name, value)
         sql = "UPDATE stores SET settings = ?, seal = ?, properties = ? WHERE no = ?"
         self.connection.run(sql, (head.settings, head.seal, head.properties, head.no))
 

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
@@ -160,14 +160,14 @@ def _open_sqlite(path: str | None, clock: Clock, new_id: NewId) -> Backend:
     return SqliteBackend(path, clock=clock, new_id=new_id)
 
 
-def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId, *, check: bool = True) -> ServerBackend:
+def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId) -> ServerBackend:
     if scheme == "postgresql":
         with _driver("PostgreSQL", extra="postgres"):
             from retentive.storage.server.postgresql import PostgresqlBackend  # noqa: PLC0415
-        return PostgresqlBackend(rest, clock=clock, new_id=new_id, check=check)
+        return PostgresqlBackend(rest, clock=clock, new_id=new_id)
     with _driver("MariaDB", extra="mariadb"):
         from retentive.storage.server.mariadb import MariadbBackend  # noqa: PLC0415
-    return MariadbBackend(rest, clock=clock, new_id=new_id, check=check)
+    return MariadbBackend(rest, clock=clock, new_id=new_id)
 
 
 def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backend:
@@ -241,19 +241,3 @@ def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")
     return info
-
-
-def migrate_schema(location: str | os.PathLike[str]) -> list[int]:
-    """Create the tables on a database server, or migrate them to this version of retentive.
-
-    Returns a list with the number of each applied migration. On a database server, only this function changes existing
-    tables; opening a location never changes them. Other processes may use the database during a migration. Locations
-    of other kinds are migrated when they are opened, so this function only opens and closes them. Raises
-    `InvalidInput`, `UnknownSchema` and the errors of storage.
-    """
-    scheme, rest = parse_location(location)
-    if scheme is None or scheme not in _SERVERS:
-        open_backend(location).close()
-        return []
-    with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:
-        return backend.migrate()

@@ -8,7 +8,7 @@ import pytest
 
 import retentive
 from retentive import InvalidInput, NotFound
-from retentive.locations import location_exists, migrate_schema, open_backend, parse_location
+from retentive.locations import location_exists, open_backend, parse_location
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_postgres_is_postgresql() -> None:
     for scheme in ("postgres", "postgresql", "Postgres"):
         assert parse_location(f"{scheme}://{rest}") == ("postgresql", rest)
     with pytest.raises(retentive.RetentiveError) as caught:
-        migrate_schema(f"postgres://{rest}")
+        open_backend(f"postgres://{rest}")
     assert caught.value.code == "unavailable"
 
 

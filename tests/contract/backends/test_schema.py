@@ -12,7 +12,6 @@ import pytest
 import retentive
 from retentive import InvalidInput
 from retentive.errors import UnknownSchema
-from retentive.locations import migrate_schema
 from retentive.storage.server.backend import ServerBackend
 from support.command_line import here
 from support.places import place_of
@@ -22,18 +21,10 @@ VIEW = {"command": "view", "path": "/memories"}
 on_each_server = pytest.mark.parametrize("server", SERVERS)
 
 
-def migrated(place: str, *options: str) -> object:
-    """The output of `retentive migrate-schema --json`."""
-    ended = here(place, "migrate-schema", "--json", *options)
-    assert ended.exit_code == 0, ended.output
-    return json.loads(ended.stdout)
-
-
-@on_each_server
+@pytest.mark.parametrize("server", [*SERVERS, "sqlite"])
 def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
     place = place_of(server, tmp_path)
-    assert migrated(place) == {"applied": [1]}
-    assert migrated(place) == {"applied": []}
+    assert json.loads(here(place, "migrate-schema", "--json").stdout) == {"schema": 1}
     with retentive.open(place) as opened:
         assert not opened.store().execute(VIEW).is_error
     assert here(place, "migrate-schema").stdout == "The schema is up to date.\n"
@@ -60,9 +51,8 @@ def test_newer_tables_are_refused(server: str, tmp_path: Path) -> None:
     with retentive.open(place) as opened:
         assert isinstance(opened.backend, ServerBackend)
         opened.backend.transact(lambda connection: connection.run("UPDATE retentive_schema SET number = 2"))
-    for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
-        with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive supports only schema 1"):
-            attempt()
+    with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive supports only schema 1"):
+        retentive.open(place)
 
 
 @on_each_server
@@ -85,11 +75,6 @@ def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
             cursor.execute("CREATE TABLE memories (mine TEXT)")
     with pytest.raises(UnknownSchema, match="another application"):
         retentive.open(place)
-
-
-def test_other_places_need_no_migration(tmp_path: Path) -> None:
-    """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
-    assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
 
 
 @pytest.mark.parametrize(

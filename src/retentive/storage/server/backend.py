@@ -30,7 +30,6 @@ from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
-    NoServer,
     SerializationConflict,
     ServerConnection,
     ServerConnectionLost,
@@ -38,7 +37,7 @@ from retentive.storage.server.connection import (
 )
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import SCHEMA, Schema
+from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 
@@ -46,7 +45,7 @@ T = TypeVar("T")
 # The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its
 # lock, but the other tables in the state before the wait.
 _LOCK = "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE"
-_FIRST_OPENING_S = 0.5  # a server that restarts at this moment is still found
+_FIRST_OPENING_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 _TOKEN, _TOKENS = 16, 32  # length of a token, and number of tokens in the row of a store
 _NO_TOKEN = "0" * _TOKEN
@@ -55,7 +54,7 @@ _NO_TOKEN = "0" * _TOKEN
 class ServerBackend(SqlBackend, Clocked):
     """Backend that keeps memory stores in a database on a server. Subclasses open the connections.
 
-    If `check` is true, the schema is checked, and the tables are created if the database is empty.
+    The tables are created if the database is empty.
     """
 
     name: ClassVar[str]
@@ -63,14 +62,15 @@ class ServerBackend(SqlBackend, Clocked):
     """SQL expression for the current time of the database server, in microseconds since 1970."""
     lock = " FOR UPDATE"
 
-    def __init__(self, options: ServerOptions, clock: Clock, new_id: NewId, *, check: bool) -> None:
+    def __init__(self, options: ServerOptions, clock: Clock, new_id: NewId) -> None:
         super().__init__(Schema(self.name), clock, new_id)
         self.options = options
         self._closed = False
         self.renew_after_fork()
         forking.watch(self)
-        if check and not self._persevere(self.schema.is_current, is_first=True):
-            self.migrate()
+        # A server that restarts at this moment is still found; otherwise the address is probably wrong.
+        if not self._persevere(self.schema.is_current, deadline=time.monotonic() + _FIRST_OPENING_S):
+            self.transact(self.schema.create)  # another process may do this at once: one has a conflict, and repeats it
 
     @abstractmethod
     def connect(self) -> ServerConnection:
@@ -95,21 +95,6 @@ class ServerBackend(SqlBackend, Clocked):
     def __del__(self) -> None:
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._pool.drop()
-
-    def migrate(self) -> list[int]:
-        """Create the tables if the database is empty. Returns a list with the number of each applied migration.
-
-        Raises `UnknownSchema` if there are tables of another schema or application.
-        """
-
-        def create(connection: Connection) -> list[int]:
-            # Two processes may do this at once. One of them fails with a conflict, tries again, and finds the tables.
-            if self.schema.is_current(connection):
-                return []
-            self.schema.create(connection)
-            return [SCHEMA]
-
-        return self.transact(create)
 
     def server_time(self) -> float:
         rows = self.look(lambda connection: connection.rows(f"SELECT {self.now_us}"))
@@ -209,14 +194,8 @@ class ServerBackend(SqlBackend, Clocked):
     def _deadline(self) -> float:
         return time.monotonic() + self.options.timeout_s
 
-    def _persevere(
-        self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None, is_first: bool = False
-    ) -> T:
-        """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline.
-
-        If `is_first` is true, no server at the address is reported after `_FIRST_OPENING_S`: it is probably the wrong
-        address.
-        """
+    def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
+        """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline."""
 
         def rolled_back(connection: ServerConnection) -> T:
             if self._closed:
@@ -226,15 +205,13 @@ class ServerBackend(SqlBackend, Clocked):
             finally:
                 connection.roll_back()
 
-        begun = time.monotonic()
         retries = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
                 return self._pool.run(rolled_back)
-            except ServerConnectionLost as error:
+            except ServerConnectionLost:
                 self._pool.drop()  # the idle connections are probably lost too
-                is_wrong = is_first and isinstance(error, NoServer) and time.monotonic() - begun > _FIRST_OPENING_S
-                if is_wrong or not next(retries, False):
+                if not next(retries, False):
                     raise
             except SerializationConflict:
                 if not next(retries, False):

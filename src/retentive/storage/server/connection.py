@@ -21,10 +21,6 @@ class ServerConnectionLost(Unavailable):
     """The connection was lost or timed out. If this happens before the commit, nothing was committed."""
 
 
-class NoServer(ServerConnectionLost):
-    """No server answers at the address, as with a wrong port. At the first opening, this is not retried for long."""
-
-
 class SerializationConflict(Exception):
     """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
 
@@ -111,9 +107,7 @@ def unreachable(text: str) -> ServerConnectionLost:
     `text` is the error text of the driver. It is left out, because it contains names of hosts and users.
     """
     reason = why_unreachable(text)
-    if reason is None:
-        return ServerConnectionLost("the database server cannot be reached")
-    return NoServer(f"the database server cannot be reached: {reason}")
+    return ServerConnectionLost(f"the database server cannot be reached{f': {reason}' if reason else ''}")
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:

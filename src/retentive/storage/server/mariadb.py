@@ -135,14 +135,13 @@ class MariadbBackend(ServerBackend):
     """Backend in the MariaDB database at the URL `mariadb://` + `rest`.
 
     `rest` is `user:password@host:port,host:port/database`. With several hosts, it connects to the first host that can
-    be reached; hosts that could not be reached before are tried last. If `check` is true, the schema is checked, and
-    the tables are created if the database is empty.
+    be reached; hosts that could not be reached before are tried last.
     """
 
     name = "mariadb"
     now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 
-    def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id, check: bool = True) -> None:
+    def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, options, given = split_options(rest)
         for name in given:
             if name not in _TLS_OPTIONS:
@@ -157,7 +156,7 @@ class MariadbBackend(ServerBackend):
         self._login = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
         self._hosts = [_host(text) for text in hosts.split(",")]
         self._tls = _tls_context(given)
-        super().__init__(options, clock, new_id, check=check)
+        super().__init__(options, clock, new_id)
 
     def connect(self) -> MariadbConnection:
         hosts = list(self._hosts)

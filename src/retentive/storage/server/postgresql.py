@@ -146,15 +146,12 @@ class PostgresqlConnection(ServerConnection):
 
 
 class PostgresqlBackend(ServerBackend):
-    """Backend in the PostgreSQL database at the URL `postgresql://` + `rest`.
-
-    If `check` is true, the schema is checked, and the tables are created if the database is empty.
-    """
+    """Backend in the PostgreSQL database at the URL `postgresql://` + `rest`."""
 
     name = "postgresql"
     now_us = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
-    def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id, check: bool = True) -> None:
+    def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, options, given = split_options(rest)
         query = urllib.parse.urlencode(given)
         self._conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
@@ -164,7 +161,7 @@ class PostgresqlBackend(ServerBackend):
             unknown = re.search(r'parameter: "(\w{1,40})"', str(error))
             reason = f"unknown option {unknown[1]!r} in the URL" if unknown else "invalid URL"
             raise InvalidInput(f"{reason}; use postgresql://user:password@host:port/database?option=value") from None
-        super().__init__(options, clock, new_id, check=check)
+        super().__init__(options, clock, new_id)
 
     def connect(self) -> PostgresqlConnection:
         answer_s = self.options.answer_s

@@ -34,7 +34,6 @@ from retentive.storage.sql.connection import Value
 from retentive.values.paths import visible
 
 from .damage import fill, walked
-from .places import set_server_clock
 
 Texts: TypeAlias = dict[tuple[str, str, str], bytes | None]
 """Text by store, kind (`path` or `version`), and path or version id."""
@@ -94,9 +93,7 @@ def _in_this_thread(module: ModuleType, name: str, fixed: Callable[..., Any]) ->
 
 def open_reproducibly(place: str, clock: Clock) -> Retentive:
     """Open a location in the context of `reproducible`."""
-    found = retentive.open(place, clock=clock, new_id=new_id)
-    set_server_clock(found.backend, clock)
-    return found
+    return retentive.open(place, clock=clock, new_id=new_id)
 
 
 def new_id(prefix: str, at: int) -> str:

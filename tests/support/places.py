@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 
 import retentive
 from retentive import Retentive
-from retentive.storage.capabilities import Clocked, capability
-from retentive.storage.contract import Backend, Clock
 from support import servers
 
 from .profiles import LONG, sized
@@ -79,14 +77,4 @@ def opened(backend: str, directory: Path, **options: Any) -> Retentive:
     """Open a backend inside a directory."""
     if backend in SEALED:
         options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
-    place = retentive.open(place_of(backend, directory), **options)
-    if "clock" in options:
-        set_server_clock(place.backend, options["clock"])
-    return place
-
-
-def set_server_clock(backend: Backend, clock: Clock) -> None:
-    """Give a database server a clock that the test advances, in this process."""
-    clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
-    if clocked is not None:
-        vars(clocked)["server_time"] = clock
+    return retentive.open(place_of(backend, directory), **options)

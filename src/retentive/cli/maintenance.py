@@ -133,7 +133,7 @@ def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
 
     With a wrong clock, memories could be removed too early. If the clock of this host is more than 7 days ahead of the
     latest time in the records of the memory store, nothing is removed. Run sweep with --accept-clock if the clock is
-    right, or run it again a day later. If the memories are on a database server, the clock of that server is used.
+    right, or run it again a day later.
     """
     with location.opened() as found, output.progress("Sweeping"):
         store = location.chosen(found)

@@ -1,9 +1,8 @@
 """Check of the clock on which expiry and retention depend.
 
-A host whose clock is years ahead would delete every memory as idle and prune the history. If the storage is a
-database server, the clock of this server is used. In other storage, each sweep records its time. A clock is not trusted
-if it is more than 7 days ahead of this time and of all later changes. It becomes trusted if an operator accepts it, or
-if it is still ahead a day later and nobody has swept at an earlier time since.
+A host whose clock is years ahead would delete every memory as idle and prune the history. Therefore, each sweep records
+its time. A clock is not trusted if it is more than 7 days ahead of this time and of all later changes. It becomes
+trusted if an operator accepts it, or if it is still ahead a day later and nobody has swept at an earlier time since.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from datetime import datetime
 
 from retentive.engine.core import StoreCore
 from retentive.history.revisions import newest_at
-from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, to_datetime
 from retentive.values.records import to_us
 
@@ -57,9 +55,6 @@ def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True)
 
     Returns the time, and the jump if the clock is not trusted. With `accept`, the clock is always trusted.
     """
-    on_server = capabilities.server_time(context.backend)
-    if on_server is not None:
-        return on_server, None
     now = context.clock()
 
     def last_known(found: Snapshot) -> tuple[float, float]:

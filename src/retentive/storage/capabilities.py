@@ -55,14 +55,6 @@ class Maintained(ABC):
         return True
 
 
-class Clocked(ABC):
-    """Capability of storage that has its own clock."""
-
-    @abstractmethod
-    def server_time(self) -> float:
-        """Return the current time by the clock of the storage, in seconds since 1970."""
-
-
 def capability(backend: Backend, kind: type[C]) -> C | None:
     """Return the outermost layer of `backend` that has the capability `kind`, or None.
 
@@ -85,12 +77,6 @@ def below_encryption(backend: Backend) -> Backend:
             return inner
         layer = inner
     return backend
-
-
-def server_time(backend: Backend) -> float | None:
-    """Return the time in seconds since 1970 by the clock of the storage, or None if the storage has no clock."""
-    clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
-    return None if clocked is None else clocked.server_time()
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:

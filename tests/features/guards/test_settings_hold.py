@@ -161,12 +161,9 @@ def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
 
 OTHER_PROCESS = """
 import sys, json, time, retentive
-from retentive.storage.capabilities import Clocked, capability
 place, days = sys.argv[1], float(sys.argv[2])
 clock = lambda: time.time() + days * 86400
 with retentive.open(place, clock=clock) as opened:
-    if server := capability(opened.backend, Clocked):
-        server.server_time = clock
     store = opened.store()
     for line in sys.stdin:
         command = json.loads(line)

@@ -25,7 +25,6 @@ from weakref import WeakValueDictionary
 from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
-from retentive.storage.capabilities import Clocked
 from retentive.storage.contract import Clock, NewId, Transaction
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
@@ -51,15 +50,13 @@ _TOKEN, _TOKENS = 16, 32  # length of a token, and number of tokens in the row o
 _NO_TOKEN = "0" * _TOKEN
 
 
-class ServerBackend(SqlBackend, Clocked):
+class ServerBackend(SqlBackend):
     """Backend that keeps memory stores in a database on a server. Subclasses open the connections.
 
     The tables are created if the database is empty.
     """
 
     name: ClassVar[str]
-    now_us: ClassVar[str]
-    """SQL expression for the current time of the database server, in microseconds since 1970."""
     lock = " FOR UPDATE"
 
     def __init__(self, options: ServerOptions, clock: Clock, new_id: NewId) -> None:
@@ -95,10 +92,6 @@ class ServerBackend(SqlBackend, Clocked):
     def __del__(self) -> None:
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._pool.drop()
-
-    def server_time(self) -> float:
-        rows = self.look(lambda connection: connection.rows(f"SELECT {self.now_us}"))
-        return cast("int", rows[0][0]) / 1e6
 
     def look(self, work: Callable[[Connection], T]) -> T:
         def attempt(connection: ServerConnection) -> T:

@@ -139,7 +139,6 @@ class MariadbBackend(ServerBackend):
     """
 
     name = "mariadb"
-    now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, options, given = split_options(rest)

@@ -149,7 +149,6 @@ class PostgresqlBackend(ServerBackend):
     """Backend in the PostgreSQL database at the URL `postgresql://` + `rest`."""
 
     name = "postgresql"
-    now_us = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         address, options, given = split_options(rest)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from retentive.errors import Damaged, UnknownSchema
+from retentive.errors import Damaged
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.storage.sql.schema import TABLES_OF_STORES, Schema
 from retentive.values.paths import visible
 
 _MOST = 1_000  # maximum number of findings of each code
@@ -39,11 +39,10 @@ _TOTALS = (
 def examine(connection: Connection, schema: Schema, *, quick: bool = False) -> Iterator[Finding]:
     """Check the database and yield a finding for each violated rule. With `quick`, rows with texts are not searched.
 
-    If the schema is wrong, only this is reported.
+    Raises `Damaged` if there are no tables, and `UnknownSchema`.
     """
-    if (wrong := _schema_finding(connection, schema)) is not None:
-        yield wrong
-        return
+    if not schema.is_current(connection):
+        raise Damaged("the database is empty; everything in it was lost")
     for table in TABLES_OF_STORES:
         kept = " AND memory <> ''" if table == "versions" else ""
         left = f"FROM {table} WHERE store NOT IN ({_LIVING}){kept}"
@@ -55,19 +54,6 @@ def examine(connection: Connection, schema: Schema, *, quick: bool = False) -> I
     if not quick:
         rows = connection.rows(f"{_TEXTS_LEFT} LIMIT {_MOST}")
         yield from (found("text_left", str(store_id), str(version_id)) for store_id, version_id in rows)
-
-
-def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    try:
-        if schema.is_current(connection):
-            return None
-    except ForeignSchema:
-        return found("schema_foreign")
-    except UnknownSchema:
-        return found("schema_new")
-    except Damaged as error:
-        return found("unreadable", None, str(error))
-    return found("unreadable", None, "the database is empty; everything in it was lost")
 
 
 def rebuild(connection: Connection) -> None:

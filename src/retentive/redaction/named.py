@@ -69,6 +69,7 @@ _SHORT_FOLLOWS = re.compile(r"s?[0-9]{0,2}(?![a-z0-9+/])")
 _PREFIX = re.compile(
     r"(?:^|[^a-z]|root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)\Z"
 )
+_IN_MARKER = re.compile(r"\[(?i:REDACTED):[a-z0-9_-]*\Z")
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\])){0,60}")
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.$-]{0,40}\Z")
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
@@ -149,7 +150,9 @@ def find(text: str, start: int, end: int) -> tuple[list[Find], int]:
 
 def _name(text: str, start: int, end: int) -> _Name | None:
     word = lowered(text[start:end])
-    before = text[max(0, start - 40) : start]
+    before = text[max(0, start - 50) : start]
+    if _IN_MARKER.search(before):  # the line below `[REDACTED:password]` is no value
+        return None
     if word in SHORT_WORDS and not (
         _PREFIX.search(lowered(before)) and _SHORT_FOLLOWS.match(lowered(text[end : end + 6]))
     ):

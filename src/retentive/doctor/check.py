@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
-from retentive.doctor.store_check import Progress, StoreCheck
+from retentive.doctor.store_check import Findings, Progress, check_store, guarded, reason
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.errors import (
-    Closed,
-    Damaged,
-    InvalidInput,
-    Locked,
-    NotFound,
-    PermissionDenied,
-    RetentiveError,
-    StorageReadOnly,
-    StoreFull,
-    Unavailable,
-    UnknownSchema,
-)
+from retentive.errors import Damaged, InvalidInput, Locked, NotFound, UnknownSchema
 from retentive.locations import is_foreign, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
@@ -34,7 +22,6 @@ from retentive.storage.sql.schema import ForeignSchema
 from retentive.store import MemoryStore
 from retentive.values.properties import listed
 
-_NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
 _LOST = {"unreadable", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 # After one of these findings about the location, nothing is rebuilt. A rebuild could cause more damage, or, with
@@ -49,7 +36,7 @@ def check_location(
     quick: bool = False,
     repair: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Finding]:
+) -> Findings:
     """Check a location and yield the findings (docs/doctor.md). A store without a problem gets a finding `healthy`.
 
     By default, only the check runs, and local files are not changed. Database servers and object storage are opened in
@@ -76,7 +63,7 @@ def check_location(
         with closing(encrypted(open_backend(at))) as backend:
             capabilities.rebuild(backend)
     except (Damaged, UnknownSchema) as error:
-        yield from (*before, found("unreadable", None, _reason(error)))
+        yield from (*before, found("unreadable", None, reason(error)))
         return
     after = list(findings())
     gone = (finding for finding in before if finding.severity != "ok" and finding not in after)
@@ -86,7 +73,7 @@ def check_location(
 
 def _findings(
     at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], *, quick: bool, progress: Progress | None
-) -> Iterator[Finding]:
+) -> Findings:
     scheme, rest = parse_location(at)
     if scheme is None:
         need_posix("a directory of memories")
@@ -99,10 +86,10 @@ def _findings(
         opened = _open_read_only(at)
     except UnknownSchema as error:
         code = "schema_foreign" if isinstance(error, ForeignSchema) else "schema_new"
-        yield found(code, None, _reason(error))
+        yield found(code, None, reason(error))
         return
     except Damaged as error:
-        yield found("unreadable", None, _reason(error))
+        yield found("unreadable", None, reason(error))
         return
     with closing(encrypted(opened)) as backend:
         yield from check(backend, quick=quick, progress=progress)
@@ -122,7 +109,7 @@ def _open_read_only(at: str | os.PathLike[str]) -> Backend:
     return ReadOnlyBackend(rest)
 
 
-def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
+def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Findings:
     """Check an opened backend and yield the findings. A memory store without a problem gets a finding `healthy`.
 
     Each store is checked in one consistent state. Other processes may write meanwhile. `quick` skips the texts of older
@@ -136,10 +123,10 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
         infos.extend([listed(info) for info in backend.list_stores()])
         return ()
 
-    unlisted = list(_guarded(None, list_stores))
+    unlisted = list(guarded(None, list_stores))
     keys = {info.id: info.key for info in infos}
     wrong: set[str | None] = set()
-    for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
+    for finding in guarded(None, partial(capabilities.check, backend, quick=quick)):
         yield replace(finding, store_key=keys.get(finding.store_id or ""))
         if finding.code in _ENDS and finding.store_id is None:
             return
@@ -155,7 +142,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
 
 def _check_store(
     backend: Backend, info: StoreInfo, *, is_wrong: bool, quick: bool, progress: Progress | None
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield the findings of a store. If `is_wrong`, the storage has reported a problem of the store."""
     problem = _problem_of_row(backend, info)
     if problem is not None:
@@ -165,10 +152,10 @@ def _check_store(
             return
 
     def work(snapshot: Snapshot) -> list[Finding]:
-        return StoreCheck(info, snapshot, quick=quick, progress=progress).run()
+        return list(check_store(info, snapshot, quick=quick, progress=progress))
 
-    findings = list(_guarded(info.id, lambda: backend.read(info.id, work)))
-    findings += _guarded(info.id, partial(_check_surroundings, backend, info))
+    findings = list(guarded(info.id, lambda: backend.read(info.id, work)))
+    findings += guarded(info.id, partial(_check_surroundings, backend, info))
     is_wrong = is_wrong or problem is not None or any(finding.severity == "problem" for finding in findings)
     yield from (finding for finding in findings if finding.severity != "ok" or not is_wrong)
 
@@ -194,13 +181,13 @@ def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
                 return found("seal_wrong", info.id, "the seal of the store contradicts its versions")
         capabilities.unlock(backend, info)
     except (Locked, InvalidInput) as error:
-        return found("key_destroyed" if capabilities.is_destroyed(info) else "locked", info.id, _reason(error))
+        return found("key_destroyed" if capabilities.is_destroyed(info) else "locked", info.id, reason(error))
     except (Damaged, UnknownSchema) as error:
-        return found("unreadable", info.id, _reason(error))
+        return found("unreadable", info.id, reason(error))
     return None
 
 
-def _check_surroundings(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
+def _check_surroundings(backend: Backend, info: StoreInfo) -> Findings:
     """Check the key of a store, its access times and its audit log."""
     is_key = info.key is not None and not info.key.startswith("memstore_")  # a lookup takes such a key for an id
     if info.key is not None and is_key and info.damage is None:
@@ -219,27 +206,3 @@ def _check_surroundings(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
         yield found("audit_wrong", info.id, str(verified.problem))
     if verified.unaudited:
         yield found("audit_gap", info.id, f"{len(verified.unaudited)} versions from {verified.unaudited[0].id}")
-
-
-def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check. If the check raises an error, yield a finding `unreadable` with the message.
-
-    All exceptions are caught, because parsing damaged data can raise any of them. Errors of the disk, the network or
-    the permissions are no damage, and are raised.
-    """
-    try:
-        yield from check()
-    except NotFound:  # the store was erased during the check
-        return
-    except _NO_DAMAGE:
-        raise
-    except Exception as error:
-        yield found("unreadable", store_id, _reason(error))
-
-
-def _reason(error: Exception) -> str:
-    """Return the message of an error.
-
-    For an error of a database driver, return only its type, because the message may contain stored data.
-    """
-    return str(error) if isinstance(error, RetentiveError) else f"reading it raised {type(error).__name__}"

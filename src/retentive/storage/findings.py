@@ -67,7 +67,6 @@ KINDS: dict[str, Kind] = {
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
         Kind("path_below", "The path of a memory is below another memory."),
         _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
-        _repairable("revision_wrong", "The revision of the store is lower than that of its newest version."),
         # Records and side records
         Kind("record_wrong", "A record of the store cannot be read."),
         Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse the proposal"),

@@ -144,10 +144,6 @@ class Places:
         inner = (owner, owner.inward(under))
         return [inner, *((mount, ROOT) for mount in self.mounts.values() if mount.point.startswith(below))]
 
-    def first_point(self, under: str) -> str:
-        """Return the first mount point at or below a directory."""
-        return next(point for point in self.mounts if f"{point}/".startswith(f"{under}/"))
-
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
     found: dict[str, MemoryStore] = {}

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import Any, Literal, NoReturn, Unpack
+from typing import Literal, NoReturn, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import HANDLERS, RunCommand, Viewed
+from retentive.engine.handlers import RunCommand, Viewed, entry_at, require_free
 from retentive.engine.memories import MemoryTree
-from retentive.engine.operation import AuditOnly, Read
+from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
@@ -26,9 +25,19 @@ from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import ClearPart, Mount, Places
 from retentive.search.ranking import order
 from retentive.search.results import Hit, Results, unknown_everywhere
-from retentive.storage.contract import Actor, Entry, Memory, Moved, Snapshot, as_actor
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import Command, Rename, View, parse, paths_of
+from retentive.values.commands import (
+    Command,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    check_file_path,
+    parse,
+    paths_of,
+)
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_path_pattern, covers
@@ -229,23 +238,74 @@ class Mounts(MemoryTree):
         """
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._places.parts(path.text)))
-        viewed, error, tree = None, None, _TreeView(self._places, who, paths)
+        viewed, error = None, None
         try:
             if isinstance(command, View):
-                viewed = self._view(command.path, tree)
+                viewed = self._view(command.path, who)
+            elif isinstance(command, Rename):
+                self._refuse_rename(command.old_path, command.new_path, who)
             else:
-                handler: Any = HANDLERS[type(command)]
-                handler(tree, tree, command)
+                self._refuse(command, paths[0], who)
         except RetentiveError as raised:
             error = raised
         return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
 
-    def _view(self, path: MemoryPath, tree: _TreeView) -> Viewed:
+    def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points: the memories of its store and of the stores mounted below it."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
-        sizes += [(memory.path, memory.size_bytes) for memory, _ in tree.list(path.text)]
+        for mount, inner in self._places.parts(path.text):
+            memories = mount.run(list_memories(MemoryPath.known(inner)), who)
+            sizes += [(memory.path, memory.size_bytes) for memory in mount.shown(memories)]
         rows = self._places.owner(path.text).core.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
+
+    def _refuse(self, command: Command, path: MemoryPath, who: Actor | None) -> NoReturn:
+        """Refuse a change of a path that is always a directory, in the order of the checks of one store."""
+        if isinstance(command, Delete):
+            self._check_below(path, who)
+            raise Refused("root_deleted") if path.is_root else self._protected("mount_deleted", path)
+        mount = self._places.owner(path.text)
+        mount.ask(lambda _, guard: guard.check(path.within(mount.point)), who)
+        missing = {StrReplace: "edit_missing", Insert: "missing"}
+        raise Refused(missing.get(type(command), "exists"))
+
+    def _refuse_rename(self, old: MemoryPath, new: MemoryPath, who: Actor | None) -> NoReturn:
+        """Refuse to rename a mount point or a directory above one, or to move memories to another store."""
+        source, target, fixed = self._places.owner(old.text), self._places.owner(new.text), self._places.fixed
+        inner_old, inner_new = old.within(source.point), new.within(target.point)
+        target.ask(lambda _, guard: guard.check_name(inner_new), who)
+
+        def entry(view: Snapshot, guard: Guard) -> Entry:
+            found = entry_at(view, inner_old)
+            guard.check_all(inner_old, found, view)
+            return found
+
+        def check_target(_: Snapshot, guard: Guard) -> None:
+            guard.hidden = None  # that a hidden memory is there is said later
+            guard.check(inner_new)
+
+        if old.text in fixed:
+            self._check_below(old, who)
+        moved = Entry() if old.text in fixed else source.ask(entry, who)
+        target.ask(check_target, who)
+        if old.text in fixed:
+            raise Refused("root_renamed") if old.is_root else self._protected("mount_renamed", old)
+        if not moved.exists:
+            raise Refused("missing", path=old.written)
+        if moved.memory is not None:
+            check_file_path(new)
+        if new.text in fixed:
+            raise Refused("destination_exists")
+        target.ask(lambda view, _: require_free(view, inner_new, view.get(inner_new.text), "destination_exists"), who)
+        raise Refused("across_mounts")
+
+    def _check_below(self, path: MemoryPath, who: Actor | None) -> None:
+        """Raise `Refused` unless the actor may change all memories below a path that is always a directory."""
+        for mount, inner in self._places.parts(path.text):
+            mount.ask(partial(mount.changeable, inner, path.written), who)
+
+    def _protected(self, key: str, path: MemoryPath) -> Refused:
+        return Refused(key, mount=next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/")))
 
     def _answered(
         self,
@@ -275,78 +335,6 @@ class Mounts(MemoryTree):
             yield path.within(mount.point)
         elif mount.point.startswith(f"{path.text}/"):
             yield MemoryPath.known(ROOT)
-
-
-class _TreeView:
-    """The whole tree as the handlers of commands see it, for commands that no single store can run.
-
-    It is their snapshot and their guard. So the handlers refuse such a command in the order of one store. A command
-    that passes all their checks would change two stores or move a mount point, and is refused here. Each read is a read
-    of one store, at its own moment. `paths` are the paths of the command.
-    """
-
-    def __init__(self, places: Places, actor: Actor | None, paths: Sequence[MemoryPath]) -> None:
-        self._places, self._actor, self._paths = places, actor, paths
-
-    def get(self, path: str) -> Entry:
-        """Return the entry at a path of the tree."""
-        if path in self._places.fixed:
-            return Entry(below=True)
-        mount = self._places.owner(path)
-        entry = mount.run(Read("load", lambda view: view.get(mount.inward(path))), self._actor)
-        memory = None if entry.memory is None else replace(entry.memory, path=path)
-        return replace(entry, memory=memory, above=None if entry.above is None else mount.outward(entry.above))
-
-    def list(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
-        """Return the visible memories below a directory of the tree, in byte order of their paths."""
-        found: list[Memory] = []
-        for mount, inner in self._places.parts(under):
-            found += mount.shown(mount.run(list_memories(MemoryPath.known(inner)), self._actor))
-        return islice(((memory, None) for memory in sorted(found, key=lambda memory: memory.path)), limit)
-
-    def check_name(self, path: MemoryPath) -> None:
-        """Raise `Refused` if a new path contains a sensitive value."""
-        mount = self._places.owner(path.text)
-        mount.ask(lambda _, guard: guard.check_name(path.within(mount.point)), self._actor)
-
-    def check(self, path: MemoryPath) -> None:
-        """Raise `Refused` if the actor may not change the memory at a path. Hidden memories do not matter here.
-
-        Also raises `Refused` for the new path of a mount point or of a directory above one.
-        """
-        mount = self._places.owner(path.text)
-
-        def work(_: Snapshot, guard: Guard) -> None:
-            guard.hidden = None
-            guard.check(path.within(mount.point))
-
-        mount.ask(work, self._actor)
-        old = self._paths[0]
-        if path is not old and old.text in self._places.fixed and not old.is_root:
-            raise Refused("mount_renamed", mount=self._places.first_point(old.text))
-
-    def check_all(self, path: MemoryPath, entry: Entry, _: object) -> Sequence[Memory]:
-        """Return the memories at or below a path. Raises `Refused` unless the actor may change all of them."""
-        if not entry.below:
-            mount = self._places.owner(path.text)
-            mount.ask(lambda _, guard: guard.check(path.within(mount.point)), self._actor)
-            return [] if entry.memory is None else [entry.memory]
-        found: list[Memory] = []
-        for mount, inner in self._places.parts(path.text):
-            found += mount.shown(mount.ask(partial(mount.changeable, inner, path.written), self._actor))
-        return found
-
-    def may_change(self, _: str) -> bool:
-        """Return True: nothing passes here anyway."""
-        return True
-
-    def delete(self, _: object, __: Sequence[Memory]) -> NoReturn:
-        """Refuse to delete a mount point, or a directory above one."""
-        raise Refused("mount_deleted", mount=self._places.first_point(self._paths[0].text))
-
-    def move(self, _: object, __: Sequence[Moved]) -> NoReturn:
-        """Refuse to move memories to another store."""
-        raise Refused("across_mounts")
 
 
 def _found(mount: Mount, search: StoreSearch, actor: Actor | str | None) -> Results:

@@ -16,6 +16,7 @@ from support.profiles import REQUIRED
 PYRIGHT = Path(os.environ.get("RETENTIVE_PYRIGHT", ".cache/pyright")) / "node_modules/pyright/index.js"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not PYRIGHT.exists() and not REQUIRED, reason="pyright is not installed: see .ci/run")
 def test_pyright_accepts_what_users_write(tmp_path: Path) -> None:
     """In the mode `basic`. An error that is marked as expected in the file must be one."""

@@ -7,10 +7,14 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from retentive.storage import forking
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import exit_status, fork_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
@@ -64,3 +68,17 @@ def test_a_forked_child_has_new_locks() -> None:
             os._exit(0 if free and counter.was_quiet else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert not counter.is_quiet
+
+
+def test_a_fork_after_closing_keeps_other_files_open(tmp_path: Path) -> None:
+    """Their numbers may be those of the closed descriptors."""
+    backend = DirectoryBackend(str(tmp_path / "memory"))
+    Opened(backend).create({A: b"0"})
+    backend.close()
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
+    try:
+        child = fork_child(lambda: [os.fstat(descriptor) for descriptor in files])
+        assert exit_status(child) == 0
+    finally:
+        for descriptor in files:
+            os.close(descriptor)

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retentive
@@ -40,6 +40,7 @@ def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
         store.execute(command, actor=f"session:s{chance.randrange(3)}")
 
 
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), days=st.integers(1, 400))
 def test_the_figures_agree_with_a_count(seed: int, days: int) -> None:
     """Each day, each list and each sum is counted from the versions of a random walk."""
@@ -101,6 +102,7 @@ def test_proposals_are_counted() -> None:
         assert stats(store).proposals == 1
 
 
+@settings(max_examples=10)
 @given(st.integers(0, 1_000), st.integers(0, 60))
 def test_the_use_of_memories(seed: int, steps: int) -> None:
     """It agrees with `stats`, of which it is a part that needs no pass over the versions."""

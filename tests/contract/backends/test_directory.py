@@ -343,38 +343,6 @@ def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> No
     tool.close()
 
 
-def test_two_processes_see_each_others_writes(
-    place: Path, root: Path, store_in: MemoryStore, another: SecondProcess
-) -> None:
-    """Each command sees the last command of the other process, and no write is mistaken for an external edit."""
-    another.open(str(place))
-    for number in range(20):
-        path = f"/memories/d/{number}.txt"
-        assert another.execute({"command": "create", "path": path, "file_text": "one"}).startswith("File created")
-        edited = store_in.execute({"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"})
-        assert not edited.is_error
-        assert another.execute({"command": "view", "path": path}).endswith("\ttwo")
-        moved: dict[str, object] = {"command": "rename", "old_path": path, "new_path": f"/memories/{number}.txt"}
-        assert another.execute(moved).startswith("Successfully renamed")
-        assert store_in.execute({"command": "view", "path": path}).is_error
-        assert store_in.read(f"/memories/{number}.txt") == "two"
-        assert on_disk(root) == in_store(store_in)
-    another.close()
-    assert external_edits(store_in) == []
-
-
-def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place: OpenPlace) -> None:
-    """Each handle sees the writes of the other one, and every external edit is recorded once."""
-    one, other = open_place(place).store(), open_place(place).store()
-    begin(one)
-    append(root / "a.txt", "by hand")
-    assert other.read("/memories/a.txt") == one.read("/memories/a.txt") == NOW + "by hand"
-    other.execute({"command": "delete", "path": "/memories/d"})
-    assert one.execute({"command": "view", "path": "/memories/d"}).is_error
-    assert in_store(one) == in_store(other) == on_disk(root)
-    assert external_edits(one) == external_edits(other) == [A]
-
-
 def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
     """The directory has more files than a view shows. All files become memories, in the byte order of their paths."""
     names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]

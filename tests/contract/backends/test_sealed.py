@@ -133,18 +133,6 @@ def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
 # -- texts and paths -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seal_paths", [False, True])
-def test_the_largest_and_the_smallest_text(at: str, key_file: Path, open_place: OpenPlace, *, seal_paths: bool) -> None:
-    large = "é" * 2_621_440  # 5 MB
-    opened = open_place(at, keys=key_file, seal_paths=seal_paths, max_memory_bytes=0, view_chars=0)
-    store = opened.store()
-    create(store, "/memories/large", large)
-    create(store, "/memories/empty", "")
-    assert (store.read("/memories/large"), store.read("/memories/empty")) == (large, "")
-    assert store.usage().size_bytes == 5_242_880
-    assert [memory.size_bytes for memory in store.memories()] == [0, 5_242_880]
-
-
 def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
     """Views, renames and deletes use the real names, in their byte order. Errors name the real paths."""
     opened = open_place(at, keys=key_file, seal_paths=True)

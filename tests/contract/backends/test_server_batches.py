@@ -80,17 +80,6 @@ def test_a_command_takes_two_round_trips(url: str, monkeypatch: pytest.MonkeyPat
             assert len(trips) == 2, trips
 
 
-def test_jobs_of_a_batch_see_earlier_changes_and_are_committed_together(backend: ServerBackend, store: str) -> None:
-    jobs = batch(backend, store, [lambda tx: edit(tx, A), lambda tx: edit(tx, A), lambda tx: tx.get(A).data])
-    assert [job.error for job in jobs] == [None] * 3
-    assert jobs[2].result == b"0++"
-    assert backend.read(store, lambda snapshot: [version.revision for version in snapshot.versions(path=A)]) == [
-        3,
-        2,
-        1,
-    ]
-
-
 def test_a_damaged_text_fails_only_the_job_that_reads_it(backend: ServerBackend, store: str) -> None:
     backend.transact(lambda connection: connection.run("UPDATE versions SET text = ? WHERE path = ?", (b"bad", A)))
     jobs = batch(backend, store, [lambda tx: edit(tx, A), lambda tx: edit(tx, B)])

@@ -17,7 +17,7 @@ from support.places import opened as opened_at
 from support.profiles import sized
 from support.walk import Walk
 
-STEPS = sized(quick=400, long=1_000, full=3_000)
+STEPS = sized(quick=250, long=1_000, full=3_000)
 SEEDS = range(sized(quick=3, long=6, full=20))
 SEEDS_EVERYWHERE = range(sized(quick=1, long=1, full=3))
 STEPS_EVERYWHERE = sized(quick=80, long=250, full=500)

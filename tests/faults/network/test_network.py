@@ -16,7 +16,7 @@ from .faults import Fault, InTurn, Moment, Once, every_kind
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 
 SEEDS = sized(quick=1, long=1, full=5)
-EDITS = sized(quick=80, long=300, full=600)  # of all workers; they continue until all faults have occurred
+EDITS = sized(quick=50, long=300, full=600)  # of all workers; they continue until all faults have occurred
 MOST_EDITS = 4 * EDITS
 TIMES = sized(quick=1, long=2, full=4)  # number of faults of each kind
 WORKERS = 4  # threads, which share two backends

@@ -28,8 +28,8 @@ from .agent_forks import ACTOR, RUNS, TASK
 
 NOTES = "/memories/notes.md"
 STEPS = 20
-KILLS = sized(quick=3, long=30, full=500)
-SLOW = {"Agent streaming", "AsyncAgent cancelled"}
+KILLS = sized(quick=2, long=30, full=500)
+SLOW = {"Agent streaming", "AsyncAgent", "AsyncAgent cancelled", "LangGraph"}
 LONGEST_S = 0.5
 FINISHED, CANCELLED = 0, 3
 
@@ -105,7 +105,7 @@ def test_each_edit_is_made_once_however_often_the_agent_is_killed(
 @pytest.mark.parametrize(
     ("kind", "stream"),
     [
-        ("sync", False),
+        pytest.param("sync", False, marks=pytest.mark.long),
         ("async", True),
         pytest.param("sync", True, marks=pytest.mark.long),
         pytest.param("async", False, marks=pytest.mark.long),

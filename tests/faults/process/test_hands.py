@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -182,8 +183,14 @@ def test_no_edit_after_a_power_cut_is_undone(tmp_path: Path) -> None:
         assert_kept(place)
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("door", ["mcp", "serve", "sync"])
+QUICK = {("mcp", signal.SIGTERM), ("serve", signal.SIGKILL), ("sync", signal.SIGTERM)}
+ENDED = [
+    pytest.param(door, end, marks=[] if (door, end) in QUICK else pytest.mark.long)
+    for door, end in product(("mcp", "serve", "sync"), (signal.SIGTERM, signal.SIGKILL))
+]
+
+
+@pytest.mark.parametrize(("door", "end"), ENDED)
 def test_no_edit_while_a_service_runs_is_undone(door: str, end: signal.Signals, tmp_path: Path) -> None:
     """`retentive mcp`, `serve` and `sync --watch` on a directory end with the status of the signal, or with 0."""
     place, notes = tmp_path / "memory", tmp_path / "notes"

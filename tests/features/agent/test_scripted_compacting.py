@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from .requests import (
     ask,
     compacting,
     management,
-    open_url,
     post,
     uses,
 )
@@ -71,45 +69,6 @@ def test_a_response_starts_with_the_summary(way: str) -> None:
         assert second.output_tokens == reply.usage.output_tokens == text_tokens("Fine.")
         assert (seen_by(server).summary, seen_by(server).calls) == (compaction.content, ())
         assert server.largest_prompt == first.input_tokens
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_messages_before_a_summary_are_ignored(way: str) -> None:
-    """Messages before a summary are ignored even if the client sends them.
-
-    A summary that is sent back adds no usage.
-    """
-    with scripted_claude(fine, summarize=summary) as server:
-        first = ask(server, way, messages=LONG, context_management=COMPACTED)
-        further: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
-        kept = ask(server, way, messages=[*LONG, *further], context_management=COMPACTED)
-        prompt = seen_by(server)
-        dropped = ask(server, way, messages=further, context_management=COMPACTED)
-        assert seen_by(server) == prompt
-        assert (prompt.summary, "<19>" in prompt.text) == (first.content[0].content, False)
-        assert [message.role for message in prompt.messages] == ["assistant", "user"]
-        for reply in (kept, dropped):
-            assert [block.type for block in reply.content] == ["text"]
-            assert (reply.usage.input_tokens, reply.usage.iterations) == (prompt.input_tokens, None)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_compaction_can_pause(way: str) -> None:
-    """A paused response contains only the summary.
-
-    The conversation continues when the client sends it back with new content.
-    """
-    pausing = management(compacting(pause_after_compaction=True))
-    with scripted_claude(fine, summarize=summary) as server:
-        reply = ask(server, way, messages=LONG, context_management=pausing)
-        assert ([block.type for block in reply.content], reply.stop_reason) == (["compaction"], "compaction")
-        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (0, 0)
-        assert [entry.type for entry in reply.usage.iterations] == ["compaction"]
-        paused: Any = {"role": "assistant", "content": reply.content}
-        for messages in ([*LONG, paused], [paused], [paused, *HELLO]):
-            going_on = ask(server, way, messages=messages, context_management=pausing)
-            assert [block.type for block in going_on.content] == ["text"]
-            assert seen_by(server).summary == reply.content[0].content
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
@@ -154,31 +113,3 @@ def test_custom_instructions_reach_the_summary() -> None:
     edits = management(compacting(instructions="Keep the names."))
     post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=edits)
     assert seen_by(claude).summary == "20 files were read. Keep the names."
-
-
-def test_a_failed_compaction_changes_nothing() -> None:
-    """The block of a failed compaction contains null.
-
-    It does not pause the response and is ignored when it is sent back.
-    """
-    claude = ScriptedClaude(fine, summarize=lambda _seen: None)
-    edits = management(compacting(pause_after_compaction=True))
-    asked: Any = {"headers": CONTEXT, "tools": [READ], "context_management": edits}
-    reply = post(claude, messages=LONG, **asked)[1]
-    assert reply["content"] == [{"type": "compaction", "content": None}, {"type": "text", "text": "Fine."}]
-    assert (reply["usage"]["input_tokens"] > 60_000, len(seen_by(claude).calls)) == (True, 20)
-    back = [*HELLO, {"role": "assistant", "content": reply["content"]}, *HELLO]
-    post(claude, messages=back, **asked)
-    assert seen_by(claude).summary is None
-
-
-def test_a_summary_is_streamed_in_one_piece() -> None:
-    with scripted_claude(fine, summarize=lambda _seen: "long " * 100) as server:
-        body = {**ASK, "messages": LONG, "tools": [READ], "stream": True, "context_management": COMPACTED}
-        with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:
-            datas = [json.loads(line[6:]) for line in response.read().decode().split("\n") if line.startswith("data: ")]
-    assert [data["type"] for data in datas[2:5]] == ["content_block_start", "content_block_delta", "content_block_stop"]
-    assert datas[2]["content_block"] == {"type": "compaction", "content": None}
-    assert datas[3]["delta"] == {"type": "compaction_delta", "content": "long " * 100}
-    assert "iterations" not in datas[0]["message"]["usage"]
-    assert [entry["type"] for entry in datas[-2]["usage"]["iterations"]] == ["compaction", "message"]

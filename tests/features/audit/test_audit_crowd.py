@@ -38,24 +38,6 @@ def start(at: str, name: str, count: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_processes_of_eight_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
-    count = 4
-    with opened(backend, tmp_path) as place:
-        store = place.store()
-        store.change_settings({"audit": True})
-        at = place_of(backend, tmp_path)
-        running = [start(at, str(number), count) for number in range(4)]
-        ended = [each.communicate(timeout=240) for each in running]
-        assert [(each.returncode, errors) for each, (_, errors) in zip(running, ended, strict=True)] == [(0, b"")] * 4
-        found = store.audit.verify()
-        assert found.entries == 1 + 4 * 8 * count * 2
-        assert (found.problem, found.unaudited) == (None, ())
-        assert found.head is not None
-        assert store.audit.verify(expect=[found.head]).problem is None
-
-
 @pytest.mark.parametrize("backend", BACKENDS if LONG else ["sqlite"])
 def test_a_process_killed_under_load_leaves_a_valid_chain(backend: str, tmp_path: Path) -> None:
     """Every version has an entry, and every entry of a change has its version."""

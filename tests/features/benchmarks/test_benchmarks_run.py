@@ -47,6 +47,7 @@ def test_other_scripts_run() -> None:
     assert json.loads(script("memory_value.py", *SIZE, "--json"))
 
 
+@pytest.mark.long
 def test_no_acknowledged_edit_is_lost(tmp_path: Path) -> None:
     """The table of the README. The script fails if an edit of retentive is lost."""
     command = [sys.executable, str(BENCHMARKS / "lost_edits.py"), "--tiny"]

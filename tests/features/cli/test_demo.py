@@ -26,6 +26,7 @@ def test_the_targets_of_the_readme_exist() -> None:
     assert recipes["run"] == "$(BIN)/retentive demo"
 
 
+@pytest.mark.long
 def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> None:
     """In a pipe, the demo ends after the sessions. Earlier files stay unchanged."""
     other = tmp_path / "memory-demo" / "mine.txt"

@@ -83,6 +83,7 @@ def test_benign_documents_are_not_changed(benign: list[tuple[Document, Verdict]]
     assert share <= MAX_CHANGED, shown(half, changed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
 def test_benign_documents_are_rarely_flagged(benign: list[tuple[Document, Verdict]], half: str) -> None:
     own = [(document, verdict) for document, verdict in benign if document.half == half]

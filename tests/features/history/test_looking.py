@@ -130,24 +130,6 @@ def test_every_line_has_its_author(store: MemoryStore) -> None:
         store.history.blame(A)
 
 
-def test_a_memory_is_read_at_a_point_in_time(store: MemoryStore) -> None:
-    """The moment is a time or a version. The path is the one that the memory had at that moment."""
-    first = create(store, A, "one")
-    second = replace(store, A, "one", "two")
-    at = store.load(A)[0].updated_at
-    run(store, "rename", old_path=A, new_path=B)
-    create(store, A, "other")
-    text_at = store.history.text_at
-    assert [text_at(A, moment)[1] for moment in (first, second, at)] == ["one", "two", "two"]
-    assert text_at(A, datetime.now(UTC) + timedelta(days=1))[1] == "other"
-    assert text_at(A, at - timedelta(microseconds=1))[1] == "one"
-    assert text_at(B, datetime.now(UTC))[1] == "two"
-    with pytest.raises(NotFound):
-        text_at(B, at)
-    with pytest.raises(NotFound):
-        text_at(A, at - timedelta(days=1))
-
-
 def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
     """Applications may generate their own ids, which only have to sort by time."""
     now, number = [1_800_000_000.0], count()

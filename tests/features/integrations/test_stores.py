@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from retentive import InvalidInput, NotFound, Usage
+from retentive import InvalidInput, Usage
 from support.places import OpenPlace
 
 KEYS = [
@@ -77,34 +77,11 @@ def test_an_id_takes_precedence_over_a_key(place: str, open_place: OpenPlace) ->
     assert opened.store("memstore_one").id == first.id
 
 
-def test_an_unknown_id_does_not_create_a_store(place: str, open_place: OpenPlace) -> None:
-    opened = open_place(place)
-    with pytest.raises(NotFound):
-        opened.store("memstore_" + "0" * 32)
-    assert opened.stores() == []
-
-
 def test_the_default_store_has_the_key_default(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     store = opened.store()
     assert (store.key, store.name) == ("default", "default")
     assert opened.store("default").id == store.id
-
-
-def test_the_name_is_set_only_at_creation(place: str, open_place: OpenPlace) -> None:
-    opened = open_place(place)
-    assert opened.store("k", name="Ann's notes").name == "Ann's notes"
-    assert opened.store("k", name="Other").name == "Ann's notes"
-    assert opened.store("k2").name == "k2"
-
-
-def test_listing_shows_key_name_and_size(lasting_place: str, open_place: OpenPlace) -> None:
-    with open_place(lasting_place) as opened:
-        opened.store("a").execute({"command": "create", "path": "/memories/x", "file_text": "é"})
-        opened.store("b")
-    listed = open_place(lasting_place).stores()
-    assert [(one.key, one.name, one.memories, one.size_bytes) for one in listed] == [("a", "a", 1, 2), ("b", "b", 0, 0)]
-    assert listed[0].created_at <= listed[1].created_at
 
 
 def test_threads_that_open_one_key_share_one_store(place: str, open_place: OpenPlace) -> None:

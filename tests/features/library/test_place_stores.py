@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore, NotFound, Retentive
+from retentive import InvalidInput, MemoryStore, Retentive
 from retentive.errors import Archived, ReadOnly
 from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
@@ -67,20 +67,6 @@ def test_a_store_without_properties_has_the_defaults(local: Retentive) -> None:
     assert (info.name, info.description, info.metadata, info.archived_at) == ("Shown", "", {}, None)
     assert (info.updated_at, info.id) == (info.created_at, store.id)
     assert local.update_store("k", description="d").name == "Shown"
-
-
-def test_keys_belong_to_a_workspace(place: Retentive) -> None:
-    one, other = place.create_store("One", key="k"), place.create_store("Two", key="k", workspace="wrkspc_2")
-    assert one.id != other.id
-    assert place.get_store("k", workspace="wrkspc_2") == other
-    assert place.store("k", workspace="wrkspc_2").id == other.id
-    assert place.get_store(other.id) == other
-    place.store("k").create(A, "one")
-    place.store("k", workspace="wrkspc_2").create(A, "two")
-    assert [place.store(info.id).read(A) for info in (one, other)] == ["one", "two"]
-    assert [info.id for info in place.list_stores(workspace="wrkspc_2").items] == [other.id]
-    with pytest.raises(NotFound):
-        place.get_store("k", workspace="wrkspc_3")
 
 
 REFUSED: dict[str, Callable[[MemoryStore], object]] = {

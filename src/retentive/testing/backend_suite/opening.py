@@ -126,11 +126,6 @@ class SuiteOpening:
         backend.close()
         return self.opened(place)
 
-    def needs_lasting(self) -> None:
-        """Skip the test if the backend loses its memories when it is closed."""
-        if not self.lasting:
-            pytest.skip("this backend keeps nothing once it is closed")
-
     @pytest.fixture(autouse=True)
     def _limited(self) -> Iterator[None]:
         """End a test that waits for ever: a lock that is never released is a likely fault of a new backend."""

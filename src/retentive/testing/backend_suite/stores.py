@@ -148,7 +148,6 @@ class StoresSuite(SuiteOpening):
     def _is_unknown(self, backend: Backend, store_id: str) -> None:
         for call in (
             lambda: backend.read(store_id, lambda snapshot: snapshot.state),
-            lambda: backend.write(store_id, lambda tx: tx.state),
             lambda: backend.write(store_id, lambda tx: tx.put_record("kind", "key", "value")),
             lambda: backend.put_side_records(store_id, "beside", {"key": "value"}),
             lambda: list(backend.side_records(store_id, "beside")),

@@ -20,9 +20,9 @@ from .claude import Play, serving
 from .player import Fuzz, fuzzing, smallest
 from .scenario import REFUSALS, Malformed, Part, Reply, Scenario, Step, make_scenario
 
-CHUNK = sized(quick=50, long=100, full=100)
+CHUNK = sized(quick=25, long=100, full=100)
 CHUNKS = sized(quick=1, long=10, full=100)
-OVER_HTTP = sized(quick=5, long=50, full=200)
+OVER_HTTP = sized(quick=3, long=50, full=200)
 HELLO = (Step("Hello."),)
 
 

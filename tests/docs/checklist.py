@@ -9,7 +9,7 @@ from typing import Any
 
 from retentive.console.routes import PAGES
 from retentive.engine.operation import Operation, Read, Write
-from retentive.server.table import ROUTES
+from retentive.server.handlers import ROUTES
 from support.modules import import_all, reads_by_function
 
 INTRODUCTION = """\

@@ -8,7 +8,7 @@ import pytest
 
 from docs.checklist import operations, page, routes
 from features.operations.table import OPERATIONS
-from retentive.server.table import ROUTES
+from retentive.server.handlers import ROUTES
 from support.pages import ROOT
 
 MODEL = (ROOT / "docs" / "threat-model.md").read_text("utf-8")

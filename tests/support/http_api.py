@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -111,6 +112,13 @@ def check(method: str, path: str, answer: Answer) -> None:
     if kind == "application/json":
         schema = {**content[kind]["schema"], "components": document()["components"]}
         Draft202012Validator(schema).validate(answer.body)
+
+
+def fields_in(model: type[BaseModel] | None) -> dict[str, dict[str, Any]]:
+    """Schemas of the fields of a query or a body. Those of required fields have `required`."""
+    found = {} if model is None else model.model_json_schema()
+    needed = found.get("required", ())
+    return {name: {**each, "required": name in needed} for name, each in found.get("properties", {}).items()}
 
 
 @cache

@@ -18,7 +18,7 @@ from support.modules import ROOT
 TESTS = Path(__file__).parents[1]
 PUBLIC = {"retentive", *(f"retentive.{name}" for name in ("agent", "claude_agent", "doctor", "errors", "__main__"))}
 PUBLIC |= {"retentive.storage.contract", "retentive.values.records"}
-OPEN = ("retentive.integrations.", "retentive.testing.")
+OPEN = ("retentive.integrations.", "retentive.testing.", "retentive.wire.")
 OUTSIDE = {
     "anthropic", "boto3", "botocore", "claude_agent_sdk", "cryptography", "google", "grpc", "mariadb", "mcp", "obstore",
     "opentelemetry", "psycopg", "pymysql", "re2", "uvicorn",

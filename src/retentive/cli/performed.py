@@ -18,7 +18,7 @@ from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Append, View, Write, parse
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
 
@@ -79,22 +79,22 @@ def perform_text(
 
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
-    from retentive.remote.objects import tool_path  # noqa: PLC0415 - only for a server
-
     answer = store.answer(given, if_version)
-    reply = Reply(answer["content"], answer["is_error"], answer["error_code"])
-    path = None if answer["path"] is None else tool_path(answer["path"])
+    path = None if answer.path is None else ROOT + answer.path.rstrip("/")
     if given["command"] == "view":
-        is_memory = answer["memory_id"] is not None
-        return Done(
-            reply, path, Recorded(answer["memory_id"], answer["memory_version_id"]) if is_memory else None, None
-        )
-    names = {"version_id": "memory_version_id", "memory_id": "memory_id", "operation": "operation"}
+        is_memory = answer.memory_id is not None
+        seen = Recorded(answer.memory_id or "", answer.memory_version_id or "") if is_memory else None
+        return Done(answer.reply(), path, seen, None)
     changes = [
-        {"path": tool_path(each["path"]), **{name: each[theirs] for name, theirs in names.items()}}
-        for each in answer["changes"]
+        {
+            "path": ROOT + each.path,
+            "version_id": each.memory_version_id,
+            "memory_id": each.memory_id,
+            "operation": each.operation,
+        }
+        for each in answer.changes
     ]
-    return Done(reply, path, changes=changes)
+    return Done(answer.reply(), path, changes=changes)
 
 
 def run(store: MemoryStore, operation: Operation[Any]) -> Done:

@@ -10,9 +10,9 @@ from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
 from retentive.history.past import AsOf
 from retentive.review.proposals import Decision, decision_of_version
-from retentive.server.objects import moment
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
+from retentive.wire.base import moment
 
 ENTRIES = 500
 """Number of newest entries of the audit log that are searched for views of the memory."""

@@ -14,10 +14,10 @@ from retentive.console.sessions import Sessions
 from retentive.errors import NotFound, RetentiveError
 from retentive.server.calls import Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
-from retentive.server.keys import Scope
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
+from retentive.wire.keys import Scope
 
 BASE = "/console"
 INTEGRATION = "console"

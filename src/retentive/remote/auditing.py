@@ -16,6 +16,8 @@ from retentive.errors import Unavailable
 from retentive.remote import objects
 from retentive.remote.methods import exchange, no_route, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
+from retentive.wire.administration import AuditReport
+from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -58,13 +60,14 @@ class RemoteAudit(Audit):
             raise no_route("`audit.verify` with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
         query = {"expect": ",".join(heads) or None}
-        found = yield HttpRequest("GET", f"{self._store.base}/audit/verify", query)
+        found: AuditReport = yield HttpRequest("GET", f"{self._store.base}/audit/verify", query, answer=AuditReport)
         unaudited = []
-        for version_id in found["unaudited_memory_version_ids"]:
+        for version_id in found.unaudited_memory_version_ids:
             path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-            unaudited.append(objects.version((yield HttpRequest("GET", path, {"view": "basic"}))))
-        head = None if found["head"] is None else Head.parse(found["head"])
-        return Verified(found["entries"], _problem(found["problem"]), head, tuple(unaudited))
+            version: VersionObject = yield HttpRequest("GET", path, {"view": "basic"}, answer=VersionObject)
+            unaudited.append(version.version())
+        head = None if found.head is None else Head.parse(found.head)
+        return Verified(found.entries, _problem(found.problem), head, tuple(unaudited))
 
     anchor = unsupported("audit.anchor")
 

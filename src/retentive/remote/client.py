@@ -17,9 +17,10 @@ from anyio.lowlevel import RunVar
 
 from retentive.errors import Closed, InvalidInput, RetentiveError
 from retentive.remote.access import Access, Address
-from retentive.remote.requests import HttpAnswer, HttpExchange, HttpFailure, HttpRequest, JsonBody, Tries, read_answer
+from retentive.remote.requests import HttpAnswer, HttpExchange, HttpFailure, HttpRequest, Tries, read_answer
 from retentive.values.extras import pip_install
 from retentive.values.unreachable import why_unreachable
+from retentive.wire.base import Answer
 
 try:
     import httpx2
@@ -98,7 +99,7 @@ class Client:
             result: T = done.value
             return result
 
-    def _sent(self, request: HttpRequest) -> JsonBody:
+    def _sent(self, request: HttpRequest) -> Answer:
         tries, given, http = Tries(request), self._given(request), self._sync_client()
         outcome: HttpAnswer | HttpFailure
         while True:
@@ -112,7 +113,7 @@ class Client:
                 return read_answer(request, outcome)
             time.sleep(pause)
 
-    async def _sent_async(self, request: HttpRequest) -> JsonBody:
+    async def _sent_async(self, request: HttpRequest) -> Answer:
         tries, given, http = Tries(request), self._given(request), self._async_client()
         outcome: HttpAnswer | HttpFailure
         while True:

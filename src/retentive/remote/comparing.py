@@ -9,10 +9,10 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import MemoryDifference, difference_of
 from retentive.history.revisions import Revision
 from retentive.history.versions import LoggedChange
-from retentive.remote import objects
 from retentive.remote.methods import PAGE, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values.records import Version
+from retentive.wire.versions import VersionObject, VersionPage
 
 Befores = Mapping[str, Version | None]
 """Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
@@ -20,8 +20,8 @@ Befores = Mapping[str, Version | None]
 
 def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
     """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
-    found = yield from pages(f"{base}/memory_versions", most=most, **query)
-    return [objects.version(each) for each in found]
+    found = yield from pages(f"{base}/memory_versions", VersionPage, most=most, **query)
+    return [each.version() for each in found]
 
 
 def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
@@ -38,9 +38,10 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
     found: list[Version] = []
     page: str | None = None
     while True:
-        answer = yield HttpRequest("GET", f"{base}/memory_versions", {**query, "limit": PAGE, "page": page})
-        found += [objects.version(each) for each in answer["data"]]
-        page = answer["next_page"]
+        asked = {**query, "limit": PAGE, "page": page}
+        answer: VersionPage = yield HttpRequest("GET", f"{base}/memory_versions", asked, answer=VersionPage)
+        found += [each.version() for each in answer.data]
+        page = answer.next_page
         changes = [each for each in grouped(found, {}) if number is None or each.number <= number]
         if page is None or len(changes) > revision.back + 1:
             break
@@ -55,10 +56,11 @@ def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version,
     The text is None if the version is a deletion or is redacted. Raises `NotFound`.
     """
     try:
-        found = yield HttpRequest("GET", f"{base}/memory_versions/{segment(version_id)}")
+        path = f"{base}/memory_versions/{segment(version_id)}"
+        found: VersionObject = yield HttpRequest("GET", path, answer=VersionObject)
     except NotFound:
         raise NotFound(f"there is no version {version_id}") from None
-    return objects.version(found), found["content"]
+    return found.version(), found.content
 
 
 def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:

@@ -17,13 +17,18 @@ from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.history.versions import LoggedChange
 from retentive.remote import comparing, objects
-from retentive.remote.methods import exchange, no_route, pages
+from retentive.remote.methods import exchange, no_route
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values import diff
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version
+from retentive.wire.administration import MemoryErased
+from retentive.wire.errors import ErrorAnswer
+from retentive.wire.history import BlameObject, ChangeFeed, ChangeResult
+from retentive.wire.memories import MemoryObject
+from retentive.wire.versions import VersionObject, VersionPage, VersionsRedacted
 
 if TYPE_CHECKING:
     from retentive.engine.trust import Level
@@ -100,18 +105,18 @@ class RemoteHistory(History):
         if target.is_root:
             return {}
         try:
-            memory = yield HttpRequest("GET", f"{base}/memory", {"path": objects.api_path(target), "view": "basic"})
+            basic = {"path": objects.api_path(target), "view": "basic"}
+            memory: MemoryObject = yield HttpRequest("GET", f"{base}/memory", basic, answer=MemoryObject)
         except NotFound:
             below = {"path_prefix": objects.prefix(target)}
-            found = yield HttpRequest("GET", f"{base}/memory_versions", {**below, "limit": 1})
-            if found["data"]:
+            if (yield from comparing.versions_of(base, below, 1)):
                 return below
         else:
-            return {"memory_id": memory["id"]}
+            return {"memory_id": memory.id}
         above = objects.api_path(target).rpartition("/")[0] + "/"
-        for each in (yield from pages(f"{base}/memory_versions", path_prefix=above)):
-            if each["path"] == objects.api_path(target):
-                return {"memory_id": each["memory_id"]}
+        for each in (yield from comparing.versions_of(base, {"path_prefix": above})):
+            if each.path == target.text:
+                return {"memory_id": each.memory_id}
         return None
 
     @exchange
@@ -275,11 +280,13 @@ class RemoteHistory(History):
         sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run, **origin_of(**origin)}
         path = f"{self._store.base}/{route}"
-        request = HttpRequest("POST", path, {}, given, sender, repeats=True, returns_conflicts=True)
+        request = HttpRequest(
+            "POST", path, {}, given, sender, repeats=True, returns_conflicts=True, answer=ChangeResult
+        )
         if request_id is not None:
             request = replace(request, key=hashlib.sha256(request_id.encode()).hexdigest())
-        found = yield request
-        return objects.outcome(found, dry_run=dry_run)
+        found: ChangeResult | ErrorAnswer = yield request
+        return found.restore(dry_run=dry_run) if isinstance(found, ErrorAnswer) else found.outcome()
 
     @exchange
     def redact(
@@ -294,8 +301,10 @@ class RemoteHistory(History):
         path = None if all_of is None else objects.api_path(objects.parsed(all_of))
         body = {"memory_version_ids": list(version_ids) or None, "path": path}
         sender = self._store.sender(actor)
-        found = yield HttpRequest("POST", f"{self._store.base}/redact", {}, body, sender, repeats=True)
-        return Removed(found["versions"], found["pending"])
+        found: VersionsRedacted = yield HttpRequest(
+            "POST", f"{self._store.base}/redact", {}, body, sender, repeats=True, answer=VersionsRedacted
+        )
+        return Removed(found.versions, found.pending)
 
     @exchange
     def erase(
@@ -305,8 +314,9 @@ class RemoteHistory(History):
         if memory_id is None:
             memory_id = (yield from self._store.loaded(path or ""))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/erase"
-        found = yield HttpRequest("POST", route, actor=self._store.sender(actor), repeats=True)
-        return Removed(found["versions"], found["pending"])
+        sender = self._store.sender(actor)
+        found: MemoryErased = yield HttpRequest("POST", route, actor=sender, repeats=True, answer=MemoryErased)
+        return Removed(found.versions, found.pending)
 
     @exchange
     def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
@@ -316,8 +326,9 @@ class RemoteHistory(History):
         """
         moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
         query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
-        found = yield HttpRequest("GET", f"{self._store.base}/memory", query, actor=self._store.sender())
-        return (yield from self._version(found["memory_version_id"])), found["content"]
+        path, sender = f"{self._store.base}/memory", self._store.sender()
+        found: MemoryObject = yield HttpRequest("GET", path, query, actor=sender, answer=MemoryObject)
+        return (yield from self._version(found.memory_version_id)), found.content or ""
 
     @exchange
     def blame(
@@ -327,18 +338,18 @@ class RemoteHistory(History):
         LogFilter(source=source, trust=trust)
         memory_id = (yield from self._store.loaded(path))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/blame"
-        found = yield HttpRequest("GET", route, {"source": source, "trust": trust}, actor=self._store.sender())
+        query, sender = {"source": source, "trust": trust}, self._store.sender()
+        found: BlameObject = yield HttpRequest("GET", route, query, actor=sender, answer=BlameObject)
         versions: dict[str, Version] = {}
-        for each in found["lines"]:
-            version_id = each["memory_version_id"]
-            if version_id not in versions:
-                versions[version_id] = yield from self._version(version_id)
-        return [BlameLine(each["line"], each["text"], versions[each["memory_version_id"]]) for each in found["lines"]]
+        for version_id in dict.fromkeys(each.memory_version_id for each in found.lines):
+            versions[version_id] = yield from self._version(version_id)
+        return [BlameLine(each.line, each.text, versions[each.memory_version_id]) for each in found.lines]
 
     def _version(self, version_id: str) -> HttpExchange[Version]:
         path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-        found = yield HttpRequest("GET", path, {"view": "basic"}, actor=self._store.sender())
-        return objects.version(found)
+        basic, sender = {"view": "basic"}, self._store.sender()
+        found: VersionObject = yield HttpRequest("GET", path, basic, actor=sender, answer=VersionObject)
+        return found.version()
 
     @exchange
     def page(
@@ -361,10 +372,11 @@ class RemoteHistory(History):
         query = yield from self._query(None, memory_id, only or LogFilter())
         above = "/" if target is None or target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
         view = {"path_prefix": above, "view": "full" if texts else "basic", "limit": min(limit, 100), "page": after}
-        found = yield HttpRequest("GET", f"{self._store.base}/memory_versions", {**(query or {}), **view})
-        listed = (ListedVersion(objects.version(each), each["content"]) for each in found["data"])
+        route = f"{self._store.base}/memory_versions"
+        found: VersionPage = yield HttpRequest("GET", route, {**(query or {}), **view}, answer=VersionPage)
+        listed = (ListedVersion(each.version(), each.content) for each in found.data)
         items = (each for each in listed if target is None or _is_at_or_below(each.version.path, target))
-        return ListPage(tuple(items), found["next_page"])
+        return ListPage(tuple(items), found.next_page)
 
     @exchange
     def feed(self, after: str = "", *, limit: int = 500) -> HttpExchange[Feed]:
@@ -374,24 +386,22 @@ class RemoteHistory(History):
         returned as an event.
         """
         found = yield from self._fed(after, limit)
-        items = (
-            objects.version(each) if each["type"] == "memory_version" else objects.store_event(each)
-            for each in found["data"]
-        )
-        return Feed(tuple(items), found["next"], found["has_gap"])
+        items = (each.version() if isinstance(each, VersionObject) else each.store_event() for each in found.data)
+        return Feed(tuple(items), found.next, found.has_gap)
 
     @exchange
     def newest(self) -> HttpExchange[str]:
         """Return the cursor of the newest change, for `feed`."""
-        return str((yield from self._fed("", 1))["newest"])
+        return (yield from self._fed("", 1)).newest
 
-    def _fed(self, after: str, limit: int) -> HttpExchange[JsonBody]:
+    def _fed(self, after: str, limit: int) -> HttpExchange[ChangeFeed]:
         if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
             raise InvalidInput(
                 "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
             )
         query = {"after": after or None, "limit": min(limit, 500)}
-        return (yield HttpRequest("GET", f"{self._store.base}/changes", query))
+        found: ChangeFeed = yield HttpRequest("GET", f"{self._store.base}/changes", query, answer=ChangeFeed)
+        return found
 
 
 def _is_at_or_below(path: str, target: MemoryPath) -> bool:

@@ -48,7 +48,12 @@ from retentive.values.records import (
     Usage,
     as_actor,
 )
+from retentive.values.records import Operation as VersionOperation
 from retentive.values.settings import DEFAULTS
+from retentive.wire.base import api_path, tool_path
+from retentive.wire.commands import CommandAnswer, CommandChange
+from retentive.wire.memories import MemoryObject, MemoryPage
+from retentive.wire.stores import StoreObject
 
 if TYPE_CHECKING:
     from retentive.history.history import History
@@ -92,7 +97,7 @@ class HostedStore(RemoteStore):
         if_version: str | None = None,
         *,
         run: str | None = None,
-    ) -> HttpExchange[JsonBody]:
+    ) -> HttpExchange[CommandAnswer]:
         """Run a command in this process, and send its changes to the server.
 
         Raises `Refused` if the command is invalid.
@@ -110,7 +115,7 @@ class HostedStore(RemoteStore):
             except InvalidInput as error:  # the server refused the change, for example because the store is archived
                 refused = Outcome[Any](SETTINGS, error=Refused("missing"))
                 said = {"content": f"Error: {error}", "error_code": error.code}
-                return self._result(operation, refused, []) | said
+                return self._result(operation, refused, []).model_copy(update=said)
             return self._result(operation, outcome, sent)
         raise Conflict("other clients kept changing the memory, so this command changed nothing; try again")
 
@@ -129,9 +134,10 @@ class HostedStore(RemoteStore):
             yield from self._read(tree, path)
             memory = tree.known.get(path.text)
             if memory is not None and not isinstance(command, Delete | Rename | Clear):
-                found = yield HttpRequest("GET", f"{self.base}/memories/{segment(memory.id)}")
-                tree.known[path.text] = objects.memory(found)
-                tree.data[path.text] = found["content"].encode()
+                url = f"{self.base}/memories/{segment(memory.id)}"
+                found: MemoryObject = yield HttpRequest("GET", url, answer=MemoryObject)
+                tree.known[path.text] = found.memory()
+                tree.data[path.text] = (found.content or "").encode()
         return tree
 
     def _read(self, tree: HostedTree, path: MemoryPath) -> HttpExchange[None]:
@@ -140,27 +146,27 @@ class HostedStore(RemoteStore):
         The directories are listed one level at a time, from the root down.
         """
         if path.is_root:
-            yield from self._below(tree, path.text)
+            yield from self._add_below(tree, path.text)
             return
         steps = [*ancestors(path.text), path.text]
         for above, step in zip([ROOT, *steps], steps, strict=False):
             prefix = above[len(ROOT) :] + "/"
-            listed = yield from pages(f"{self.base}/memories", path_prefix=prefix, depth=1)
-            here = {objects.tool_path(each["path"]): each for each in listed}
-            if step in here:
-                tree.known[step] = objects.memory(here[step])
+            listed = yield from pages(f"{self.base}/memories", MemoryPage, path_prefix=prefix, depth=1)
+            here = {tool_path(each.path): each for each in listed}
+            if isinstance(at := here.get(step), MemoryObject):
+                tree.known[step] = at.memory()
                 return
             if f"{step}/" not in here:
                 return
-        yield from self._below(tree, path.text)
+        yield from self._add_below(tree, path.text)
 
-    def _below(self, tree: HostedTree, path: str) -> HttpExchange[None]:
-        found = yield from pages(f"{self.base}/memories", path_prefix=path[len(ROOT) :] + "/")
-        tree.known |= {memory.path: memory for memory in map(objects.memory, found)}
+    def _add_below(self, tree: HostedTree, path: str) -> HttpExchange[None]:
+        found = yield from self._below(MemoryPath.known(path))
+        tree.known |= {memory.path: memory for memory in found}
 
-    def _send(self, changes: Sequence[Change]) -> HttpExchange[list[JsonBody]]:
-        """Send changes one by one, because the API has no transactions. Return the memories after the changes."""
-        sent: list[JsonBody] = []
+    def _send(self, changes: Sequence[Change]) -> HttpExchange[list[CommandChange]]:
+        """Send changes one by one, because the API has no transactions. Return what was changed."""
+        sent: list[CommandChange] = []
         for change in changes:
             try:
                 sent.append((yield from self._sent(change)))
@@ -171,51 +177,57 @@ class HostedStore(RemoteStore):
                 raise OutcomeUnknown(f"{done}; then this error occurred: {error}") from None
         return sent
 
-    def _sent(self, change: Change) -> HttpExchange[JsonBody]:
+    def _sent(self, change: Change) -> HttpExchange[CommandChange]:
         memories = f"{self.base}/memories"
+        found: MemoryObject
         match change:
             case Created(path, data):
                 body: JsonBody = {"path": path[len(ROOT) :], "content": data.decode()}
-                return (yield HttpRequest("POST", memories, {}, body)) | {"operation": "created"}
+                found = yield HttpRequest("POST", memories, {}, body, answer=MemoryObject)
+                return _changed(found, "created")
             case Deleted(before):
                 gone, condition = before.path[len(ROOT) :], {"expected_content_sha256": before.sha256}
                 with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
                     yield HttpRequest("DELETE", f"{memories}/{segment(before.id)}", condition, repeats=True)
-                return {"id": before.id, "path": gone, "memory_version_id": "", "operation": "deleted"}
+                return CommandChange(path=gone, memory_id=before.id, memory_version_id="", operation="deleted")
             case Updated(before, path) | Moved(before, path):
                 content = None if change.data is None else change.data.decode()
                 condition = {"type": "content_sha256", "content_sha256": before.sha256}
                 body = {"content": content, "path": path[len(ROOT) :], "precondition": condition}
                 url = f"{memories}/{segment(before.id)}"
-                return (yield HttpRequest("POST", url, {}, body, repeats=True)) | {"operation": "modified"}
+                found = yield HttpRequest("POST", url, {}, body, repeats=True, answer=MemoryObject)
+                return _changed(found, "modified")
             case Imported():
                 raise no_route("importing versions")
 
-    def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[JsonBody]) -> JsonBody:
+    def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[CommandChange]) -> CommandAnswer:
         """Return the answer that the command route of `retentive serve` would send."""
         core = StoreCore(cast("Any", None), self.info)
         reply, path = rendered(core, operation, outcome), paths_named(operation)[-1]
         result, error = outcome.result, outcome.error
-        read = result.memory if isinstance(result, Viewed) else None
-        last = sent[-1] if len(sent) == 1 else {}
+        read, memory_id = result.memory if isinstance(result, Viewed) else None, None
+        last = sent[-1] if len(sent) == 1 else None
         one_by_one = f"{len(sent)} memories were changed one by one, not in one transaction."
         version_id = result.version_id if isinstance(result, CommandResult) else ""
+        if read is not None:
+            memory_id, version_id = read.id, read.version_id
+        elif last is not None:
+            memory_id, version_id = last.memory_id, last.memory_version_id
         found = None if error is None else error.conflicting
         notes = notes_of(core, result) if isinstance(result, CommandResult) else ()
-        return {
-            "content": f"{reply.text}\n{one_by_one}" if len(sent) > 1 else reply.text,
-            "is_error": reply.is_error,
-            "error_code": reply.code,
-            "path": objects.api_path(path),
-            "memory_id": read.id if read else last.get("id"),
-            "memory_version_id": read.version_id if read else last.get("memory_version_id", version_id),
-            "change_count": len(sent),
-            "changes": [{**each, "memory_id": each["id"]} for each in sent],
-            "notes": [*notes, *([one_by_one] if len(sent) > 1 else [])],
-            "proposed": False,
-            "conflicting_memory_id": found and found.memory_id,
-            "conflicting_path": found and found.path[len(ROOT) :],
-        }
+        return CommandAnswer(
+            content=f"{reply.text}\n{one_by_one}" if len(sent) > 1 else reply.text,
+            is_error=reply.is_error,
+            error_code=reply.code,
+            path=objects.api_path(path),
+            memory_id=memory_id,
+            memory_version_id=version_id,
+            change_count=len(sent),
+            changes=sent,
+            notes=[*notes, *([one_by_one] if len(sent) > 1 else [])],
+            conflicting_memory_id=None if found is None else found.memory_id,
+            conflicting_path=None if found is None else api_path(found.path),
+        )
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
         """Return None, because the hosted API records the actor of the API key.
@@ -289,15 +301,21 @@ class HostedLocation(RemoteLocation):
     repeats_creations = False
     upload = unsupported("import")
 
-    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
+    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[StoreObject | None]:
         if not id_or_key.startswith("memstore_"):
             raise InvalidInput(
                 "a hosted memory store can be opened only by id (memstore_...); `create_store` creates a store"
             )
         try:
-            return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
+            found: StoreObject = yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}", answer=StoreObject)
         except NotFound:
             raise NotFound(f"there is no memory store {id_or_key!r}") from None
+        return found
+
+
+def _changed(found: MemoryObject, operation: VersionOperation) -> CommandChange:
+    version_id = found.memory_version_id
+    return CommandChange(path=found.path, memory_id=found.id, memory_version_id=version_id, operation=operation)
 
 
 def parsed_command(command: object) -> Command | Clear:

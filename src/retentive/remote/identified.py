@@ -11,6 +11,7 @@ from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segme
 from retentive.store.by_id import ById
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Written
+from retentive.wire.memories import MemoryObject
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -30,17 +31,19 @@ class RemoteById(ById):
     def _path(self, memory_id: str) -> str:
         return f"{self._store.base}/memories/{segment(memory_id)}"
 
-    def _found(self, memory_id: str) -> HttpExchange[JsonBody]:
+    def _found(self, memory_id: str) -> HttpExchange[MemoryObject]:
         try:
-            return (yield HttpRequest("GET", self._path(memory_id), actor=self._store.sender()))
+            sender = self._store.sender()
+            found: MemoryObject = yield HttpRequest("GET", self._path(memory_id), actor=sender, answer=MemoryObject)
         except NotFound:
             raise NotFound(f"there is no memory {memory_id}") from None
+        return found
 
     @exchange
     def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory with the id `memory_id`, and its text. Raises `NotFound`."""
         found = yield from self._found(memory_id)
-        return objects.memory(found), found["content"]
+        return found.memory(), found.content or ""
 
     @exchange
     def update(
@@ -65,8 +68,11 @@ class RemoteById(ById):
         target = None if path is None else objects.api_path(objects.parsed(path))
         body: JsonBody = {"content": text, "path": target, "precondition": condition, **origin_of(**origin)}
         sender = self._store.sender(actor)
-        found = objects.memory((yield HttpRequest("POST", self._path(memory_id), {}, body, sender, repeats=True)))
-        changed = int(found.version_id != before["memory_version_id"])
+        after: MemoryObject = yield HttpRequest(
+            "POST", self._path(memory_id), {}, body, actor=sender, repeats=True, answer=MemoryObject
+        )
+        found = after.memory()
+        changed = int(found.version_id != before.memory_version_id)
         return Written(found.path, found.version_id, changed, memory_id=found.id, memory=found)
 
     @exchange
@@ -79,7 +85,7 @@ class RemoteById(ById):
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
         """Delete the memory with the id `memory_id`. `Written.memory` is its last state."""
-        found = objects.memory((yield from self._found(memory_id)))
+        found = (yield from self._found(memory_id)).memory()
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)

@@ -14,11 +14,13 @@ from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
 from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.remote.store import RemoteStore
 from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.pages import ListPage
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
+from retentive.wire.stores import StoreObject, StorePage
+from retentive.wire.transfers import StoreImported
 
 _WORKSPACE = "a server uses the workspace of the API key; omit `workspace`"
 
@@ -66,7 +68,8 @@ class RemoteLocation(Retentive):
         found = yield from self._found(key, workspace)
         if found is None and self._creates and not ID.fullmatch(key):
             try:
-                found = yield HttpRequest("POST", STORES, {}, {"name": name or key, "key": key}, repeats=True)
+                body = {"name": name or key, "key": key}
+                found = yield HttpRequest("POST", STORES, {}, body, repeats=True, answer=StoreObject)
             except PermissionDenied as error:
                 if error.code != PermissionDenied.code:
                     raise
@@ -75,23 +78,25 @@ class RemoteLocation(Retentive):
                 ) from None
         if found is None:
             raise NotFound(f"there is no memory store {key!r}")
-        return self._store_of(objects.store_info(found))
+        return self._store_of(found.info())
 
     def _store_of(self, info: StoreInfo) -> RemoteStore:
         return RemoteStore(self.client, info, self._actor)
 
-    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
+    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[StoreObject | None]:
         if workspace != DEFAULT_WORKSPACE:
             raise InvalidInput(_WORKSPACE)
         if not ID.fullmatch(id_or_key):
-            listed = yield HttpRequest("GET", STORES, {"key": id_or_key, "include_archived": True})
-            return next(iter(listed["data"]), None)
+            query = {"key": id_or_key, "include_archived": True}
+            listed: StorePage = yield HttpRequest("GET", STORES, query, answer=StorePage)
+            return next(iter(listed.data), None)
         try:
-            return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
+            found: StoreObject = yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}", answer=StoreObject)
         except NotFound:
             return None
+        return found
 
-    def _existing(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody]:
+    def _existing(self, id_or_key: str, workspace: str) -> HttpExchange[StoreObject]:
         found = yield from self._found(id_or_key, workspace)
         if found is None:
             raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -104,8 +109,8 @@ class RemoteLocation(Retentive):
     @exchange
     def stores(self) -> HttpExchange[list[StoreInfo]]:
         """Return all memory stores that the API key may see, oldest first."""
-        found = yield from pages(STORES, include_archived=True)
-        return [objects.store_info(each) for each in reversed(found)]
+        found = yield from pages(STORES, StorePage, include_archived=True)
+        return [each.info() for each in reversed(found)]
 
     @exchange
     def create_store(
@@ -123,12 +128,13 @@ class RemoteLocation(Retentive):
         given = {} if key is None else {"key": key}
         body = {"name": name, "description": description, "metadata": metadata, **given}
         repeats = key is not None or self.repeats_creations
-        return objects.store_info((yield HttpRequest("POST", STORES, {}, body, repeats=repeats)))
+        made: StoreObject = yield HttpRequest("POST", STORES, {}, body, repeats=repeats, answer=StoreObject)
+        return made.info()
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
         """Return the memory store with the id or key `id_or_key`. Raises `NotFound`."""
-        return objects.store_info((yield from self._existing(id_or_key, workspace)))
+        return (yield from self._existing(id_or_key, workspace)).info()
 
     @exchange
     def list_stores(
@@ -149,8 +155,8 @@ class RemoteLocation(Retentive):
             "limit": min(limit, 100),
             "page": after,
         }
-        found = yield HttpRequest("GET", STORES, query)
-        return ListPage(tuple(map(objects.store_info, found["data"])), found["next_page"])
+        found: StorePage = yield HttpRequest("GET", STORES, query, answer=StorePage)
+        return ListPage(tuple(each.info() for each in found.data), found.next_page)
 
     @exchange
     def update_store(
@@ -169,8 +175,9 @@ class RemoteLocation(Retentive):
         """
         found = yield from self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
-        path = f"{STORES}/{found['id']}"
-        return objects.store_info((yield HttpRequest("POST", path, {}, body, self._sender(actor), repeats=True)))
+        path, sender = f"{STORES}/{found.id}", self._sender(actor)
+        done: StoreObject = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=StoreObject)
+        return done.info()
 
     @exchange
     def archive_store(
@@ -178,25 +185,28 @@ class RemoteLocation(Retentive):
     ) -> HttpExchange[StoreInfo]:
         """Archive a memory store. This cannot be reversed."""
         found = yield from self._existing(id_or_key, workspace)
-        path = f"{STORES}/{found['id']}/archive"
-        return objects.store_info((yield HttpRequest("POST", path, actor=self._sender(actor), repeats=True)))
+        path, sender = f"{STORES}/{found.id}/archive", self._sender(actor)
+        done: StoreObject = yield HttpRequest("POST", path, actor=sender, repeats=True, answer=StoreObject)
+        return done.info()
 
     @exchange
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
         with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
-            yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor), repeats=True)
+            yield HttpRequest("DELETE", f"{STORES}/{found.id}", actor=self._sender(actor), repeats=True)
         return Removed(0, pending=False)
 
     @exchange
-    def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> HttpExchange[JsonBody]:
+    def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> HttpExchange[StoreImported]:
         """Import a memory store from an archive.
 
         `pieces` returns the bytes of the archive; it is called for each attempt.
         """
-        request = HttpRequest("POST", "/v1/memory_store_imports", {"key": key}, repeats=True, upload=pieces)
-        return (yield request)
+        done: StoreImported = yield HttpRequest(
+            "POST", "/v1/memory_store_imports", {"key": key}, repeats=True, upload=pieces, answer=StoreImported
+        )
+        return done
 
     def _sender(self, actor: Actor | str | None) -> str | None:
         found = as_actor(actor)

@@ -11,7 +11,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
+from retentive.remote.requests import HttpExchange, HttpRequest
+from retentive.wire.base import AnswerPage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,15 +79,15 @@ def no_route(name: str) -> InvalidInput:
     )
 
 
-def pages(path: str, *, most: int | None = None, **query: object) -> HttpExchange[list[JsonBody]]:
+def pages(path: str, model: type[AnswerPage[T]], *, most: int | None = None, **query: object) -> HttpExchange[list[T]]:
     """Return all objects of a paged list, or the first `most` objects."""
-    found: list[JsonBody] = []
+    found: list[T] = []
     page: str | None = None
     while most is None or len(found) < most:
         limit = PAGE if most is None else min(PAGE, most - len(found))
-        answer = yield HttpRequest("GET", path, {**query, "limit": limit, "page": page})
-        found += answer["data"]
-        page = answer["next_page"]
+        answer: AnswerPage[T] = yield HttpRequest("GET", path, {**query, "limit": limit, "page": page}, answer=model)
+        found += answer.data
+        page = answer.next_page
         if page is None:
             break
     return found

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import Named, Revision
-from retentive.remote import objects, searching
+from retentive.remote import objects
+from retentive.remote.comparing import versions_of
 from retentive.remote.methods import exchange, pages
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.pages import ListPage
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Actor, Memory, StoreInfo, Usage, Version, as_actor
 from retentive.values.settings import DEFAULTS, Settings
+from retentive.wire.administration import SettingsObject, UsageObject
+from retentive.wire.base import tool_path
+from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
+from retentive.wire.search import SearchAnswer
+from retentive.wire.transfers import ImportResult
+from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
     from retentive.engine.trust import Level
@@ -63,8 +71,13 @@ class RemoteReads(MemoryStore):
     def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at `path` and its text, as they were at the time or revision `at`. Raises `NotFound`."""
         query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
-        found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
-        return objects.memory(found), found["content"]
+        return (yield from self._memory(query))
+
+    def _memory(self, query: Mapping[str, object]) -> HttpExchange[tuple[Memory, str]]:
+        found: MemoryObject = yield HttpRequest(
+            "GET", f"{self.base}/memory", query, actor=self.sender(), answer=MemoryObject
+        )
+        return found.memory(), found.content or ""
 
     @exchange
     def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
@@ -73,12 +86,15 @@ class RemoteReads(MemoryStore):
         If `under` was the path of a memory at that time, return this memory.
         """
         target, query = objects.parsed(under), {"at": objects.moment_text(at)}
-        found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(target), at=query["at"])
+        found = yield from self._below(target, at=query["at"])
         if not found and not target.is_root:
             with suppress(NotFound):
-                basic = {"path": objects.api_path(target), "view": "basic", **query}
-                found = [(yield HttpRequest("GET", f"{self.base}/memory", basic, actor=self.sender()))]
-        return [objects.memory(each) for each in found]
+                found = [(yield from self._memory({"path": objects.api_path(target), "view": "basic", **query}))[0]]
+        return found
+
+    def _below(self, target: MemoryPath, at: str | None = None) -> HttpExchange[list[Memory]]:
+        listed = yield from pages(f"{self.base}/memories", MemoryPage, path_prefix=objects.prefix(target), at=at)
+        return [each.memory() for each in listed if isinstance(each, MemoryObject)]
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at a path and its text. Raises `NotFound`."""
@@ -87,18 +103,14 @@ class RemoteReads(MemoryStore):
         if target.is_root:
             raise missing
         try:
-            found = yield HttpRequest(
-                "GET", f"{self.base}/memory", {"path": objects.api_path(target)}, actor=self.sender()
-            )
+            return (yield from self._memory({"path": objects.api_path(target)}))
         except NotFound as error:
             raise missing if str(error) == "memory not found" else error from None
-        return objects.memory(found), found["content"]
 
     @exchange
     def memories(self, under: str = ROOT) -> HttpExchange[list[Memory]]:
         """Return all memories below a directory, in byte order of their paths."""
-        found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(objects.parsed(under)))
-        return [objects.memory(each) for each in found]
+        return (yield from self._below(objects.parsed(under)))
 
     @exchange
     def list_memories(
@@ -124,11 +136,11 @@ class RemoteReads(MemoryStore):
             "limit": min(limit, 100),
             "page": None if cursor is None else cursor.pin,
         }
-        answer = yield HttpRequest("GET", f"{self.base}/memories", query, actor=self.sender())
-        following = answer["next_page"]
-        return ListPage(
-            tuple(map(_listed, answer["data"])), None if following is None else ListingCursor(following, "")
+        answer: MemoryPage = yield HttpRequest(
+            "GET", f"{self.base}/memories", query, actor=self.sender(), answer=MemoryPage
         )
+        following = None if answer.next_page is None else ListingCursor(answer.next_page, "")
+        return ListPage(tuple(map(_listed, answer.data)), following)
 
     @exchange
     def versions(
@@ -142,27 +154,27 @@ class RemoteReads(MemoryStore):
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
         most = limit if target is None else None
-        listed = yield from pages(f"{self.base}/memory_versions", most=most, memory_id=memory_id, path_prefix=above)
-        found = (objects.version(each) for each in listed)
+        found = yield from versions_of(self.base, {"memory_id": memory_id, "path_prefix": above}, most)
         return [each for each in found if target is None or each.path == target.text][:limit]
 
     @exchange
     def version_text(self, version_id: str) -> HttpExchange[str]:
         """Return the text of a version. It is empty for a deletion. Raises `NotFound`."""
-        found = yield HttpRequest("GET", f"{self.base}/memory_versions/{segment(version_id)}")
-        return found["content"] or ""
+        path = f"{self.base}/memory_versions/{segment(version_id)}"
+        found: VersionObject = yield HttpRequest("GET", path, answer=VersionObject)
+        return found.content or ""
 
     @exchange
     def usage(self) -> HttpExchange[Usage]:
         """Return the number of memories and their total size."""
-        found = yield HttpRequest("GET", f"{self.base}/usage")
-        return Usage(found["memories"], found["content_size_bytes"])
+        found: UsageObject = yield HttpRequest("GET", f"{self.base}/usage", answer=UsageObject)
+        return Usage(found.memories, found.content_size_bytes)
 
     @exchange
     def settings(self) -> HttpExchange[Settings]:
         """Return the effective settings of the memory store."""
-        found = yield HttpRequest("GET", f"{self.base}/settings")
-        return DEFAULTS.changed(found["settings"])
+        found: SettingsObject = yield HttpRequest("GET", f"{self.base}/settings", answer=SettingsObject)
+        return found.value()
 
     @exchange
     def change_settings(
@@ -170,8 +182,11 @@ class RemoteReads(MemoryStore):
     ) -> HttpExchange[Settings]:
         """Change the settings for every process that uses the memory store. Return the effective settings."""
         DEFAULTS.changed(changes)
-        found = yield HttpRequest("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
-        return DEFAULTS.changed(found["settings"])
+        path, sender = f"{self.base}/settings", self.sender(actor)
+        found: SettingsObject = yield HttpRequest(
+            "POST", path, {}, changes, sender, repeats=True, answer=SettingsObject
+        )
+        return found.value()
 
     @exchange
     def search(
@@ -190,10 +205,20 @@ class RemoteReads(MemoryStore):
         actor: Actor | str | None = None,
     ) -> HttpExchange[Results]:
         """Search memories, and return at most 100 matches, best first. `at` must not be a `Revision` object."""
-        options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
-        sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
-        request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
-        return searching.results((yield request), limit)
+        body = {
+            "query": query,
+            "mode": "regex" if regex else mode,
+            "path_prefix": objects.prefix(objects.parsed(under)),
+            "paths": list(paths),
+            "at": objects.time_text(at) if isinstance(at, datetime) else None if at is None else str(at),
+            "history": history,
+            "source": source or None,
+            "trust": trust or None,
+            "limit": 100 if limit is None else max(1, min(limit, 100)),
+        }
+        path, sender = f"{self.base}/search", self.sender(actor)
+        found: SearchAnswer = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=SearchAnswer)
+        return found.results(limit)
 
     @exchange
     def download(self, sink: IO[bytes], *, format: str, notes: bool) -> HttpExchange[None]:  # noqa: A002
@@ -204,17 +229,20 @@ class RemoteReads(MemoryStore):
     @exchange
     def upload(
         self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
-    ) -> HttpExchange[JsonBody]:
+    ) -> HttpExchange[ImportResult]:
         """Import a tar file, and return the response of the server.
 
         `pieces` returns the bytes of the file; it is called for each attempt.
         """
         query = {"path_prefix": objects.prefix(objects.parsed(under)), **options}
-        request = HttpRequest("POST", f"{self.base}/import", query, actor=self.sender(), repeats=True, upload=pieces)
-        return (yield request)
+        path, sender = f"{self.base}/import", self.sender()
+        done: ImportResult = yield HttpRequest(
+            "POST", path, query, actor=sender, repeats=True, upload=pieces, answer=ImportResult
+        )
+        return done
 
 
-def _listed(given: JsonBody) -> Listed:
-    if given["type"] == "memory_prefix":
-        return ListedDirectory(objects.tool_path(given["path"]))
-    return ListedMemory(objects.memory(given), given["content"])
+def _listed(given: MemoryObject | PrefixObject) -> Listed:
+    if isinstance(given, PrefixObject):
+        return ListedDirectory(tool_path(given.path))
+    return ListedMemory(given.memory(), given.content)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
+from pydantic import ValidationError
+
 from retentive.errors import (
     AlreadyExists,
     Conflict,
@@ -24,6 +26,8 @@ from retentive.errors import (
     error_of,
 )
 from retentive.values.paths import ROOT
+from retentive.wire.base import Answer
+from retentive.wire.errors import ErrorAnswer
 
 T = TypeVar("T")
 JsonBody: TypeAlias = dict[str, Any]
@@ -57,6 +61,8 @@ class HttpRequest:
     key: str = field(default_factory=lambda: f"idem_{uuid.uuid4().hex}")
     upload: Callable[[], Iterator[bytes]] | None = field(default=None, repr=False)
     sink: IO[bytes] | None = field(default=None, repr=False)
+    answer: type[Answer] = Answer
+    """Model of the answer. By default, the answer has no fields that the client needs."""
 
     @property
     def is_long(self) -> bool:
@@ -110,15 +116,15 @@ class HttpAnswer:
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
 
-    def json(self) -> JsonBody:
-        """Return the JSON object in the body. Raises `Unavailable` if the body is not a JSON object."""
+    def parsed(self, model: type[Answer]) -> Answer:
+        """Return the JSON object in the body. Raises `Unavailable` if it does not fit the model."""
         try:
-            value = json.loads(self.content)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            raise Unavailable(f"the answer of the server (status {self.status}) is not a JSON object")
-        return value
+            return model.model_validate_json(self.content)
+        except ValidationError as error:
+            if any(each["type"] in {"json_invalid", "model_type"} for each in error.errors(include_url=False)):
+                raise Unavailable(f"the answer of the server (status {self.status}) is not a JSON object") from None
+            field = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+            raise Unavailable(f"the answer of the server is not as documented: {field}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +139,8 @@ class HttpFailure:
     is_final: bool = False
 
 
-HttpExchange: TypeAlias = Generator[HttpRequest, JsonBody, T]
-"""Method of the library as a generator. It yields requests, receives the JSON of their answers, and returns its result.
+HttpExchange: TypeAlias = Generator[HttpRequest, Any, T]
+"""Method of the library as a generator. It yields requests, receives their answers, and returns its result.
 
 If a request fails, its error is raised inside the generator.
 """
@@ -169,8 +175,8 @@ def _retry_after(answer: HttpAnswer) -> float:
     return min(MAX_RETRY_AFTER_S, float(text)) if text.isascii() and text.isdecimal() else 0.0
 
 
-def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> JsonBody:
-    """Return the JSON object in a response.
+def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> Answer:
+    """Return the object in a response.
 
     Raises `RetentiveError` if the request got no response, or if the response reports an error.
     """
@@ -179,9 +185,11 @@ def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> Json
             raise OutcomeUnknown(f"{outcome.message}, so it is unknown if the change is stored")
         raise Unavailable(outcome.message)
     if outcome.status == 200:
-        return outcome.json()
-    if outcome.status == 409 and request.returns_conflicts and "conflicts" in outcome.json().get("error", ()):
-        return outcome.json()
+        return outcome.parsed(request.answer)
+    if outcome.status == 409 and request.returns_conflicts:
+        found = outcome.parsed(ErrorAnswer)
+        if isinstance(found, ErrorAnswer) and found.error.conflicts is not None:
+            return found
     raise error_in(request, outcome)
 
 

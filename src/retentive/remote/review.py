@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from retentive.errors import NotFound
 from retentive.history.plan import Mode
-from retentive.remote import objects
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.values.records import Actor, as_actor
+from retentive.wire.errors import ErrorAnswer
+from retentive.wire.review import DecisionObject, ProposalObject, ProposalPage
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -37,8 +38,8 @@ class RemoteReview(Review):
     def pending(self, *, actor: Actor | str | None = None) -> HttpExchange[list[Proposal]]:
         """Return the pending proposals, oldest first. With `actor`, return only the proposals of that actor."""
         who = as_actor(actor)
-        found = yield from pages(self._base, actor=None if who is None else str(who))
-        return [objects.proposal(each, number) for number, each in enumerate(found)]
+        found = yield from pages(self._base, ProposalPage, actor=None if who is None else str(who))
+        return [each.proposal(number) for number, each in enumerate(found)]
 
     @exchange
     def show(
@@ -49,11 +50,12 @@ class RemoteReview(Review):
         For each of its changes, also return the text before and the text after the change.
         """
         try:
-            found = yield HttpRequest("GET", f"{self._base}/{segment(proposal_id)}")
+            path = f"{self._base}/{segment(proposal_id)}"
+            found: ProposalObject = yield HttpRequest("GET", path, answer=ProposalObject)
         except NotFound:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
-        proposal = objects.proposal(found, 0)
-        texts = ((each["before"], each["after"]) for each in found["changes"])
+        proposal = found.proposal(0)
+        texts = ((each.before, each.after) for each in found.changes)
         return proposal, [(change, *both) for change, both in zip(proposal.changes, texts, strict=True)]
 
     @exchange
@@ -91,7 +93,9 @@ class RemoteReview(Review):
         if len(chosen) != 1 or proposed_by is not None:
             raise no_route(f"a call to {verb} several proposals")
         path, sender = f"{self._base}/{segment(chosen[0])}/{verb}", self._store.sender(actor)
-        found = yield HttpRequest("POST", path, {}, body, sender, repeats=True, returns_conflicts=True)
-        return objects.decision(found)
+        found: DecisionObject | ErrorAnswer = yield HttpRequest(
+            "POST", path, {}, body, actor=sender, repeats=True, returns_conflicts=True, answer=DecisionObject
+        )
+        return found.decision() if isinstance(found, ErrorAnswer) else found.outcome()
 
     decisions = unsupported("review.decisions")

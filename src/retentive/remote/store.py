@@ -28,6 +28,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, StoreInfo, Written, as_actor
 from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.wire.commands import BatchAnswer, CommandAnswer, written
 
 if TYPE_CHECKING:
     from retentive.audit.reader import Audit
@@ -126,7 +127,7 @@ class RemoteStore(RemoteReads):
             return error_reply(RemoteCore(), refusal)
         except RetentiveError as error:
             return error_reply(RemoteCore(), error, _named(command))
-        return Reply(answer["content"], answer["is_error"], answer["error_code"])
+        return answer.reply()
 
     def clear(
         self,
@@ -148,19 +149,21 @@ class RemoteStore(RemoteReads):
         if_version: str | None = None,
         *,
         run: str | None = None,
-    ) -> HttpExchange[JsonBody]:
+    ) -> HttpExchange[CommandAnswer]:
         """Send a command, and return the answer of the server. Raises `Refused` if the command cannot be sent."""
         given = objects.sendable(command)
         body: JsonBody = {"command": given, "if_version": if_version, **(origin or {}), "id": tool_use_id}
         try:
-            answer = yield HttpRequest("POST", f"{self.base}/commands", {}, body, actor, repeats=True, run=run)
+            answer: CommandAnswer = yield HttpRequest(
+                "POST", f"{self.base}/commands", {}, body, actor, run, repeats=True, answer=CommandAnswer
+            )
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
         return answer
 
     @exchange
-    def answer(self, command: object, if_version: str | None = None) -> HttpExchange[JsonBody]:
+    def answer(self, command: object, if_version: str | None = None) -> HttpExchange[CommandAnswer]:
         """Run a command, and return the whole answer of the server."""
         return (yield from self.performed(command, self.sender(), None, None, if_version))
 
@@ -169,9 +172,9 @@ class RemoteStore(RemoteReads):
         self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin
     ) -> HttpExchange[Written]:
         done = yield from self.performed(command, self.sender(actor), None, origin_of(**origin), if_version)
-        if done["is_error"]:
+        if done.is_error:
             raise _error(done)
-        return objects.written(done)
+        return written(done)
 
     @exchange
     def batch(
@@ -179,8 +182,9 @@ class RemoteStore(RemoteReads):
     ) -> HttpExchange[list[Written]]:
         """Run up to 100 commands as one atomic change. Return the result of each command."""
         body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
-        done = yield HttpRequest("POST", f"{self.base}/batch", {}, body, self.sender(actor), repeats=True)
-        return list(map(objects.written, done["results"]))
+        path, sender = f"{self.base}/batch", self.sender(actor)
+        done: BatchAnswer = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=BatchAnswer)
+        return list(map(written, done.results))
 
     @exchange
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
@@ -189,7 +193,7 @@ class RemoteStore(RemoteReads):
         Raises `NotFound`.
         """
         done = yield from self.performed({"command": "view", "path": path, "view_range": view_range}, self.sender())
-        return Reply(done["content"], done["is_error"], done["error_code"]).raise_for_error().text
+        return done.reply().raise_for_error().text
 
     @property
     def by_id(self) -> ById:
@@ -261,7 +265,7 @@ def _named(command: object) -> tuple[MemoryPath, ...]:
         return (MemoryPath.known(ROOT),)
 
 
-def _error(done: JsonBody) -> RetentiveError:
-    found = error_of(done["content"], done["error_code"])
-    found.conflicting = conflicting_in(done)
+def _error(done: CommandAnswer) -> RetentiveError:
+    found = error_of(done.content, done.error_code)
+    found.conflicting = conflicting_in(dict(done))
     return found

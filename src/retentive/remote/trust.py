@@ -16,7 +16,10 @@ from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
-from retentive.values.settings import DEFAULTS
+from retentive.wire.administration import SettingsObject
+from retentive.wire.base import Answer, tool_path
+from retentive.wire.trust import ConfirmationResult, DoubtedObject, DoubtedPage, QuarantineResult
+from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -43,7 +46,8 @@ class RemoteTrust(Trust):
         target = objects.parsed(under)
         if level == TRUSTED:
             return []
-        given = yield from pages(f"{self._store.base}/doubted_memories", path_prefix=_above(target), level=level)
+        path = f"{self._store.base}/doubted_memories"
+        given = yield from pages(path, DoubtedPage, path_prefix=_above(target), level=level)
         return _below(target, given)
 
     @exchange
@@ -58,15 +62,17 @@ class RemoteTrust(Trust):
         if level == TRUSTED:
             return ListPage(())
         query = {"path_prefix": _above(target), "level": level, "limit": min(limit, 100), "page": after or None}
-        found = yield HttpRequest("GET", f"{self._store.base}/doubted_memories", query)
-        return ListPage(tuple(_below(target, found["data"])), found["next_page"])
+        path = f"{self._store.base}/doubted_memories"
+        found: DoubtedPage = yield HttpRequest("GET", path, query, answer=DoubtedPage)
+        return ListPage(tuple(_below(target, found.data)), found.next_page)
 
     @exchange
     def contributors(self, recorded: Version | Memory) -> HttpExchange[Sequence[Contributor]]:
         """Return all contributors to the text of a version or memory, the newest last."""
         version_id = recorded.id if isinstance(recorded, Version) else recorded.version_id
         path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-        return objects.version((yield HttpRequest("GET", path, {"view": "basic"}))).provenance.contributors
+        found: VersionObject = yield HttpRequest("GET", path, {"view": "basic"}, answer=VersionObject)
+        return found.version().provenance.contributors
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
@@ -74,8 +80,9 @@ class RemoteTrust(Trust):
 
         Earlier contributors to the text do not count.
         """
-        found = yield HttpRequest("GET", f"{self._store.base}/settings", actor=self._store.sender())
-        levels = Levels(DEFAULTS.changed(found["settings"]))
+        path = f"{self._store.base}/settings"
+        found: SettingsObject = yield HttpRequest("GET", path, actor=self._store.sender(), answer=SettingsObject)
+        levels = Levels(found.value())
         return [levels.of(author_of(each)) for each in versions]
 
     @exchange
@@ -86,10 +93,11 @@ class RemoteTrust(Trust):
         """
         target = objects.parsed(path)
         try:
-            found = yield self._change("confirm", {"path": objects.api_path(target)}, actor)
+            body = {"path": objects.api_path(target)}
+            found: ConfirmationResult = yield self._change("confirm", ConfirmationResult, body, actor)
         except NotFound:
             raise NotFound(f"there is no memory at {target.written}") from None
-        return list(map(objects.tool_path, found["paths"]))
+        return list(map(tool_path, found.paths))
 
     @exchange
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
@@ -97,30 +105,27 @@ class RemoteTrust(Trust):
 
         A contributor is an actor, a session or a source. Returns False if the pattern was already in quarantine.
         """
-        found = yield self._change("quarantine", {"pattern": check_trust_pattern(pattern)}, actor)
-        return bool(found["changed"])
+        body = {"pattern": check_trust_pattern(pattern)}
+        found: QuarantineResult = yield self._change("quarantine", QuarantineResult, body, actor)
+        return found.changed
 
     @exchange
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
         """End the quarantine of a pattern. Returns False if the pattern was not in quarantine."""
-        found = yield self._change("release", {"pattern": check_trust_pattern(pattern)}, actor)
-        return bool(found["changed"])
+        body = {"pattern": check_trust_pattern(pattern)}
+        found: QuarantineResult = yield self._change("release", QuarantineResult, body, actor)
+        return found.changed
 
-    def _change(self, verb: str, body: JsonBody, actor: Actor | str | None) -> HttpRequest:
-        return HttpRequest("POST", f"{self._store.base}/trust/{verb}", {}, body, self._store.sender(actor))
+    def _change(self, verb: str, answer: type[Answer], body: JsonBody, actor: Actor | str | None) -> HttpRequest:
+        sender = self._store.sender(actor)
+        return HttpRequest("POST", f"{self._store.base}/trust/{verb}", {}, body, actor=sender, answer=answer)
 
 
 def _above(target: MemoryPath) -> str:
     return "/" if target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
 
 
-def _below(target: MemoryPath, given: Iterable[JsonBody]) -> list[DoubtedMemory]:
+def _below(target: MemoryPath, given: Iterable[DoubtedObject]) -> list[DoubtedMemory]:
     """Return only the memories at or below a path. This is needed because the route can select only by directory."""
-    found = map(_doubted, given)
+    found = (each.doubted() for each in given)
     return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
-
-
-def _doubted(given: JsonBody) -> DoubtedMemory:
-    flags = tuple((each["line"], each["kind"]) for each in given["flags"])
-    path, contributors = objects.tool_path(given["path"]), tuple(given["contributors"])
-    return DoubtedMemory(path, given["memory_id"], given["level"], contributors, flags)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio import fail_after, to_thread
 
@@ -35,9 +35,9 @@ from retentive.server.credentials import (
 from retentive.server.envelope import Envelope
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
-from retentive.server.fields import read_fields, read_query
+from retentive.server.handlers import ROUTES
 from retentive.server.handlers.repeats import answered_once
-from retentive.server.json_body import read_object
+from retentive.server.json_body import read_object, read_query
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits
 from retentive.server.maintenance import MaintenanceRun, last_run
@@ -45,12 +45,12 @@ from retentive.server.mcp import McpEndpoint
 from retentive.server.metrics import metrics
 from retentive.server.openapi import document
 from retentive.server.route import Route
-from retentive.server.table import ROUTES
 from retentive.server.telemetry import Telemetry
 from retentive.server.uploads import UPLOAD_S, read_upload
 from retentive.server.workers import Workers
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
+from retentive.wire.base import Answer, Fields
 
 try:
     from starlette.requests import Request
@@ -140,13 +140,13 @@ class Server:
         return caller
 
     async def _answer_upload(
-        self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any], reserve: Callable[[int], None]
+        self, request: Request, route: Route, call: RouteCall, reserve: Callable[[int], None]
     ) -> Response:
         """Handle a request whose body is a file. The memory store is checked before the body is read."""
-        await self.workers.run(partial(call.answered_by, _check_target, {}))
+        await self.workers.run(partial(_check_target, call))
         upload = await read_upload(request, call.caller.key, reserve)
         try:
-            return await self._answer_call(request, route, replace(call, uploaded=upload), fields)
+            return await self._answer_call(request, route, replace(call, uploaded=upload))
         except HttpError:
             upload.give_up()
             raise
@@ -155,7 +155,8 @@ class Server:
         caller = await self.admitted(request, route.path)
         check_beta(request.headers)
         check_scope(caller.key, route)
-        fields = read_query(route.query, request.scope["query_string"])
+        given = read_query(request.scope["query_string"])
+        models = _read(route.query, "query", given)
         call = RouteCall(
             self.location,
             caller,
@@ -163,24 +164,23 @@ class Server:
             request.url.path,
             request.headers.get("last-event-id"),
             request.path_params,
+            given=given,
+            models=models,
         )
         if route.upload:
-            return await self._answer_upload(request, route, call, fields, reserve)
+            return await self._answer_upload(request, route, call, reserve)
         if route.method == "POST":
             store = (lambda: call.store) if "memory_store_id" in call.ids else None
-            fields |= read_fields(route.body, read_object(await self.read_body(request, caller.key, store, reserve)))
-        return await self._answer_call(request, route, call, fields)
+            body = read_object(await self.read_body(request, caller.key, store, reserve))
+            call = replace(call, given=given | body, models=models | _read(route.body, "body", body))
+        return await self._answer_call(request, route, call)
 
-    async def _answer_call(
-        self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
-    ) -> Response:
+    async def _answer_call(self, request: Request, route: Route, call: RouteCall) -> Response:
         if route.method != "GET":
-            asked = read_request_key(request.headers, call, fields)
-            call = replace(call, request=asked, run=named_run(request.headers))
-        work = partial(_answered, call, route, fields)
-        observed = self.telemetry.observed(route, call, fields, work)
+            call = replace(call, request=read_request_key(request.headers, call), run=named_run(request.headers))
+        observed = self.telemetry.observed(route, call, partial(_answered, call, route))
         answer = await self.workers.run(
-            observed, is_quick=_is_quick(route, fields), deadline_s=UPLOAD_S if route.is_long else None
+            observed, is_quick=_is_quick(route, call), deadline_s=UPLOAD_S if route.is_long else None
         )
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
@@ -273,31 +273,37 @@ class Server:
         return json_response({} if self.tokens is None else self.tokens.metadata(path))
 
 
-def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
+def _read(model: type[Fields] | None, name: str, given: Mapping[str, object]) -> dict[str, Fields]:
+    """Return the argument of a handler for its query or body. A route without it takes no fields."""
+    found = (model or Fields).read(given)
+    return {} if model is None else {name: found}
+
+
+def _answered(call: RouteCall, route: Route) -> RouteAnswer:
     """Return the answer of the handler of `route`, and close the uploaded file.
 
     The handler may still run after the deadline of the request, so only this function may close the file.
     """
     if route.again is not None:
-        return answered_once(call, partial(call.answered_by, route.handler, fields), route.again)
+        assert route.answer is not None
+        return answered_once(call, partial(call.answered_by, route.handler), route.again, route.answer)
     if call.uploaded is None:
-        return call.answered_by(route.handler, fields)
+        return call.answered_by(route.handler)
     if call.uploaded.is_taken():
         raise overloaded("the request was cancelled before it started")
     with call.uploaded.file:
-        return call.answered_by(route.handler, fields)
+        return call.answered_by(route.handler)
 
 
-def _check_target(call: RouteCall) -> Json:
+def _check_target(call: RouteCall) -> None:
     if "memory_store_id" in call.ids:
         call.check_store()
-    return {}
 
 
-def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:
+def _is_quick(route: Route, call: RouteCall) -> bool:
     """Return whether a call takes little time, such as reading one memory or viewing a directory."""
     if route.name == "run_tool":
-        given = fields.get("input")
+        given = call.given.get("input")
         return isinstance(given, Mapping) and given.get("command") == "view"
     return route.name in _QUICK
 
@@ -331,10 +337,13 @@ def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
     return MAX_BODY_BYTES if longest == 0 else min(MAX_BODY_BYTES, max(MIN_BODY_BYTES, ESCAPED * longest))
 
 
-def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: Answer | Json) -> Response:
     """Return a response whose body is the JSON object `value`."""
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    return Response(body, status, headers, media_type="application/json")
+    if isinstance(value, Answer):
+        text = value.model_dump_json()
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Response(text.encode("utf-8"), media_type="application/json")
 
 
 def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
@@ -345,7 +354,7 @@ def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] |
         headers["allow"] = ", ".join(sorted(routes))
     if error.status == 413:
         headers["connection"] = "close"
-    return json_response(error.body(scope["state"]["request_id"]), error.status, headers)
+    return Response(error.body(scope["state"]["request_id"]), error.status, headers, media_type="application/json")
 
 
 class _Endpoint:

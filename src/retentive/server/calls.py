@@ -18,6 +18,7 @@ from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
+from retentive.wire.base import Answer, Fields
 
 if TYPE_CHECKING:
     from retentive.server.uploads import Upload
@@ -128,6 +129,10 @@ class RouteCall:
     run: str | None = None
     """Header `Retentive-Run`: the run in which the ids of tool calls are unique."""
     uploaded: Upload | None = None
+    given: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """Fields of the query and the body, as the client sent them."""
+    models: Mapping[str, Fields] = field(default_factory=dict, repr=False)
+    """The query and the body, as far as the route has them."""
 
     @property
     def upload(self) -> Upload:
@@ -162,13 +167,13 @@ class RouteCall:
             raise missing(NO_STORE)
         return info
 
-    def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
-        """Call a handler with the arguments `fields`, and return its result.
+    def answered_by(self, handler: Handler) -> RouteAnswer:
+        """Call a handler with the query and the body, and return its result.
 
         If the handler fails because the memory store was erased meanwhile, `HttpError` 404 is raised instead.
         """
         try:
-            return handler(self, **fields)
+            return handler(self, **self.models)
         except (RetentiveError, HttpError):
             if "memory_store_id" in self.ids:
                 self.check_store()
@@ -200,5 +205,5 @@ class Events:
     may_continue: Callable[[], bool]
 
 
-RouteAnswer: TypeAlias = "Json | Streamed | Events"
+RouteAnswer: TypeAlias = "Answer | Streamed | Events"
 Handler: TypeAlias = Callable[..., RouteAnswer]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from retentive.engine.repeats import request_key
@@ -94,7 +93,7 @@ def named_run(headers: Headers) -> str | None:
         raise invalid(f"Retentive-Run: must be the name of a run in UTF-8, 1 to {MAX_NAME_CHARS} characters") from error
 
 
-def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
+def read_request_key(headers: Headers, call: RouteCall) -> RequestKey | None:
     """Return the value of the header `Idempotency-Key` and a digest of the request.
 
     Returns None if the header is missing. Raises `HttpError` 400 if it is malformed.
@@ -104,7 +103,7 @@ def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, obj
         return None
     if len(given) > 1 or not _KEY.fullmatch(given[0]):
         raise invalid("Idempotency-Key: must be one header with 1 to 255 visible ASCII characters")
-    asked = json.dumps(fields, sort_keys=True, default=str)
+    asked = json.dumps(call.given, sort_keys=True)
     if call.uploaded is not None:
         asked += call.uploaded.digest
     return request_key(call.caller.key.id, given[0], call.method, call.path, str(call.caller.actor), asked)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from retentive.server.calls import Json
 from retentive.server.errors import HttpError, invalid
 
-T = TypeVar("T")
 PREFIX = "page_"
 _DIGEST_CHARS = 16
 
@@ -47,24 +44,14 @@ def expired() -> HttpError:
     return invalid("page: the list has changed and cannot be continued; start again without page", "cursor_expired")
 
 
-def page_of(
-    found: Sequence[T],
-    key: Callable[[T], str],
-    render: Callable[[T], Json],
-    *,
-    limit: int,
-    page: str | None,
-    of: str,
-) -> Json:
-    """Return one page of `found`, with the cursor of the next page.
+def start_of(page: str | None, of: str) -> str:
+    """Return the key after which a page begins. It is empty for the first page."""
+    return "" if page is None else decode(page, of, 1)[0]
 
-    `found` must be the complete list, sorted by `key`. `of` identifies the list, as in `encode`.
-    """
-    after = "" if page is None else decode(page, of, 1)[0]
-    rest = [each for each in found if key(each) > after]
-    shown = rest[:limit]
-    following = encode([key(shown[-1])], of) if len(rest) > limit else None
-    return {"data": [render(each) for each in shown], "next_page": following}
+
+def next_of(last: str | None, of: str) -> str | None:
+    """Return the cursor of the page that follows the key `last`. Return None if there is no such page."""
+    return None if last is None else encode([last], of)
 
 
 def _digest(of: str) -> str:

@@ -85,7 +85,7 @@ async def _send_bug(request_id: str, send: Send) -> None:
     headers = {"content-type": "application/json", **error.headers()}
     raw = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": error.status, "headers": raw})
-    await send({"type": "http.response.body", "body": json.dumps(error.body(request_id)).encode("ascii")})
+    await send({"type": "http.response.body", "body": error.body(request_id)})
 
 
 def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:

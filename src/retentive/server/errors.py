@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-from retentive.errors import RetentiveError
-from retentive.values.paths import ROOT
+from retentive.errors import NotFound, RetentiveError
+from retentive.wire.base import api_path
+from retentive.wire.errors import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
 
-INVALID: Final = "invalid_request_error"
 RETRY_AFTER_S = 1
 """Value of the header `retry-after`. Both SDKs sleep for that time."""
 NEVER_RETRIED = frozenset({409, 500, 507})
 """Statuses for which a retry would get the same answer. Both SDKs retry them unless a header forbids it."""
-
-BY_CODE: Mapping[str, tuple[int, str]] = {
-    "invalid_input": (400, INVALID),
-    "invalid_path": (400, INVALID),
-    "too_large": (400, INVALID),
-    "sensitive": (400, INVALID),
-    "no_match": (400, INVALID),
-    "many_matches": (400, INVALID),
-    "out_of_range": (400, INVALID),
-    "root_protected": (400, INVALID),
-    "across_mounts": (400, INVALID),
-    "into_itself": (400, INVALID),
-    "archived": (400, INVALID),
-    "read_only": (403, "permission_error"),
-    "permission_denied": (403, "permission_error"),
-    "storage_read_only": (403, "permission_error"),
-    "not_found": (404, "not_found_error"),
-    "already_exists": (409, "memory_path_conflict_error"),
-    "not_a_directory": (409, "memory_path_conflict_error"),
-    "path_taken": (409, "memory_path_conflict_error"),
-    "conflict": (409, "conflict_error"),
-    "error": (500, "api_error"),
-    "refused": (400, INVALID),
-    "damaged": (500, "api_error"),
-    "locked": (500, "api_error"),
-    "unknown_schema": (500, "api_error"),
-    "store_full": (507, "api_error"),
-    "unavailable": (503, "overloaded_error"),
-    "closed": (503, "overloaded_error"),
-    "outcome_unknown": (503, "overloaded_error"),
-}
-"""Maps each error code of `retentive.errors` to the HTTP status and the error type of the API."""
 
 
 class HttpError(Exception):
@@ -57,7 +26,7 @@ class HttpError(Exception):
         message: str,
         code: str,
         *,
-        fields: Mapping[str, object] | None = None,
+        fields: Mapping[str, Any] | None = None,
         retry_after_s: int = RETRY_AFTER_S,
     ) -> None:
         super().__init__(message)
@@ -68,10 +37,12 @@ class HttpError(Exception):
         self.fields = dict(fields or {})
         self.retry_after_s = retry_after_s
 
-    def body(self, request_id: str) -> dict[str, object]:
-        """Return the JSON object in the body of the response."""
-        error = {"type": self.kind, "message": self.message, "details": {"error_code": self.code}, **self.fields}
-        return {"type": "error", "error": error, "request_id": request_id}
+    def body(self, request_id: str) -> bytes:
+        """Return the body of the response."""
+        details = ErrorDetails(error_code=self.code)
+        error = ErrorObject(type=self.kind, message=self.message, details=details, **self.fields)
+        answer = ErrorAnswer(type="error", error=error, request_id=request_id)
+        return answer.model_dump_json(exclude_unset=True).encode("utf-8")
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell clients whether and when to retry."""
@@ -103,6 +74,15 @@ def missing(kind: str) -> HttpError:
     return HttpError(404, "not_found_error", f"{kind} not found", "not_found")
 
 
+@contextmanager
+def finding(kind: str) -> Iterator[None]:
+    """Answer 404 if the block raises `NotFound`."""
+    try:
+        yield
+    except NotFound:
+        raise missing(kind) from None
+
+
 def overloaded(message: str) -> HttpError:
     """Return the error for a request that the server cannot handle now."""
     return HttpError(503, "overloaded_error", message, "overloaded")
@@ -114,6 +94,6 @@ def api_error(error: RetentiveError) -> HttpError:
     message, fields = str(error).removeprefix("Error: "), {}
     if kind == "memory_path_conflict_error":
         found = error.conflicting
-        path = None if found is None else found.path[len(ROOT) :]
+        path = None if found is None else api_path(found.path)
         fields = {"conflicting_memory_id": None if found is None else found.memory_id, "conflicting_path": path}
     return HttpError(status, kind, message, error.code, fields=fields)

@@ -6,7 +6,6 @@ A process has one poller for each memory store that has open streams.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +14,11 @@ from typing import Protocol, TypeVar
 from retentive.engine.events import StoreEvent
 from retentive.errors import RetentiveError
 from retentive.history.log import Feed, feed, position_of
-from retentive.server.calls import Events, Json
+from retentive.server.calls import Events
 from retentive.server.errors import HttpError
-from retentive.server.objects import memory_version, store_event
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
+from retentive.wire.history import change_object
 
 T = TypeVar("T")
 BATCH = 500
@@ -170,9 +169,5 @@ class Hub:
 
 
 def _event(change: Version | StoreEvent, store_id: str) -> bytes:
-    if isinstance(change, Version):
-        data: Json = memory_version(change, store_id, None)
-    else:
-        data = store_event(change, store_id)
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {position_of(change.id)}\nevent: {data['type']}\ndata: {text}\n\n".encode()
+    data = change_object(change, store_id)
+    return f"id: {position_of(change.id)}\nevent: {data.type}\ndata: {data.model_dump_json()}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Parses JSON bodies strictly. Duplicate names, NaN and lone surrogates are errors."""
+"""Parses JSON bodies and queries strictly. Duplicate names, NaN and lone surrogates are errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import math
 import re
 from collections import Counter
 from typing import NoReturn
+from urllib.parse import parse_qsl
 
 from retentive.server.errors import HttpError, invalid
 
+_IGNORED = frozenset({"beta"})
+"""Names in a query that are ignored. The SDKs send `?beta=true`."""
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -55,3 +58,22 @@ def _finite(text: str) -> float:
 
 def _malformed(message: str) -> HttpError:
     return invalid(f"the body is not valid JSON: {message}")
+
+
+def read_query(query: bytes) -> dict[str, object]:
+    """Return the fields in the query of a URL, as texts. Raises `HttpError`."""
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(query),
+            errors="strict",
+            max_num_fields=40,
+        )
+    except ValueError:
+        raise invalid("the query of the URL is malformed") from None
+    kept = [(name, value) for name, value in pairs if name not in _IGNORED]
+    given: dict[str, object] = dict(kept)
+    if len(given) != len(kept):
+        raise invalid("the query of the URL contains the same name twice")
+    return given

@@ -8,19 +8,18 @@ import json
 import secrets
 import string
 import zlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.server.rates import rate_of
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
+from retentive.wire.actors import RESERVED_ACCOUNT
+from retentive.wire.keys import KeyStatus, Scope
+from retentive.wire.rates import rate_of
 
-Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
-KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
 OF_PATHS = {"read", "write"}
@@ -34,8 +33,6 @@ _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 random characters out of 62 have 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
-RESERVED_ACCOUNT = "svac_job_"
-"""Prefix of the ids of service accounts that are reserved for the jobs of retentive."""
 
 
 class NewKey(NamedTuple):
@@ -212,27 +209,8 @@ def matches(record: KeyRecord | None, text: str) -> bool:
     return hmac.compare_digest(_digest(text), known) and record is not None
 
 
-def principal_of(given: Mapping[str, object] | None) -> str | None:
-    """Convert the JSON object of a principal to an actor such as `user:ann`. Raises `InvalidInput`.
-
-    An example of a principal is `{"type": "user_actor", "user_id": "ann"}`.
-    """
-    if given is None:
-        return None
-    for kind, (type_, field) in PRINCIPALS.items():
-        if given.get("type") == type_ and set(given) == {"type", field} and isinstance(given[field], str):
-            return f"{kind}:{given[field]}"
-    raise InvalidInput(
-        'principal must be {"type": "user_actor", "user_id": ...} or '
-        '{"type": "service_account_actor", "service_account_id": ...}'
-    )
-
-
-PRINCIPALS = {
-    "user": ("user_actor", "user_id"),
-    "service_account": ("service_account_actor", "service_account_id"),
-}
-"""Maps the kind of an actor to the `type` of a principal and to the field with its id."""
+PRINCIPALS = {"user", "service_account"}
+"""Kinds of actors that can own an API key."""
 
 
 def check_principal(principal: str | None) -> None:

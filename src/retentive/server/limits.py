@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from retentive.server.errors import HttpError, overloaded
-from retentive.server.rates import Rate, rate_of
+from retentive.wire.rates import Rate, rate_of
 
 MAX_RETRY_AFTER_S = 60
 """Longest `retry-after` that both SDKs obey. They ignore longer times."""

@@ -1,18 +1,22 @@
-"""Makes the OpenAPI 3.1 document from the table of routes. `python -m retentive.server.openapi` prints it."""
+"""Makes the OpenAPI 3.1 document from the routes and their models. `python -m retentive.server.openapi` prints it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
-from typing import Final
+from typing import Final, cast
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
 
 from retentive import __version__
 from retentive.server.calls import Json
-from retentive.server.fields import Field
+from retentive.server.handlers import ROUTES
 from retentive.server.route import Route
-from retentive.server.schemas import TEXT, JsonSchema, all_schemas, array, fixed, nullable, ref
-from retentive.server.table import ROUTES
 from retentive.values.names import MAX_NAME_CHARS
+from retentive.wire.errors import ErrorAnswer
 
 ERRORS = {
     "400": "The request is malformed, or over a limit",
@@ -30,14 +34,8 @@ ERRORS = {
     "504": "The request took longer than the deadline, and may still take effect",
     "507": "The disk is full",
 }
-STREAM = "stream:"
-LIST = "list:"
-"""Prefixes of `Route.answer`.
-
-`stream:` is followed by media types. `list:` is followed by the names of the schemas of items.
-"""
-
-
+TEXT: Final[Json] = {"type": "string"}
+REF = "#/components/schemas/{model}"
 _IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -58,6 +56,16 @@ _RUN: Final[Json] = {
 @cache
 def document() -> Json:
     """Return the OpenAPI document. It is cached, so callers must not change it."""
+    answers = {route.answer for route in ROUTES if route.answer is not None} | {ErrorAnswer}
+    bodies = {route.body for route in ROUTES if route.body is not None}
+    schemas: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        *((model, "serialization") for model in sorted(answers, key=lambda model: model.__name__)),
+        *((model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)),
+    ]
+    _, found = models_json_schema(schemas, ref_template=REF, schema_generator=_Schemas)
+    components = {name: found["$defs"][name] for name in sorted(found["$defs"])}
+    for model in bodies:
+        _accept_null(components[model.__name__])
     paths: dict[str, dict[str, object]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -66,10 +74,9 @@ def document() -> Json:
         "info": {"title": "retentive", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {
-            "schemas": all_schemas(),
+            "schemas": components,
             "responses": {
-                status: {"description": text, "content": {"application/json": {"schema": ref("error")}}}
-                for status, text in ERRORS.items()
+                status: {"description": text, "content": _json(ErrorAnswer)} for status, text in ERRORS.items()
             },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -80,61 +87,74 @@ def document() -> Json:
     }
 
 
+class _Schemas(GenerateJsonSchema):
+    """Schemas without titles: the names of the fields and models say the same."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        found.pop("title", None)
+        return found
+
+
+def _accept_null(body: Json) -> None:
+    """Let each field of a body that is not required be null, because null counts as absent."""
+    properties = cast("dict[str, Json]", body["properties"])
+    required = cast("list[str]", body.get("required", []))
+    for name, schema in properties.items():
+        if schema.get("default", ...) is None:
+            del schema["default"]
+        if name not in required and {"type": "null"} not in cast("list[Json]", schema.get("anyOf", [])):
+            about: Json = {key: schema.pop(key) for key in ("default", "description") if key in schema}
+            properties[name] = {"anyOf": [schema, {"type": "null"}], **about}
+
+
 def _operation(route: Route) -> Json:
+    content = (
+        _json(route.answer) if route.answer is not None else {kind: {"schema": TEXT} for kind in route.media_types}
+    )
     found: Json = {
         "operationId": route.name,
         "summary": route.summary,
         "description": f"Scope: {' or '.join(f'`{scope}`' for scope in route.scopes)}.",
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
-            *(_parameter(field) for field in route.query),
+            *_parameters(route),
             *([_IDEMPOTENCY_KEY] if route.method != "GET" else []),
             *([_RUN] if route.name in {"run_tool", "run_command"} else []),
         ],
-        "responses": {"200": {"description": "Success", "content": _content(route.answer)}, **_errors(route)},
+        "responses": {"200": {"description": "Success", "content": content}, **_errors(route)},
     }
-    if route.body:
-        found["requestBody"] = {
-            "required": any(field.required for field in route.body),
-            "content": {"application/json": {"schema": _body(route)}},
-        }
+    if route.body is not None:
+        is_required = any(field.is_required() for field in route.body.model_fields.values())
+        found["requestBody"] = {"required": is_required, "content": _json(route.body)}
     if route.upload:
         file = {"type": "string", "contentMediaType": "application/octet-stream"}
         found["requestBody"] = {"required": True, "content": {kind: {"schema": file} for kind in route.upload}}
     return found
 
 
-def _parameter(field: Field) -> Json:
-    schema = dict(field.kind.schema)
-    if field.default is not None:
-        schema["default"] = field.default
-    return {
-        "name": field.name,
-        "in": "query",
-        "required": field.required,
-        "description": field.text,
-        "schema": schema,
-    }
+def _parameters(route: Route) -> Iterator[Json]:
+    if route.query is None:
+        return
+    found = route.query.model_json_schema(schema_generator=_Schemas)
+    for name, schema in found["properties"].items():
+        text = schema.pop("description")
+        is_nullable = schema.get("default", ...) is None  # a query has no null
+        required = name in found.get("required", ())
+        yield {
+            "name": name,
+            "in": "query",
+            "required": required,
+            "description": text,
+            "schema": schema["anyOf"][0] if is_nullable else schema,
+        }
 
 
-def _body(route: Route) -> JsonSchema:
-    properties: JsonSchema = {}
-    for field in route.body:
-        schema = dict(field.kind.schema)
-        shape = schema if field.required or not schema else nullable(schema)
-        properties[field.name] = {**shape, "description": field.text}
-    needed = [field.name for field in route.body if field.required]
-    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
-
-
-def _content(answer: str) -> Json:
-    if answer.startswith(STREAM):
-        return {kind: {"schema": TEXT} for kind in answer.removeprefix(STREAM).split("|")}
-    if answer.startswith(LIST):
-        items = [ref(name) for name in answer.removeprefix(LIST).split("|")]
-        schema = fixed(data=array(items[0] if len(items) == 1 else {"oneOf": items}), next_page=nullable(TEXT))
-        return {"application/json": {"schema": schema}}
-    return {"application/json": {"schema": ref(answer)}}
+def _json(model: type[BaseModel]) -> Json:
+    return {"application/json": {"schema": {"$ref": REF.format(model=model.__name__)}}}
 
 
 def _errors(route: Route) -> Json:

@@ -16,7 +16,8 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from retentive.server.errors import INVALID, HttpError
+from retentive.server.errors import HttpError
+from retentive.wire.errors import INVALID
 
 LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from retentive.server.errors import BY_CODE
+from retentive.server.handlers import ROUTES
 from retentive.server.openapi import document
+from retentive.wire.errors import BY_CODE
 
 INTRODUCTION = """\
 # The HTTP API
@@ -34,18 +35,20 @@ def page() -> str:
     """Return the text of docs/http-api.md."""
     parts = [INTRODUCTION]
     paths = cast("Mapping[str, Mapping[str, Any]]", document()["paths"])
+    schemas = cast("Mapping[str, Mapping[str, Any]]", document()["components"])["schemas"]
     for path, operations in paths.items():
         for method, operation in operations.items():
-            parts += _operation(f"{method.upper()} {path}", operation)
+            parts += _operation(f"{method.upper()} {path}", operation, schemas)
     parts.append(ERRORS + "".join(f"| `{code}` | {status} | `{kind}` |\n" for code, (status, kind) in BY_CODE.items()))
     parts.append("\n## Objects\n")
-    components = cast("Mapping[str, Mapping[str, Any]]", document()["components"])
-    for name, schema in components["schemas"].items():
-        parts.append(f"### {name}\n\n`{_shape(schema)}`\n")
+    bodies = {route.body.__name__ for route in ROUTES if route.body is not None}
+    for name in sorted(schemas.keys() - bodies):
+        schema = schemas[name]
+        parts.append(f"### {name}\n\n{schema.get('description', '')}\n\n`{_shape(schema)}`\n")
     return "\n".join(parts)
 
 
-def _operation(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
+def _operation(title: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {title}\n"
     yield f"{operation['summary']}. {operation['description']} Answer: {_answer(operation)}.\n"
     rows = [
@@ -57,14 +60,15 @@ def _operation(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
     if content and "application/json" not in content:
         yield f"Body: {' or '.join(f'`{kind}`' for kind in content)}.\n"
     elif content:
-        body = content["application/json"]["schema"]
+        body = schemas[_shape(content["application/json"]["schema"])]
         for name, schema in body["properties"].items():
-            rows.append((name, "body", name in body["required"], schema.get("description", ""), schema))
+            rows.append((name, "body", name in body.get("required", ()), schema.get("description", ""), schema))
     if rows:
         yield "| field | in | type | |\n| --- | --- | --- | --- |"
         for name, where, is_required, text, schema in rows:
             default = f" Default: `{json.dumps(schema['default'])}`." if "default" in schema else ""
-            yield f"| `{name}`{'*' if is_required else ''} | {where} | `{_shape(schema)}` | {text}.{default} |"
+            kind = _shape(schema).removesuffix(" or null")
+            yield f"| `{name}`{'*' if is_required else ''} | {where} | `{kind}` | {text}.{default} |"
         yield ""
 
 

@@ -1,7 +1,7 @@
-"""Row in the table of routes.
+"""Routes of the API. A route is a function whose annotations name the models of its query, its body and its answer.
 
-The table is used for routing, for the checks of fields and scopes, for the OpenAPI document, and in a test of the
-isolation of workspaces.
+The list of routes is used for routing, for the checks of fields and scopes, for the OpenAPI document, and in a test of
+the isolation of workspaces.
 """
 
 from __future__ import annotations
@@ -9,33 +9,42 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from retentive.server.calls import Handler, Json, RouteCall
-from retentive.server.fields import Field
-from retentive.server.keys import Scope
+from retentive.wire.base import Answer, Fields
+from retentive.wire.keys import Scope
 
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+H = TypeVar("H", bound=Handler)
 _NAMES = re.compile(r"\{(\w+)\}")
+STORES = "/v1/memory_stores"
+STORE = f"{STORES}/{{memory_store_id}}"
+READ: tuple[Scope, ...] = ("read",)
+WRITE: tuple[Scope, ...] = ("write",)
+REVIEW: tuple[Scope, ...] = ("review",)
+ERASE: tuple[Scope, ...] = ("erase",)
+ADMIN: tuple[Scope, ...] = ("admin",)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """Route of the API: an HTTP method and a path, with the function that handles the requests.
 
-    An API key needs one of the `scopes`. The handler gets a `RouteCall` and one argument for each field. `answer` is
-    the name of the response's schema, or `list:NAME` for a page of objects with the schema NAME, or `stream:TYPE` for a
-    stream with the media type TYPE.
+    An API key needs one of the `scopes`. The handler gets a `RouteCall`, and the models of the query and the body if
+    the route has them.
     """
 
     method: Method
     path: str
     scopes: tuple[Scope, ...]
     handler: Handler
-    answer: str
-    summary: str
-    query: tuple[Field, ...] = ()
-    body: tuple[Field, ...] = ()
+    query: type[Fields] | None = None
+    body: type[Fields] | None = None
+    answer: type[Answer] | None = None
+    """Model of the answer. None if the answer is a stream."""
+    media_types: tuple[str, ...] = ()
+    """Media types of a stream."""
     conflicts: bool = False
     """True if a response can have status 409."""
     upload: tuple[str, ...] = ()
@@ -60,3 +69,26 @@ class Route:
     def name(self) -> str:
         """Name of the operation, such as `create_memory`."""
         return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the documentation of the handler."""
+        return str(self.handler.__doc__).partition("\n")[0].removesuffix(".")
+
+
+class Routes(list[Route]):
+    """Routes of one module, in the order of their functions."""
+
+    def __call__(
+        self, method: Method, path: str, scopes: tuple[Scope, ...], *media_types: str, **options: Any
+    ) -> Callable[[H], H]:
+        """Return a decorator that adds a route. `options` are fields of `Route`."""
+
+        def add(handler: H) -> H:
+            hints = get_type_hints(handler)
+            query, body, answer = (hints.get(name) for name in ("query", "body", "return"))
+            answer = None if media_types else answer
+            self.append(Route(method, path, scopes, handler, query, body, answer, media_types, **options))
+            return handler
+
+        return add

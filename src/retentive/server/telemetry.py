@@ -53,9 +53,7 @@ class Telemetry:
                 if is_stream:
                     metrics.count_stream(-1)
 
-    def observed(
-        self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
-    ) -> Callable[[], RouteAnswer]:
+    def observed(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> Callable[[], RouteAnswer]:
         """Return a function that calls `work` and observes this call.
 
         It records how long the call waited, the span of the call, and whether a change was made.
@@ -65,44 +63,38 @@ class Telemetry:
         def run() -> RouteAnswer:
             if metrics is not None:
                 metrics.count_wait(time.perf_counter() - queued)
-            answer = self._traced(route, call, fields, work)
-            if metrics is not None and _is_change(route, fields) and not _is_error(answer):
+            answer = self._traced(route, call, work)
+            if metrics is not None and _is_change(route, call) and not getattr(answer, "is_error", False):
                 metrics.count_commit(route.path, route.method)
             return answer
 
         return run
 
-    def _traced(
-        self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
-    ) -> RouteAnswer:
+    def _traced(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> RouteAnswer:
         if self.tracing is None:
             return work()
         from retentive.server.tracing import COMMANDS, OPERATIONS  # noqa: PLC0415 - needs OpenTelemetry
 
-        name = COMMANDS.get(_command(fields)) if route.name == "run_tool" else OPERATIONS.get(route.name)
+        name = COMMANDS.get(_command(call)) if route.name == "run_tool" else OPERATIONS.get(route.name)
         if name is None:
             return work()
-        with self.tracing.operation(name, call.ids, fields) as operation:
+        with self.tracing.operation(name, call.ids, call.given) as operation:
             answer = work()
             operation.end(answer)
             return answer
 
 
-def _command(fields: Mapping[str, Any]) -> str:
+def _command(call: RouteCall) -> str:
     """Return the command in the input of a tool_use block, or an empty string if there is none."""
-    given = fields.get("input")
+    given = call.given.get("input")
     found = given.get("command") if isinstance(given, Mapping) else None
     return found if isinstance(found, str) else ""
 
 
-def _is_change(route: Route, fields: Mapping[str, Any]) -> bool:
+def _is_change(route: Route, call: RouteCall) -> bool:
     if route.method == "GET" or route.scopes == ("read",):
         return False
-    return not (route.name == "run_tool" and _command(fields) == "view")
-
-
-def _is_error(answer: RouteAnswer) -> bool:
-    return isinstance(answer, Mapping) and bool(answer.get("is_error"))
+    return not (route.name == "run_tool" and _command(call) == "view")
 
 
 class JsonLog(logging.Formatter):

@@ -7,7 +7,6 @@ of its request. Spans contain memory texts, paths and queries only if the enviro
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,8 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from retentive import __version__
+from retentive.wire.memories import MemoryObject
+from retentive.wire.stores import StoreObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,19 +120,17 @@ class _Operation:
 
     def end(self, answer: object) -> None:
         """Set the attributes of the span that depend on `answer`, the result of the operation."""
-        if not isinstance(answer, Mapping):
-            return
-        if answer.get("is_error"):
+        if getattr(answer, "is_error", False):
             self._span.set_attribute("error.type", "tool_error")
-        kind = answer.get("type")
-        if kind in {"memory", "memory_store"}:
-            attribute = "record" if kind == "memory" else "store"
-            self._span.set_attribute(f"gen_ai.memory.{attribute}.id", str(answer["id"]))
-        records = answer["data"] if isinstance(answer.get("data"), list) else [answer] if kind == "memory" else None
+        for model, attribute in ((MemoryObject, "record"), (StoreObject, "store")):
+            if isinstance(answer, model):
+                self._span.set_attribute(f"gen_ai.memory.{attribute}.id", answer.id)
+        records = [answer] if isinstance(answer, MemoryObject) else getattr(answer, "data", None)
         if records is not None:
             self._span.set_attribute("gen_ai.memory.record.count", len(records))
             if self._captures:
-                self._span.set_attribute("gen_ai.memory.records", json.dumps(records, ensure_ascii=False))
+                texts = ",".join(each.model_dump_json() for each in records)
+                self._span.set_attribute("gen_ai.memory.records", f"[{texts}]")
 
 
 def exporting() -> tuple[Tracing, Callable[[], None]]:

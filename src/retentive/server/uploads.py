@@ -9,9 +9,10 @@ from typing import IO, TYPE_CHECKING
 
 from anyio import to_thread
 
-from retentive.server.errors import INVALID, HttpError
+from retentive.server.errors import HttpError
 from retentive.server.keys import KeyRecord
 from retentive.transfer.files import mapped_os_errors, spool
+from retentive.wire.errors import INVALID
 
 if TYPE_CHECKING:
     from starlette.requests import Request

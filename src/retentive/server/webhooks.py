@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
 from retentive.server.keys import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
+from retentive.wire.webhooks import DeliveryState, EndpointState
 
 ENDPOINT, PENDING, DEAD, SEEN, CURSOR = (
     "webhook_endpoint",
@@ -36,12 +37,9 @@ A delivery is stored under the key `ENDPOINT.EVENT`. Records of the last two kin
 """
 CREATED, ARCHIVED, DELETED = "memory_store.created", "memory_store.archived", "memory_store.deleted"
 CHANGED = "memory.changed"
-EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
 ORGANIZATION = "org_default"
 SECRET = "whsec_"  # noqa: S105 - the prefix of Standard Webhooks
 MAX_ENDPOINTS = 50
-EndpointState: TypeAlias = Literal["enabled", "disabled"]
-List: TypeAlias = Literal["pending", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class Webhooks:
                 self._records.put(_kind(kind), each.key, None)
 
     def deliveries(
-        self, state: List, endpoint_id: str = "", *, after: str = "", limit: int | None = None
+        self, state: DeliveryState, endpoint_id: str = "", *, after: str = "", limit: int | None = None
     ) -> Iterator[Delivery]:
         """Yield the pending or the dead deliveries, sorted by key.
 
@@ -177,7 +175,7 @@ class Webhooks:
         found = self._records.list(_kind(state), after=start + after, limit=limit)
         return (Delivery(**json.loads(text)) for _, text in takewhile(lambda pair: pair[0].startswith(start), found))
 
-    def delivery(self, endpoint_id: str, event_id: str) -> tuple[List, Delivery]:
+    def delivery(self, endpoint_id: str, event_id: str) -> tuple[DeliveryState, Delivery]:
         """Return a delivery and its state. Raises `NotFound`."""
         for state in ("dead", "pending"):
             key = f"{endpoint_id}.{event_id}"
@@ -350,7 +348,7 @@ def _endpoint(text: str) -> Endpoint:
     return Endpoint(**{**given, "enabled_events": tuple(given["enabled_events"]), "stores": tuple(given["stores"])})
 
 
-def _kind(state: List) -> str:
+def _kind(state: DeliveryState) -> str:
     return PENDING if state == "pending" else DEAD
 
 

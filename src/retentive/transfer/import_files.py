@@ -240,10 +240,9 @@ def _send(
                 add_entry(tar, LAYOUT + file.path.text[len(under) :], file.size, operation.texts)
         found = store.upload(lambda: pieces(raw), under, **options)
     outcomes = [
-        FileOutcome(names[each["name"]], each["path"] and ROOT + each["path"], each["outcome"], each["reason"])
-        for each in found["files"]
+        FileOutcome(names[each.name], each.path and ROOT + each.path, each.outcome, each.reason) for each in found.files
     ]
-    return outcomes, found["proposed"]
+    return outcomes, found.proposed
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

@@ -64,8 +64,8 @@ def send_whole(archive: Archive, location: RemoteLocation, key: str | None) -> C
     """Send an export to a server, which imports the memory store with its history."""
     header = archive.exported()
     found = location.upload(lambda: pieces(archive.raw), key)
-    info = found["memory_store"]
-    return Copy.of(replace(header, id=info["id"], key=info["key"]), added=found["added_versions"])
+    info = found.memory_store
+    return Copy.of(replace(header, id=info.id, key=info.key), added=found.added_versions)
 
 
 def _restored(

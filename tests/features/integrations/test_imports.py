@@ -33,6 +33,7 @@ LAYERS: list[set[str]] = [
     {"locations"},
     {"store"},
     {"mounts"},
+    {"wire"},
     {"remote"},
     {"opening"},
     {"aio"},

@@ -13,7 +13,7 @@ import retentive
 from contract.golden.transcript import TRANSCRIPTS, Transcript
 from retentive import MemoryStore, MemoryTool, errors
 from retentive.server import application
-from retentive.server.table import ROUTES
+from retentive.server.handlers import ROUTES
 from support.http_api import Api, serving
 
 A, B = "/memories/a.md", "/memories/d/b.md"

@@ -24,6 +24,7 @@ from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import FileOutcome, import_files
 from retentive.transfer.lines import Record
 from retentive.transfer.sources import Source, directory_source
+from retentive.wire.transfers import ImportResult
 from support.commands import tree
 from support.damage import fill
 from support.http_api import Api
@@ -149,7 +150,8 @@ def test_sync_and_async_transports_are_alike(store: MemoryStore, filled: MemoryS
 
     answer = asyncio.run(run())
     assert body.getvalue() == sync.getvalue()
-    assert {each["outcome"] for each in answer["files"]} == {"created"}  # type: ignore[index]
+    assert isinstance(answer, ImportResult)
+    assert {each.outcome for each in answer.files} == {"created"}
     assert filled.read("/memories/copy/a.md") == "two\n"
 
 

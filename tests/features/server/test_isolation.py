@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
 
 from retentive import MemoryStore
-from retentive.server.fields import Field
+from retentive.server.handlers import ROUTES
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import SCOPES, id_in, new_key
 from retentive.server.route import Route
-from retentive.server.table import ROUTES
 from retentive.store.location_records import LocationRecords
-from support.http_api import Answer, Api
+from support.http_api import Answer, Api, fields_in
 
 NO_KEY = {"type": "authentication_error", "message": "invalid API key", "details": {"error_code": "invalid_key"}}
 ALL = pytest.mark.parametrize("route", ROUTES, ids=[f"{route.method} {route.path}" for route in ROUTES])
@@ -40,11 +40,10 @@ UNKNOWN = {
 }
 
 
-def example(field: Field) -> object:
+def example(name: str, schema: dict[str, Any]) -> object:
     """A valid value of a required field, so that a new route needs no new line here in most cases."""
-    schema = field.kind.schema
-    if field.name in BODIES:
-        return BODIES[field.name]
+    if name in BODIES:
+        return BODIES[name]
     by_type = {"object": {}, "array": [], "integer": schema.get("minimum", 1), "boolean": False}
     choices = schema.get("enum")
     return choices[0] if isinstance(choices, list) else by_type.get(str(schema.get("type")), "x")
@@ -52,16 +51,16 @@ def example(field: Field) -> object:
 
 def ask(api: Api, route: Route, ids: dict[str, str], **more: str | None) -> Answer:
     """Send a valid request to a route. `more` are further fields of its query or its body."""
-    body = {field.name: example(field) for field in route.body if field.required}
+    of_body = fields_in(route.body)
+    body = {name: example(name, schema) for name, schema in of_body.items() if schema["required"]}
     if route.handler.__name__ == "update_memory":
         body["content"] = "x"
     if route.handler.__name__ == "undo_change":
         body["actor"] = "user:ann"
-    given = {field.name: example(field) for field in route.query if field.required}
-    of_body = {field.name: field for field in route.body} if route.method == "POST" else {}
+    given = {name: example(name, schema) for name, schema in fields_in(route.query).items() if schema["required"]}
     for name, value in more.items():
         if name in of_body:
-            body[name] = value == "true" if of_body[name].kind.schema.get("type") == "boolean" else value
+            body[name] = value == "true" if of_body[name].get("type") == "boolean" else value
         elif value is not None:
             given[name] = value
     query = urlencode(given)
@@ -194,11 +193,7 @@ def test_ids_of_other_forms_do_not_exist(api: Api, store: MemoryStore, route: Ro
         assert ask(api, route, ids).status == 404, (name, wrong)
 
 
-LISTS = [
-    each
-    for each in ROUTES
-    if any(field.name == "page" for field in each.query) and "webhook_endpoint_id" not in each.path_names
-]
+LISTS = [each for each in ROUTES if "page" in fields_in(each.query) and "webhook_endpoint_id" not in each.path_names]
 """The lists of a store or a workspace; test_webhooks.py has the test for the list of an endpoint."""
 
 
@@ -299,7 +294,7 @@ def test_a_key_without_review_sees_nothing_in_quarantine(
     ids = {**UNKNOWN, "memory_store_id": store.id}
     hidden = {**ids, "memory_id": planted.memory_id, "memory_version_id": planted.version_id}
     name, _, value = variant.partition("=")
-    fields = {each.name for each in (*route.query, *route.body)}
+    fields = {*fields_in(route.query), *fields_in(route.body)}
     if name and name not in fields:
         return
     answer = ask(reader, route, hidden, **{name: value} if name else {})

@@ -13,11 +13,11 @@ from urllib.parse import quote
 import pytest
 
 from retentive import MemoryStore
+from retentive.server.handlers import ROUTES
+from retentive.server.handlers.transfers import ARCHIVES
 from retentive.server.keys import id_in
 from retentive.server.route import Route
-from retentive.server.table import ROUTES
-from retentive.server.table.transfers import ARCHIVES
-from support.http_api import Api
+from support.http_api import Api, fields_in
 from support.profiles import FULL, LONG, sized
 
 WRONG: tuple[object, ...] = (
@@ -53,14 +53,14 @@ def test_wrong_values_get_a_documented_answer(api: Api, ids: dict[str, str], rou
     if route.name in GONE:
         ids = {name: f"{value}x" for name, value in ids.items()}
     path = route.path.format(**{name: ids.get(name, "x") for name in route.path_names})
-    fields = [*route.query, *route.body]
+    in_query, in_body = fields_in(route.query), fields_in(route.body)
     step = sized(quick=7, long=1, full=1)
-    for number, field in enumerate(fields):
+    for number, field in enumerate([*in_query, *in_body]):
         for value in WRONG[number % step :: step]:
-            others = {each.name: "x" for each in route.body if each.required}
-            body = {**others, field.name: value} if field in route.body else others
+            others = {name: "x" for name, schema in in_body.items() if schema["required"]}
+            body = {**others, field: value} if number >= len(in_query) else others
             text = value if isinstance(value, str) else json.dumps(value)
-            query = f"?{quote(field.name)}={quote(text)}" if field in route.query else ""
+            query = f"?{quote(field)}={quote(text)}" if number < len(in_query) else ""
             if route.name in STREAMS and text in {"", "0"}:
                 continue  # the answer would not end
             sent = json.dumps(body).encode() if route.method == "POST" else None

@@ -13,8 +13,8 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.engine import repeats
+from retentive.server.handlers import ROUTES
 from retentive.server.keys import id_in
-from retentive.server.table import ROUTES
 from retentive.store import core_of
 from support.http_api import Answer, Api
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.server.table import ROUTES
+from retentive.server.handlers import ROUTES
 from support import node
 from support.server_process import started
 

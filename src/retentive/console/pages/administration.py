@@ -19,6 +19,7 @@ from retentive.server.handlers import keys
 from retentive.server.keys import SCOPES
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
+from retentive.wire.keys import KeyCreation, KeyList, KeyUpdate
 
 ENTRIES = 200
 _SEQ = re.compile(r"[0-9]{12}")
@@ -101,16 +102,8 @@ def list_keys(visit: Visit) -> PageAnswer:
 
 
 def _keys(visit: Visit, made: object) -> PageAnswer:
-    found = keys.list_api_keys(
-        call_of(visit),
-        after_id=None,
-        before_id=None,
-        created_by_user_id=None,
-        limit=1_000,
-        status=None,
-        workspace_id=None,
-    )
-    return HtmlPage("keys.html", {"keys": found["data"], "made": made, "scopes": SCOPES}, title="API keys")
+    found = keys.list_api_keys(call_of(visit), KeyList.read({"limit": 1_000}))
+    return HtmlPage("keys.html", {"keys": found.data, "made": made, "scopes": SCOPES}, title="API keys")
 
 
 def create_key(visit: Visit) -> PageAnswer:
@@ -120,15 +113,18 @@ def create_key(visit: Visit) -> PageAnswer:
     principal = visit.given("user").strip()
     made = keys.create_api_key(
         call_of(visit),
-        name=visit.given("name").strip(),
-        scopes=tuple(visit.form.get("scope", ())),
-        stores=tuple(visit.given("stores").split()) or None,
-        paths=tuple(visit.given("paths").split()) or None,
-        act_as=tuple(visit.given("act_as").split()) or None,
-        principal={"type": "user_actor", "user_id": principal} if principal else None,
-        expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
-        rate_limit=visit.given("rate").strip() or None,
-        max_body_bytes=None,
+        KeyCreation.read(
+            {
+                "name": visit.given("name").strip(),
+                "scopes": list(visit.form.get("scope", ())),
+                "stores": visit.given("stores").split(),
+                "paths": visit.given("paths").split(),
+                "act_as": visit.given("act_as").split(),
+                "principal": {"type": "user_actor", "user_id": principal} if principal else None,
+                "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
+                "rate_limit": visit.given("rate").strip() or None,
+            }
+        ),
     )
     return _keys(visit, made)
 
@@ -138,7 +134,7 @@ def archive_key(visit: Visit) -> PageAnswer:
     visit.check_key()
     call = call_of(visit, api_key_id=visit.given("id"))
     try:
-        keys.update_api_key(call, name=None, status="archived", rate_limit=None)
+        keys.update_api_key(call, KeyUpdate.read({"status": "archived"}))
     except Conflict:
         raise InvalidInput("the key was changed meanwhile; open the page again") from None
     return Redirect("/console/keys")

@@ -17,6 +17,7 @@ from retentive.server.handlers import transfers
 from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
+from retentive.wire.transfers import ExportQuery
 
 FORMATS: Mapping[str, tuple[str, str]] = {
     "tar.gz": ("tar.gz", "application/gzip"),
@@ -37,7 +38,8 @@ def export_file(visit: Visit) -> PageAnswer:
     wanted, notes = visit.query.get("format", "tar.gz"), visit.query.get("notes") == "1"
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
-    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), format=wanted, notes=notes)
+    query = ExportQuery.read({"format": wanted, "notes": "true" if notes else "false"})
+    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), query)
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]
     return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)

@@ -19,11 +19,11 @@ from retentive.history.operations import Undo
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, State, Step
 from retentive.history.revisions import as_revision
 from retentive.server.errors import invalid
-from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
+from retentive.wire.base import VERSION_ID, moment
 
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""

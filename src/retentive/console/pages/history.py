@@ -21,10 +21,10 @@ from retentive.history.revisions import Revision, as_revision, parse_time
 from retentive.history.revisions import moment as moment_of
 from retentive.history.versions import LoggedChange
 from retentive.server.errors import invalid
-from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
+from retentive.wire.base import VERSION_ID, moment
 
 VERSIONS = 100
 FILES = 50

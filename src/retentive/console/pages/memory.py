@@ -19,11 +19,11 @@ from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, V
 from retentive.engine.queries import load
 from retentive.errors import NotFound
 from retentive.history.log import BlameLine
-from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
 from retentive.store.by_id import read_memory
 from retentive.values.paths import MemoryPath
+from retentive.wire.base import VERSION_ID
 
 LINES = 2_000
 VERSIONS = 50

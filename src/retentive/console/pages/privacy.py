@@ -6,7 +6,7 @@ from retentive.console.overview import SCANNED, note_check
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.server.errors import invalid
-from retentive.server.objects import VERSION_ID
+from retentive.wire.base import VERSION_ID
 
 
 def sensitive(visit: Visit) -> PageAnswer:

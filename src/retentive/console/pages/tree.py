@@ -21,13 +21,13 @@ from retentive.errors import CursorExpired, NotFound, Refused, RetentiveError
 from retentive.history.log import SinceMoment, since
 from retentive.history.past import AsOf, past_of
 from retentive.server.errors import HttpError, invalid
-from retentive.server.objects import moment
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import core_of
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 from retentive.values.settings import Settings
+from retentive.wire.base import moment
 
 R = TypeVar("R")
 ROWS = 500

@@ -1,4 +1,4 @@
-"""Handler of the route that streams events."""
+"""Route of the stream of events."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ import re
 from retentive.engine.operation import AuditOnly
 from retentive.server.calls import Events, RouteCall
 from retentive.server.errors import invalid
+from retentive.server.route import READ, STORE, Routes
 from retentive.store import core_of
+from retentive.wire.history import EventQuery
 
 _CURSOR = re.compile(r"0|[0-9a-f]{32}")
+route = Routes()
 
 
-def stream_events(call: RouteCall, *, after: str | None) -> Events:
-    """Stream the changes that follow the event `after`. Without `after`, stream new changes only.
+@route("GET", f"{STORE}/events", READ, "text/event-stream")
+def stream_events(call: RouteCall, query: EventQuery) -> Events:
+    """Send the changes of the memories as they happen, as server-sent events.
 
-    If `after` is `0`, the stream begins with the first change of the memory store.
+    If `after` is `0`, the stream begins with the first change of the memory store. Without `after`, it has only new
+    changes.
     """
-    store, cursor = call.store, call.last_event_id or after
+    store, cursor = call.store, call.last_event_id or query.after
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")
     core_of(store).found(AuditOnly("events"))

@@ -1,53 +1,22 @@
-"""Handlers of the routes for API keys."""
+"""Routes of API keys."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import Conflict
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import api_error, forbidden, invalid, missing
-from retentive.server.handlers.repeats import id_of_creation
-from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id, principal_of
-from retentive.server.objects import api_key
+from retentive.server.errors import api_error, finding, forbidden, invalid, missing
+from retentive.server.handlers.repeats import id_of_creation, unchanged
+from retentive.server.keys import DEFAULT_SCOPES, PRINCIPALS, KeyRecord, new_key_id
+from retentive.server.route import ADMIN, Routes
+from retentive.storage.contract import as_actor
+from retentive.wire.keys import KeyCreation, KeyList, KeyObject, KeyPage, KeyUpdate, NewKeyObject
 
-
-def create_api_key(
-    call: RouteCall,
-    *,
-    name: str,
-    scopes: tuple[str, ...] | None,
-    stores: tuple[str, ...] | None,
-    paths: tuple[str, ...] | None,
-    act_as: tuple[str, ...] | None,
-    principal: dict[str, object] | None,
-    expires_at: datetime | None,
-    rate_limit: str | None,
-    max_body_bytes: int | None,
-) -> Json:
-    """Create a key in the workspace of the caller. Only the response to this call contains the text of the key."""
-    own = call.caller.key
-    if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
-        raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
-    key_id = id_of_creation(call, new_key_id)
-    try:
-        made = call.location.keys.create(
-            name,
-            key_id=key_id,
-            workspace_id=own.workspace_id,
-            scopes=scopes or DEFAULT_SCOPES,
-            stores=stores or (),
-            paths=paths or (),
-            act_as=act_as or (),
-            principal=principal_of(principal),
-            expires_at=expires_at,
-            created_by=str(call.caller.actor),
-            rate_limit=rate_limit,
-            max_body_bytes=max_body_bytes,
-        )
-    except Conflict:  # another attempt of the same request
-        return shown_once(call, {"id": key_id})
-    return {**_shown(call, made.record), "api_key": made.text}
+KEYS = "/v1/organizations/api_keys"
+KEY = f"{KEYS}/{{api_key_id}}"
+route = Routes()
 
 
 def shown_once(call: RouteCall, answer: Json) -> Json:
@@ -55,54 +24,92 @@ def shown_once(call: RouteCall, answer: Json) -> Json:
     raise api_error(Conflict(f"this request has created the API key {answer['id']}, whose text is shown only once"))
 
 
-def list_api_keys(
-    call: RouteCall,
-    *,
-    after_id: str | None,
-    before_id: str | None,
-    created_by_user_id: str | None,
-    limit: int,
-    status: str | None,
-    workspace_id: str | None,
-) -> Json:
-    """List the keys of the workspace, newest first."""
-    if after_id is not None and before_id is not None:
+@route("POST", KEYS, ADMIN, conflicts=True, again=shown_once)
+def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
+    """Create an API key in the workspace.
+
+    Only the response to this call contains the text of the key.
+    """
+    own, stores = call.caller.key, tuple(body.stores or ())
+    if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
+        raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
+    key_id = id_of_creation(call, new_key_id)
+    try:
+        made = call.location.keys.create(
+            body.name,
+            key_id=key_id,
+            workspace_id=own.workspace_id,
+            scopes=tuple(body.scopes or DEFAULT_SCOPES),
+            stores=stores,
+            paths=tuple(body.paths or ()),
+            act_as=tuple(body.act_as or ()),
+            principal=None if body.principal is None else body.principal.actor,
+            expires_at=body.expires_at,
+            created_by=str(call.caller.actor),
+            rate_limit=body.rate_limit,
+            max_body_bytes=body.max_body_bytes,
+        )
+    except Conflict:  # another attempt of the same request
+        shown_once(call, {"id": key_id})
+        raise
+    shown = key_object(made.record, call.location.keys.now(), None)
+    return NewKeyObject(**dict(shown), api_key=made.text)
+
+
+@route("GET", KEYS, ADMIN)
+def list_api_keys(call: RouteCall, query: KeyList) -> KeyPage:
+    """List the API keys of the workspace, newest first."""
+    if query.after_id is not None and query.before_id is not None:
         raise invalid("before_id: cannot be combined with after_id")
     now = call.location.keys.now()
     found = [
         record
         for record in call.location.keys.all(call.caller.workspace_id)
         if _manages(call.caller.key, record)
-        and status in {None, record.status_at(now)}
-        and workspace_id in {None, record.workspace_id}
-        and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
+        and query.status in {None, record.status_at(now)}
+        and query.workspace_id in {None, record.workspace_id}
+        and query.created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
-    page, has_more = _page(found, after_id, before_id, limit)
+    page, has_more = _page(found, query.after_id, query.before_id, query.limit)
     uses = call.location.keys.last_uses()
-    return {
-        "data": [api_key(record, now, uses.get(record.id)) for record in page],
-        "has_more": has_more,
-        "first_id": page[0].id if page else None,
-        "last_id": page[-1].id if page else None,
-    }
+    return KeyPage(
+        data=[key_object(record, now, uses.get(record.id)) for record in page],
+        has_more=has_more,
+        first_id=page[0].id if page else None,
+        last_id=page[-1].id if page else None,
+    )
 
 
-def retrieve_api_key(call: RouteCall) -> Json:
-    """Return the record of an API key, without the text of the key."""
+@route("GET", KEY, ADMIN)
+def retrieve_api_key(call: RouteCall) -> KeyObject:
+    """Retrieve an API key."""
     return _shown(call, _found(call))
 
 
-def update_api_key(call: RouteCall, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
-    """Change the name, the status or the rate limit of a key."""
-    key_id, keys = _found(call).id, call.location.keys
-    return _shown(call, keys.change(key_id, call.caller.workspace_id, name=name, status=status, rate_limit=rate_limit))
+@route("POST", KEY, ADMIN, conflicts=True, again=unchanged)
+def update_api_key(call: RouteCall, body: KeyUpdate) -> KeyObject:
+    """Rename, limit, deactivate or archive an API key."""
+    change, workspace_id = call.location.keys.change, call.caller.workspace_id
+    key_id = _found(call).id
+    return _shown(call, change(key_id, workspace_id, name=body.name, status=body.status, rate_limit=body.rate_limit))
+
+
+def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> KeyObject:
+    """Return the object of an API key. It does not contain the text of the key."""
+    by = as_actor(record.created_by)
+    changed = {
+        "status": record.status_at(now),
+        "created_by": {"id": by.id, "type": by.kind} if by is not None and by.kind in PRINCIPALS else None,
+        "principal": as_actor(record.principal),
+        "scope": {"workspace_id": record.workspace_id},
+        "last_used_at": last_used_at,
+    }
+    return KeyObject.model_validate({**asdict(record), **changed})
 
 
 def _found(call: RouteCall) -> KeyRecord:
-    try:
+    with finding("API key"):
         found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
-    except NotFound:
-        raise missing("API key") from None
     if not _manages(call.caller.key, found):
         raise missing("API key")
     return found
@@ -116,9 +123,9 @@ def _manages(own: KeyRecord, other: KeyRecord) -> bool:
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
 
-def _shown(call: RouteCall, record: KeyRecord) -> Json:
+def _shown(call: RouteCall, record: KeyRecord) -> KeyObject:
     keys = call.location.keys
-    return api_key(record, keys.now(), keys.last_use(record.id))
+    return key_object(record, keys.now(), keys.last_use(record.id))
 
 
 def _page(

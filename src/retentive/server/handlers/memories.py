@@ -1,41 +1,62 @@
-"""Handlers of the routes for memories."""
+"""Routes of memories."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeVar
 
 from retentive.engine.handlers import RunCommand
-from retentive.engine.listings import ListedDirectory, ListingCursor, ListMemories
+from retentive.engine.listings import Listed, ListedDirectory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
 from retentive.history.past import AsOf
 from retentive.server import cursors
-from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import HttpError, invalid, missing
+from retentive.server.calls import RouteCall
+from retentive.server.errors import HttpError, finding, invalid, missing
 from retentive.server.handlers.versions import FULL_LIMIT
-from retentive.server.objects import NO_MEMORY, api_path, memory, moment, prefix_of, tool_path
+from retentive.server.route import READ, STORE, WRITE, Routes
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Written
+from retentive.wire.base import Basic, api_path
+from retentive.wire.memories import (
+    MemoryAt,
+    MemoryAtPath,
+    MemoryCreation,
+    MemoryDeleted,
+    MemoryDeletion,
+    MemoryList,
+    MemoryObject,
+    MemoryPage,
+    MemoryUpdate,
+    PrefixObject,
+)
 
 R = TypeVar("R")
+NO_MEMORY = "memory"
+MEMORY = f"{STORE}/memories/{{memory_id}}"
+route = Routes()
 
 
-def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Json:
-    """Create a memory. Fails with a conflict if there is a memory at the path, above it or below it."""
+@route("POST", f"{STORE}/memories", WRITE, conflicts=True)
+def create_memory(call: RouteCall, query: Basic, body: MemoryCreation) -> MemoryObject:
+    """Create a memory.
+
+    Fails with a conflict if there is a memory at the path, above it or below it.
+    """
     store = call.store
-    core, target = core_of(store).with_options(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
+    core = core_of(store).with_options(exact=True)
     try:
-        check_text("content", content)
+        check_text("content", body.content)
     except Refused as refusal:
         raise core.raised(refusal) from None
-    written = core.written(RunCommand(Create(target, content)), core.invocation())
+    written = core.written(RunCommand(Create(MemoryPath.known(body.path), body.content)), core.invocation())
     made, text = _as_written(store, written)
-    return memory(made, store.id, text if view == "full" else None)
+    return MemoryObject.of(made, store.id, text if query.view == "full" else None)
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
@@ -51,101 +72,95 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
     return core_of(store).peek(AsOf(by_id.read_memory(written.memory_id), written.version_id))
 
 
-def list_memories(
-    call: RouteCall, *, path_prefix: str, depth: int, view: str, at: str | None, limit: int, page: str | None
-) -> Json:
-    """List memories in byte order of their paths.
+@route("GET", f"{STORE}/memories", READ)
+def list_memories(call: RouteCall, query: MemoryList) -> MemoryPage:
+    """List memories by path.
 
     With depth 1, directories are listed instead of the memories below them.
     """
-    store, is_full = call.store, view == "full"
-    under, of = prefix_of(path_prefix)[:-1], f"{call.path} {path_prefix} {depth} {at or ''}"
-    cursor = None if page is None else ListingCursor(*cursors.decode(page, of, 2))
-    count = min(limit, FULL_LIMIT) if is_full else limit
+    store, is_full = call.store, query.view == "full"
+    of = f"{call.path} {query.path_prefix} {query.depth} {query.at or ''}"
+    cursor = None if query.page is None else ListingCursor(*cursors.decode(query.page, of, 2))
+    count = min(query.limit, FULL_LIMIT) if is_full else query.limit
+    listing = ListMemories(MemoryPath.known(query.path_prefix), query.depth, cursor, count, is_full)
     try:
-        listing = ListMemories(MemoryPath.known(under), depth, cursor, count, is_full)
-        found = core_of(store).found(_at(at, listing))
+        found = core_of(store).found(_at(query.at, listing))
     except CursorExpired:
         raise cursors.expired() from None
-    data: list[Json] = [
-        {"type": "memory_prefix", "path": api_path(each.path)}
-        if isinstance(each, ListedDirectory)
-        else memory(each.memory, store.id, each.text)
-        for each in found.items
-    ]
     following = None if found.next is None else cursors.encode([found.next.pin, found.next.last], of)
-    return {"data": data, "next_page": following}
+    return MemoryPage(data=[_listed(each, store.id) for each in found.items], next_page=following)
 
 
-def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
-    """Return the memory with an id, in its current state or in an earlier one."""
+def _listed(each: Listed, store_id: str) -> MemoryObject | PrefixObject:
+    if isinstance(each, ListedDirectory):
+        return PrefixObject(path=api_path(each.path))
+    return MemoryObject.of(each.memory, store_id, each.text)
+
+
+@route("GET", f"{STORE}/memory", READ)
+def read_memory(call: RouteCall, query: MemoryAtPath) -> MemoryObject:
+    """Retrieve the memory at a path."""
+    return _read(call, load(MemoryPath.known(query.path)), query)
+
+
+@route("GET", MEMORY, READ)
+def retrieve_memory(call: RouteCall, query: MemoryAt) -> MemoryObject:
+    """Retrieve a memory."""
+    return _read(call, by_id.read_memory(call.ids["memory_id"]), query)
+
+
+def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], query: MemoryAt) -> MemoryObject:
     store = call.store
-    try:
-        found, text = core_of(store).found(_at(at, by_id.read_memory(call.ids["memory_id"])))
-    except NotFound:
-        raise missing(NO_MEMORY) from None
-    if at is None:
+    with finding(NO_MEMORY):
+        found, text = core_of(store).found(_at(query.at, operation))
+    if query.at is None:
         core_of(store).accesses.note(store.id, found)
-    return memory(found, store.id, text if view == "full" else None)
+    return MemoryObject.of(found, store.id, text if query.view == "full" else None)
 
 
-def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Json:
-    """Return the memory at a path, in the current state of the store or in an earlier one."""
-    store, target = call.store, tool_path(path, may_be_root=False)
-    try:
-        found, text = core_of(store).found(_at(at, load(MemoryPath.known(target))))
-    except NotFound:
-        raise missing(NO_MEMORY) from None
-    if at is None:
-        core_of(store).accesses.note(store.id, found)
-    return memory(found, store.id, text if view == "full" else None)
-
-
-def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
+def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation[R]:
     """Return an operation that runs `operation` on the state that `at` names. If `at` is None, return `operation`."""
-    return operation if at is None else AsOf(operation, moment(at))
+    return operation if at is None else AsOf(operation, at)
 
 
-def update_memory(
-    call: RouteCall,
-    *,
-    content: str | None,
-    path: str | None,
-    precondition: str | None,
-    view: str,
-    source: str | None,
-    session: str | None,
-) -> Json:
-    """Change the text of a memory, its path, or both. If both are unchanged, no version is recorded."""
-    if content is None and path is None:
+@route("POST", MEMORY, WRITE, conflicts=True)
+def update_memory(call: RouteCall, query: Basic, body: MemoryUpdate) -> MemoryObject:
+    """Change a memory.
+
+    If its text and its path are unchanged, no version is recorded.
+    """
+    content, expected = body.content, None if body.precondition is None else body.precondition.content_sha256
+    if content is None and body.path is None:
         raise invalid("content: specify content, path or both")
-    target = None if path is None else tool_path(path, may_be_root=False)
     store, memory_id = call.store, call.ids["memory_id"]
     try:
         written = ById(core_of(store).with_options(exact=True)).update(
-            memory_id, text=content, path=target, if_sha256=precondition, source=source, session=session
+            memory_id, text=content, path=body.path, if_sha256=expected, source=body.source, session=body.session
         )
         assert written.memory is not None
-        text = None if view == "basic" else content if content is not None else store.version_text(written.version_id)
+        is_read = query.view == "full" and content is None
+        text = store.version_text(written.version_id) if is_read else content
     except NotFound:
         raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
-    return memory(written.memory, store.id, text)
+    return MemoryObject.of(written.memory, store.id, text if query.view == "full" else None)
 
 
-def delete_memory(
-    call: RouteCall, *, expected_content_sha256: str | None, source: str | None, session: str | None
-) -> Json:
-    """Delete a memory. Its versions are kept."""
-    memory_id = call.ids["memory_id"]
+@route("DELETE", MEMORY, WRITE, conflicts=True)
+def delete_memory(call: RouteCall, query: MemoryDeletion) -> MemoryDeleted:
+    """Delete a memory.
+
+    Its versions are kept.
+    """
+    memory_id, expected = call.ids["memory_id"], query.expected_content_sha256
     try:
-        call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
+        call.store.by_id.delete(memory_id, if_sha256=expected, source=query.source, session=query.session)
     except NotFound:
         raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
-    return {"id": memory_id, "type": "memory_deleted"}
+    return MemoryDeleted(id=memory_id)
 
 
 def _differs() -> HttpError:

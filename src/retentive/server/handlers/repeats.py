@@ -16,15 +16,18 @@ from retentive.engine.repeats import KEPT_S, dated, other_request
 from retentive.errors import Conflict
 from retentive.server.calls import Json, RouteAnswer, RouteCall
 from retentive.values.records import RequestKey
+from retentive.wire.base import Answer
 
 KIND = "request"
 """Kind of the records of requests. Their keys begin with the day, so the oldest come first."""
-SECRETS = frozenset({"api_key", "signing_secret"})
+SECRETS = {"api_key", "signing_secret"}
 _DAY_S = 86_400
 _REMOVED_AT_ONCE = 4
 
 
-def answered_once(call: RouteCall, work: Callable[[], RouteAnswer], again: Callable[[RouteCall, Json], Json]) -> Json:
+def answered_once(
+    call: RouteCall, work: Callable[[], RouteAnswer], again: Callable[[RouteCall, Json], Json], model: type[Answer]
+) -> Answer:
     """Return the result of `work`. If the request was answered before, return its first answer and change nothing.
 
     `again` completes a recorded answer with what is not recorded. Raises `InvalidInput` if the idempotency key was used
@@ -32,11 +35,11 @@ def answered_once(call: RouteCall, work: Callable[[], RouteAnswer], again: Calla
     """
     known = _known(call)
     if known is not None and "answer" in known:
-        return again(call, known["answer"])
+        return model.model_validate(again(call, known["answer"]))
     answer = work()
-    assert isinstance(answer, dict)
+    assert isinstance(answer, Answer)
     if call.request is not None:
-        recorded = {name: value for name, value in answer.items() if name not in SECRETS}
+        recorded = answer.model_dump(mode="json", exclude=SECRETS)
         _put(call, call.request, {**(_known(call) or {}), "answer": recorded})
     return answer
 

@@ -1,4 +1,4 @@
-"""Handlers of the routes for exports and imports."""
+"""Routes of exports and imports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import IO
 from retentive.engine.operation import AuditOnly
 from retentive.engine.repeats import known_result, remember
 from retentive.errors import Damaged, NotFound, RetentiveError, UnknownSchema
-from retentive.server.calls import Json, RouteCall, Streamed
+from retentive.server.calls import RouteCall, Streamed
 from retentive.server.errors import forbidden, invalid
-from retentive.server.objects import api_path, memory_store, prefix_of
+from retentive.server.route import ADMIN, STORE, WRITE, Routes
 from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
 from retentive.store import core_of
 from retentive.transfer.archive import Archive, writing_archive
@@ -22,26 +22,35 @@ from retentive.transfer.import_files import ImportFiles, import_files
 from retentive.transfer.plain_files import write_tar
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import tar_source
+from retentive.wire.base import api_path
+from retentive.wire.stores import StoreObject
+from retentive.wire.transfers import (
+    ExportQuery,
+    ImportedFile,
+    ImportQuery,
+    ImportResult,
+    StoreImported,
+    StoreImportQuery,
+)
 
-_TAR = "application/x-tar"
+_TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
+route = Routes()
 
 
-def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # noqa: A002
-    """Export the memories at one revision.
-
-    The format `files` contains the memories as plain files. The other formats also contain the history.
-    """
+@route("GET", f"{STORE}/export", ADMIN, *ARCHIVES, is_long=True)
+def export_store(call: RouteCall, query: ExportQuery) -> Streamed:
+    """Export the memories and their history, or only the memories as plain files."""
     raw = spool()
     try:
-        if format == "files":
+        if query.format == "files":
             write_tar(call.store, raw)
         else:
-            with writing_archive(raw, compressed=format == "tar.gz") as archive:
-                export_to(archive, call.store, records=notes)
+            with writing_archive(raw, compressed=query.format == "tar.gz") as archive:
+                export_to(archive, call.store, records=query.notes)
     except BaseException:
         raw.close()
         raise
-    return Streamed(pieces_of(raw), "application/gzip" if format == "tar.gz" else _TAR)
+    return Streamed(pieces_of(raw), _GZIP if query.format == "tar.gz" else _TAR)
 
 
 def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
@@ -59,37 +68,32 @@ def _pieces(raw: IO[bytes]) -> Generator[bytes]:
             yield piece
 
 
-def import_memories(
-    call: RouteCall, *, path_prefix: str, overwrite: bool, dry_run: bool, source: str | None, session: str | None
-) -> Json:
-    """Import the files in a tar file as memories, in one transaction."""
+@route("POST", f"{STORE}/import", WRITE, upload=ARCHIVES, is_long=True)
+def import_memories(call: RouteCall, query: ImportQuery) -> ImportResult:
+    """Import the files of a tar file as memories, as one change."""
     limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
     with _as_request():
-        files = tar_source(call.upload.file, **limits)
+        source = tar_source(call.upload.file, **limits)
     done = import_files(
         call.store,
-        files,
-        under=prefix_of(path_prefix)[:-1],
-        overwrite=overwrite,
-        dry_run=dry_run,
+        source,
+        under=query.path_prefix,
+        overwrite=query.overwrite,
+        dry_run=query.dry_run,
         actor=call.caller.actor,
-        source=source,
-        session=session,
+        source=query.source,
+        session=query.session,
     )
-    return {
-        "type": "import_result",
-        "files": [
-            {
-                "name": each.name,
-                "path": None if each.path is None else api_path(each.path),
-                "outcome": each.became,
-                "reason": each.why,
-            }
-            for each in done.files
-        ],
-        "dry_run": dry_run,
-        "proposed": done.is_proposed,
-    }
+    files = [
+        ImportedFile(
+            name=each.name,
+            path=None if each.path is None else api_path(each.path),
+            outcome=each.became,
+            reason=each.why,
+        )
+        for each in done.files
+    ]
+    return ImportResult(files=files, dry_run=query.dry_run, proposed=done.is_proposed)
 
 
 @contextmanager
@@ -106,9 +110,10 @@ def _archive(raw: IO[bytes]) -> Archive:
         return Archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
 
 
-def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
-    """Import a memory store from an export, with its history. `key` replaces the key of the memory store."""
-    archive = _archive(call.upload.file)
+@route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
+def import_memory_store(call: RouteCall, query: StoreImportQuery) -> StoreImported:
+    """Import the memory store of an export with its ids, times and history."""
+    archive, key = _archive(call.upload.file), query.key
     header = archive.exported()
     _check_store(call, header.id, header.key if key is None else key)
     added = _known(call, header.id)
@@ -119,14 +124,13 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
     info = call.location.info(header.id)
     with suppress(RetentiveError):  # the leader announces it later
         call.location.webhooks.announce([info])
-    return {
-        "type": "import_of_memory_store",
-        "memory_store": memory_store(info),
-        "memories": header.memories,
-        "content_size_bytes": header.size_bytes,
-        "versions": header.versions,
-        "added_versions": added,
-    }
+    return StoreImported(
+        memory_store=StoreObject.of(info),
+        memories=header.memories,
+        content_size_bytes=header.size_bytes,
+        versions=header.versions,
+        added_versions=added,
+    )
 
 
 def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:

@@ -1,56 +1,48 @@
-"""Handlers of the routes for trust: memories that are not trusted, confirmations and quarantine."""
+"""Routes for trust: memories that are not trusted, confirmations and quarantine."""
 
 from __future__ import annotations
 
-from retentive.engine.trust import Level
-from retentive.errors import NotFound
-from retentive.review.trust import DoubtedMemory
-from retentive.server.calls import Json, RouteCall
-from retentive.server.cursors import decode, encode
-from retentive.server.errors import missing
-from retentive.server.objects import NO_MEMORY, api_path, prefix_of, tool_path
+from retentive.server.calls import RouteCall
+from retentive.server.cursors import next_of, start_of
+from retentive.server.errors import finding
+from retentive.server.handlers.memories import NO_MEMORY
+from retentive.server.route import ADMIN, REVIEW, STORE, Routes
+from retentive.wire.base import api_path
+from retentive.wire.trust import (
+    Confirmation,
+    ConfirmationResult,
+    DoubtedList,
+    DoubtedObject,
+    DoubtedPage,
+    QuarantineResult,
+    TrustPattern,
+)
+
+route = Routes()
 
 
-def list_doubted_memories(
-    call: RouteCall, *, path_prefix: str, level: Level | None, limit: int, page: str | None
-) -> Json:
-    """List the memories that are not trusted, in byte order of their paths."""
-    of = f"{call.path} {path_prefix} {level}"
-    after = "" if page is None else decode(page, of, 1)[0]
-    found = call.store.trust.page(prefix_of(path_prefix)[:-1], level=level, after=after, limit=limit)
-    following = None if found.next is None else encode([found.next], of)
-    return {"data": list(map(_doubted, found.items)), "next_page": following}
+@route("GET", f"{STORE}/doubted_memories", REVIEW)
+def list_doubted_memories(call: RouteCall, query: DoubtedList) -> DoubtedPage:
+    """List the memories that are not trusted, hidden ones included, by path."""
+    of, under = f"{call.path} {query.path_prefix} {query.level}", query.path_prefix
+    found = call.store.trust.page(under, level=query.level, after=start_of(query.page, of), limit=query.limit)
+    return DoubtedPage(data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
 
 
-def _doubted(given: DoubtedMemory) -> Json:
-    return {
-        "type": "doubted_memory",
-        "memory_id": given.memory_id,
-        "path": api_path(given.path),
-        "level": given.level,
-        "contributors": list(given.contributors),
-        "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
-    }
+@route("POST", f"{STORE}/trust/confirm", REVIEW)
+def confirm_memories(call: RouteCall, body: Confirmation) -> ConfirmationResult:
+    """Trust the present text of a memory, or of all memories below a directory."""
+    with finding(NO_MEMORY):
+        return ConfirmationResult(paths=list(map(api_path, call.store.trust.confirm(body.path))))
 
 
-def confirm_memories(call: RouteCall, *, path: str) -> Json:
-    """Record that a person trusts the current text of a memory, or of all memories below a directory."""
-    try:
-        found = call.store.trust.confirm(tool_path(path))
-    except NotFound:
-        raise missing(NO_MEMORY) from None
-    return {"type": "trust_confirmation", "paths": [api_path(each) for each in found]}
+@route("POST", f"{STORE}/trust/quarantine", ADMIN)
+def quarantine_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+    """Hide all memories to which an actor, a session or a source contributed."""
+    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
 
 
-def quarantine_contributors(call: RouteCall, *, pattern: str) -> Json:
-    """Hide all memories with a contributor that matches a pattern. A contributor is an actor, a session or a source."""
-    return _changed(pattern, is_changed=call.store.trust.quarantine(pattern))
-
-
-def release_contributors(call: RouteCall, *, pattern: str) -> Json:
-    """End the quarantine of a pattern, so that its memories are visible again."""
-    return _changed(pattern, is_changed=call.store.trust.release(pattern))
-
-
-def _changed(pattern: str, *, is_changed: bool) -> Json:
-    return {"type": "quarantine_change", "pattern": pattern, "changed": is_changed}
+@route("POST", f"{STORE}/trust/release", ADMIN)
+def release_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+    """End the quarantine of contributors."""
+    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))

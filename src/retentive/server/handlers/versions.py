@@ -1,4 +1,4 @@
-"""Handlers of the routes for the versions of memories."""
+"""Routes of the versions of memories."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from itertools import islice
 
 from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
-from retentive.engine.trust import Level, Levels, author_of
-from retentive.errors import NotFound
+from retentive.engine.trust import Levels, author_of
 from retentive.history.log import LogFilter
-from retentive.server import cursors, objects
-from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import invalid, missing
-from retentive.server.objects import NO_VERSION, memory_version, prefix_of, tool_path
+from retentive.server.calls import RouteCall
+from retentive.server.cursors import next_of, start_of
+from retentive.server.errors import finding, invalid, missing
+from retentive.server.route import ERASE, READ, STORE, Routes
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS
 from retentive.store import core_of
+from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.text import decoded
+from retentive.wire.actors import named_actor
+from retentive.wire.base import VERSION_ID, Full
+from retentive.wire.versions import VersionList, VersionObject, VersionPage, VersionRedaction, VersionsRedacted
 
 MAX_SCANNED = 5_000
 """Maximum number of versions read for one filtered page. The page may be empty; the SDK then asks for the next page."""
 FULL_LIMIT = 20
+NO_VERSION = "memory version"
+VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
+route = Routes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +60,35 @@ class Conditions:
         )
 
 
-def list_memory_versions(
-    call: RouteCall,
-    *,
-    memory_id: str | None,
-    operation: str | None,
-    session_id: str | None,
-    api_key_id: str | None,
-    service_account_id: str | None,
-    actor: str | None,
-    source: str | None,
-    session: str | None,
-    integration: str | None,
-    flag: str | None,
-    trust: Level | None,
-    path_prefix: str,
-    created_at_gte: datetime | None,
-    created_at_lte: datetime | None,
-    view: str,
-    limit: int,
-    page: str | None,
-) -> Json:
-    """List the versions that pass the filters, newest first."""
-    named = (("session", session_id), ("api_key", api_key_id), ("service_account", service_account_id))
-    actors = tuple(str(objects.actor_with(kind, name)) for kind, name in named if name is not None)
-    prefix = prefix_of(path_prefix)
-    origin = LogFilter(source=source, session=session, integration=integration, flag=flag, trust=trust)
-    within = prefix if path_prefix != "/" else ""
-    only = Conditions(operation, actors, actor, created_at_gte, created_at_lte, within, origin)
-    of = f"{call.path} {memory_id} {only}"
-    before = None if page is None else cursors.decode(page, of, 1)[0]
-    is_full, store = view == "full", call.store
-    count = min(limit, FULL_LIMIT) if is_full else limit
+@route("GET", f"{STORE}/memory_versions", READ)
+def list_memory_versions(call: RouteCall, query: VersionList) -> VersionPage:
+    """List the versions of memories, newest first."""
+    named = (
+        ("session", query.session_id), ("api_key", query.api_key_id), ("service_account", query.service_account_id)
+    )  # fmt: skip
+    actors = tuple(str(named_actor(kind, name)) for kind, name in named if name is not None)
+    origin = LogFilter(
+        source=query.source,
+        session=query.session,
+        integration=query.integration,
+        flag=query.flag,
+        trust=query.trust,
+    )
+    within = "" if query.path_prefix == ROOT else f"{query.path_prefix}/"
+    only = Conditions(query.operation, actors, query.actor, query.created_from, query.created_to, within, origin)
+    of = f"{call.path} {query.memory_id} {only}"
+    before = start_of(query.page, of) or None
+    is_full, store = query.view == "full", call.store
+    count = min(query.limit, FULL_LIMIT) if is_full else query.limit
 
-    def work(snapshot: Snapshot) -> tuple[list[Json], str | None]:
-        levels = None if trust is None else Levels(core_of(store).settings_of(snapshot))
-        found, following = _page(snapshot, memory_id, replace(only, levels=levels), before, count)
-        return [memory_version(each, store.id, _text(snapshot, each) if is_full else None) for each in found], following
+    def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
+        levels = None if query.trust is None else Levels(core_of(store).settings_of(snapshot))
+        found, following = _page(snapshot, query.memory_id, replace(only, levels=levels), before, count)
+        texts = (_text(snapshot, each) if is_full else None for each in found)
+        return [VersionObject.of(each, store.id, text) for each, text in zip(found, texts, strict=True)], following
 
     data, following = core_of(store).found(Read("log", work))
-    return {"data": data, "next_page": None if following is None else cursors.encode([following], of)}
+    return VersionPage(data=data, next_page=next_of(following, of))
 
 
 def _page(
@@ -132,40 +127,44 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
     return None if data is None else decoded(data)
 
 
-def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
-    """Return one version of a memory, with its content if `view` is `full`."""
+@route("GET", VERSION, READ)
+def retrieve_memory_version(call: RouteCall, query: Full) -> VersionObject:
+    """Retrieve a version."""
     version_id, store = call.ids["memory_version_id"], call.store
-    if not objects.VERSION_ID.fullmatch(version_id):
-        raise missing(NO_VERSION)
-    try:
+    check_version_id(version_id)
+    with finding(NO_VERSION):
         version, text = core_of(store).found(read_version(version_id))
-    except NotFound:
-        raise missing(NO_VERSION) from None
-    return memory_version(version, store.id, text if view == "full" else None, store.trust.contributors(version))
+    content = text if query.view == "full" else None
+    return VersionObject.of(version, store.id, content, store.trust.contributors(version))
 
 
-def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:
-    """Permanently remove the content of versions. Pass either their ids, or the path of a memory or directory."""
-    if (memory_version_ids is None) == (path is None):
-        raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
-    ids, all_of = memory_version_ids or (), None if path is None else tool_path(path)
-    if not all(map(objects.VERSION_ID.fullmatch, ids)):
+def check_version_id(*ids: str) -> None:
+    """Raise `HttpError` 404 if a text is not the id of a version."""
+    if not all(map(VERSION_ID.fullmatch, ids)):
         raise missing(NO_VERSION)
-    removed = call.store.history.redact(ids, all_of=all_of)
-    return {"type": "versions_redacted", "versions": removed.versions, "pending": removed.pending}
 
 
-def redact_memory_version(call: RouteCall) -> Json:
-    """Permanently remove the text, path, size and hash of a version.
+@route("POST", f"{VERSION}/redact", ERASE)
+def redact_memory_version(call: RouteCall) -> VersionObject:
+    """Permanently remove the content, path, size and hash of a version.
 
     If the version is redacted already, nothing changes.
     """
     version_id, store = call.ids["memory_version_id"], call.store
-    try:
+    with finding(NO_VERSION):
         store.history.redact([version_id])
         found = core_of(store).found(
             Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
         )
-    except NotFound:
-        raise missing(NO_VERSION) from None
-    return memory_version(found, store.id, None)
+    return VersionObject.of(found, store.id, None)
+
+
+@route("POST", f"{STORE}/redact", ERASE)
+def redact_versions(call: RouteCall, body: VersionRedaction) -> VersionsRedacted:
+    """Permanently remove the content, path, size and hash of several versions, all or none."""
+    if (body.memory_version_ids is None) == (body.path is None):
+        raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
+    ids = body.memory_version_ids or ()
+    check_version_id(*ids)
+    removed = call.store.history.redact(ids, all_of=body.path)
+    return VersionsRedacted(versions=removed.versions, pending=removed.pending)

@@ -1,32 +1,33 @@
-"""Handlers of the routes for webhook endpoints and their deliveries."""
+"""Routes of webhook endpoints and their deliveries."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import asdict
 
-from retentive.errors import InvalidInput, NotFound
-from retentive.server import cursors
+from retentive.errors import InvalidInput
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import invalid, missing
-from retentive.server.handlers.repeats import id_of_creation
-from retentive.server.objects import time
-from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, check_url, new_endpoint_id
+from retentive.server.cursors import next_of, start_of
+from retentive.server.errors import finding, invalid, missing
+from retentive.server.handlers.repeats import id_of_creation, unchanged
+from retentive.server.route import ADMIN, Routes
+from retentive.server.webhooks import Delivery, Endpoint, check_url, new_endpoint_id
+from retentive.wire.webhooks import (
+    DeliveryList,
+    DeliveryObject,
+    DeliveryPage,
+    DeliveryState,
+    EndpointCreation,
+    EndpointDeleted,
+    EndpointObject,
+    EndpointPage,
+    EndpointUpdate,
+    NewEndpointObject,
+)
 
-
-def create_webhook_endpoint(
-    call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
-) -> Json:
-    """Create an endpoint. Only the response to this call contains the secret that signs the deliveries."""
-    made = call.location.webhooks.create(
-        call.caller.workspace_id,
-        _checked(call, url),
-        _events(enabled_events),
-        name=name or "",
-        description=description or "",
-        stores=call.caller.key.stores,
-        endpoint_id=id_of_creation(call, new_endpoint_id),
-    )
-    return {**webhook_endpoint(made), "signing_secret": made.secret}
+ENDPOINTS = "/v1/webhook_endpoints"
+ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
+NO_ENDPOINT = "webhook endpoint"
+route = Routes()
 
 
 def with_secret(call: RouteCall, answer: Json) -> Json:
@@ -34,109 +35,102 @@ def with_secret(call: RouteCall, answer: Json) -> Json:
 
     Raises `HttpError` 404 if the endpoint was deleted meanwhile.
     """
-    try:
+    with finding(NO_ENDPOINT):
         return {**answer, "signing_secret": call.location.webhooks.endpoint(str(answer["id"])).secret}
-    except NotFound:
-        raise missing("webhook endpoint") from None
 
 
-def list_webhook_endpoints(call: RouteCall) -> Json:
-    """List the endpoints that the key may see in its workspace, newest first. There is only one page."""
+@route("POST", ENDPOINTS, ADMIN, again=with_secret)
+def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpointObject:
+    """Create a webhook endpoint; the answer shows its secret once."""
+    if not body.enabled_events:
+        raise invalid("enabled_events: must not be empty")
+    made = call.location.webhooks.create(
+        call.caller.workspace_id,
+        _checked(call, body.url),
+        tuple(dict.fromkeys(body.enabled_events)),
+        name=body.name or "",
+        description=body.description or "",
+        stores=call.caller.key.stores,
+        endpoint_id=id_of_creation(call, new_endpoint_id),
+    )
+    return NewEndpointObject.model_validate({**asdict(made), "signing_secret": made.secret})
+
+
+@route("GET", ENDPOINTS, ADMIN)
+def list_webhook_endpoints(call: RouteCall) -> EndpointPage:
+    """List the webhook endpoints of the workspace, newest first, on one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
-    return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
+    return EndpointPage(data=[_shown(each) for each in found[::-1] if _sees(call, each)])
 
 
-def retrieve_webhook_endpoint(call: RouteCall) -> Json:
-    """Return an endpoint, without its secret."""
-    return webhook_endpoint(_found(call))
+@route("GET", ENDPOINT, ADMIN)
+def retrieve_webhook_endpoint(call: RouteCall) -> EndpointObject:
+    """Retrieve a webhook endpoint."""
+    return _shown(_found(call))
 
 
-def update_webhook_endpoint(
-    call: RouteCall,
-    *,
-    url: str | None,
-    enabled_events: tuple[str, ...] | None,
-    name: str | None,
-    description: str | None,
-    state: EndpointState | None,
-) -> Json:
-    """Change an endpoint. Arguments that are None change nothing."""
-    endpoint = _found(call)
-    changes = {
-        "url": None if url is None else _checked(call, url),
-        "enabled_events": _events(enabled_events) if enabled_events else None,
-        "name": name,
-        "description": description,
-        "state": state,
-    }
-    given = {field: value for field, value in changes.items() if value is not None}
-    return webhook_endpoint(call.location.webhooks.change(endpoint.id, **given))
+@route("POST", ENDPOINT, ADMIN, conflicts=True, again=unchanged)
+def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointObject:
+    """Change a webhook endpoint."""
+    endpoint, changes = _found(call), body.model_dump(exclude_none=True)
+    if body.url is not None:
+        changes["url"] = _checked(call, body.url)
+    events = tuple(dict.fromkeys(changes.pop("enabled_events", ())))
+    changes |= {"enabled_events": events} if events else {}
+    return _shown(call.location.webhooks.change(endpoint.id, **changes))
 
 
-def delete_webhook_endpoint(call: RouteCall) -> Json:
-    """Delete an endpoint with its deliveries."""
+@route("DELETE", ENDPOINT, ADMIN, again=unchanged)
+def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
+    """Delete a webhook endpoint with its deliveries."""
     endpoint = _found(call)
     call.location.webhooks.delete(endpoint.id)
-    return {"id": endpoint.id, "type": "webhook_endpoint_deleted"}
+    return EndpointDeleted(id=endpoint.id)
 
 
-def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: str | None) -> Json:
-    """List the pending or the dead deliveries of an endpoint, sorted by event id."""
-    endpoint = _found(call)
+@route("GET", f"{ENDPOINT}/deliveries", ADMIN)
+def list_webhook_deliveries(call: RouteCall, query: DeliveryList) -> DeliveryPage:
+    """List the deliveries that have not arrived."""
+    endpoint, state, limit = _found(call), query.state, query.limit
     of = f"{call.path} {call.caller.workspace_id} {state}"
-    after = "" if page is None else cursors.decode(page, of, 1)[0]
+    after = start_of(query.page, of)
     found = list(call.location.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
-    following = cursors.encode([found[limit - 1].event_id], of) if len(found) > limit else None
-    return {"data": [webhook_delivery(state, each) for each in found[:limit]], "next_page": following}
+    following = found[limit - 1].event_id if len(found) > limit else None
+    return DeliveryPage(data=[_delivery(state, each) for each in found[:limit]], next_page=next_of(following, of))
 
 
-def retry_webhook_delivery(call: RouteCall) -> Json:
-    """Make a pending or dead delivery due now."""
+@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)
+def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
+    """Try a delivery again now, also a dead one."""
     endpoint = _found(call)
-    try:
-        return webhook_delivery("pending", call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
-    except NotFound:
-        raise missing("webhook delivery") from None
+    with finding("webhook delivery"):
+        return _delivery("pending", call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
 
 
-def webhook_endpoint(endpoint: Endpoint) -> Json:
-    """Return the JSON object of an endpoint, without its secret."""
-    return {
-        "id": endpoint.id,
-        "type": "webhook_endpoint",
-        "url": endpoint.url,
-        "name": endpoint.name,
-        "description": endpoint.description,
-        "enabled_events": list(endpoint.enabled_events),
-        "state": endpoint.state,
-        "created_at": time(datetime.fromisoformat(endpoint.created_at)),
-        "updated_at": time(datetime.fromisoformat(endpoint.updated_at)),
-    }
+def _shown(endpoint: Endpoint) -> EndpointObject:
+    return EndpointObject.model_validate(asdict(endpoint))
 
 
-def webhook_delivery(state: List, delivery: Delivery) -> Json:
-    """Return the JSON object of a delivery."""
-    tried_at = delivery.tried_at
-    return {
-        "type": "webhook_delivery",
-        "webhook_event_id": delivery.event_id,
-        "webhook_endpoint_id": delivery.endpoint_id,
-        "event": delivery.event,
-        "state": state,
-        "attempts": delivery.attempts,
-        "last_error": delivery.error,
-        "created_at": delivery.created_at,
-        "last_attempt_at": None if tried_at is None else time(datetime.fromisoformat(tried_at)),
-    }
+def _delivery(state: DeliveryState, delivery: Delivery) -> DeliveryObject:
+    return DeliveryObject.model_validate(
+        {
+            "webhook_event_id": delivery.event_id,
+            "webhook_endpoint_id": delivery.endpoint_id,
+            "event": delivery.event,
+            "state": state,
+            "attempts": delivery.attempts,
+            "last_error": delivery.error,
+            "created_at": delivery.created_at,
+            "last_attempt_at": delivery.tried_at,
+        }
+    )
 
 
 def _found(call: RouteCall) -> Endpoint:
-    try:
+    with finding(NO_ENDPOINT):
         endpoint = call.location.webhooks.endpoint(call.ids["webhook_endpoint_id"])
-    except NotFound:
-        raise missing("webhook endpoint") from None
     if not _sees(call, endpoint):
-        raise missing("webhook endpoint")
+        raise missing(NO_ENDPOINT)
     return endpoint
 
 
@@ -156,9 +150,3 @@ def _checked(call: RouteCall, url: str) -> str:
         return check_url(url, to_private=call.location.webhooks_to_private)
     except InvalidInput as error:
         raise invalid(f"url: {error}") from None
-
-
-def _events(given: tuple[str, ...]) -> tuple[str, ...]:
-    if not given:
-        raise invalid("enabled_events: must not be empty")
-    return tuple(dict.fromkeys(given))

@@ -1,0 +1,252 @@
+"""Base classes and field types of the models of the HTTP interface.
+
+The server reads requests and writes answers with these models, the client reads answers with them, and the OpenAPI
+document is made from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from retentive.errors import InvalidInput, InvalidPath, Refused, RetentiveError
+from retentive.values.names import plain_name
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern
+from retentive.values.replies import REPLIES
+
+T = TypeVar("T")
+VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_SENTENCES = {
+    "missing": "this field is required",
+    "extra_forbidden": "this field is unknown",
+    "string_type": "must be a string",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "bool_type": "must be true or false",
+    "int_type": "must be an integer",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "list_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "datetime_type": "must be a time in RFC 3339 format, such as 2026-05-01T12:00:00Z",
+}
+"""What the error about a field says, by the type of pydantic's error."""
+
+
+class Fields(BaseModel):
+    """Fields of a request: its JSON body, or the query of its URL. Other fields are refused.
+
+    In a query, fields are texts, so integers and booleans need the types `QueryInteger` and `QueryFlag`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
+    is_patch: ClassVar[bool] = False
+    """True if null is a value. Otherwise a field that is null counts as absent."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, object]) -> Self:
+        """Parse the fields of a request. Raises `InvalidInput` if a field is unknown, missing or invalid."""
+        if not cls.is_patch:
+            known = {field.alias or name for name, field in cls.model_fields.items()}
+            given = {name: value for name, value in given.items() if value is not None or name not in known}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise _refusal(error) from None
+
+
+class Answer(BaseModel):
+    """JSON object in an answer. A client ignores fields that it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={"additionalProperties": False},
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class AnswerPage(Answer, Generic[T]):
+    """Page of a list. `next_page` is the cursor of the next page, null on the last page."""
+
+    data: list[T]
+    next_page: str | None = None
+
+
+def _refusal(error: ValidationError) -> InvalidInput:
+    found = error.errors(include_url=False, include_input=False)
+    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
+    kind, field = first["type"], ".".join(map(str, first["loc"]))[:80]
+    text = _SENTENCES[kind].format(**first.get("ctx", {})) if kind in _SENTENCES else first["msg"]
+    return (InvalidPath if kind == InvalidPath.code else InvalidInput)(f"{field}: {text}")
+
+
+def _as_field(function: Callable[[T], object], value: T) -> object:
+    try:
+        return function(value)
+    except RetentiveError as error:
+        raise PydanticCustomError(error.code, "{text}", {"text": str(error)}) from None
+
+
+def _checked(check: Callable[[T], object], value: T) -> T:
+    _as_field(check, value)
+    return value
+
+
+def before(function: Callable[[object], object]) -> BeforeValidator:
+    """Return a validator that converts a value before pydantic checks its type. `function` may raise our errors."""
+    return BeforeValidator(partial(_as_field, function))
+
+
+def after(function: Callable[[T], object]) -> AfterValidator:
+    """Return a validator that converts a value. `function` may raise our errors."""
+    return AfterValidator(partial(_as_field, function))
+
+
+def rule(check: Callable[[T], object]) -> AfterValidator:
+    """Return a validator that checks a value and keeps it. `check` may raise our errors."""
+    return AfterValidator(partial(_checked, check))
+
+
+def api_path(text: str) -> str:
+    """Return the path that the API shows: `/x` for the memory `/memories/x`, and `/` for the root."""
+    return text[len(ROOT) :] or "/"
+
+
+def tool_path(path: str) -> str:
+    """Convert a path of the API to a path below `/memories`: `/x` to `/memories/x`, and `/` to `/memories`."""
+    return ROOT if path == "/" else ROOT + path
+
+
+def _parsed(path: str) -> str:
+    if path == "/":
+        return ROOT
+    if not path.startswith("/"):
+        raise InvalidPath("must start with /")
+    try:
+        parsed = MemoryPath.parse(ROOT + path).text
+    except Refused as refusal:
+        raise InvalidPath(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: ")) from None
+    if parsed != ROOT + path:
+        raise InvalidPath("must be normalized (Unicode NFC), without empty segments or a trailing /")
+    return parsed
+
+
+def _not_root(path: str) -> None:
+    if path == ROOT:
+        raise InvalidPath("must name a memory")
+
+
+def _directory(prefix: str) -> str:
+    if not prefix.startswith("/") or not prefix.endswith("/"):
+        raise InvalidPath("must begin and end with /")
+    return _parsed(prefix[:-1] or "/")
+
+
+def _time(text: object) -> datetime:
+    if isinstance(text, datetime):
+        return text
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        raise InvalidInput("must be a time in RFC 3339 format, such as 2026-05-01T12:00:00Z")
+    try:
+        return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.upper())).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput("must be a valid time") from None
+
+
+def moment(at: object) -> str | datetime:
+    """Parse a text that names a moment: a time, the id of a version, or the name of a change.
+
+    Only a time is converted; any other text is returned unchanged. Raises `InvalidInput`.
+    """
+    if isinstance(at, datetime):
+        return at
+    if not isinstance(at, str) or len(at) > 200:
+        raise InvalidInput("at: must be a string of at most 200 characters")
+    if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
+        return at
+    try:
+        return _time(at)
+    except InvalidInput:
+        raise InvalidInput("must be the id of a version, the name of a change or a time in RFC 3339 format") from None
+
+
+def _integer(value: object) -> object:
+    is_number = isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII)
+    return int(value) if isinstance(value, str) and is_number else value
+
+
+def _flag(value: object) -> object:
+    return value == "true" if value in {"true", "false"} else value
+
+
+AnyPath = Annotated[str, Field(max_length=2_000), after(_parsed)]
+"""Path of a memory, a directory, or `/`, in a request. Its value is a path below `/memories`."""
+FilePath = Annotated[AnyPath, rule(_not_root)]
+"""Path of a memory in a request. Its value is a path below `/memories`."""
+Directory = Annotated[str, Field(max_length=2_000), after(_directory)]
+"""Path of a directory in a request, with a slash at both ends. Its value is a path below `/memories`."""
+Moment = Annotated[str | datetime, before(moment), WithJsonSchema({"type": "string", "maxLength": 200})]
+Time = Annotated[datetime, before(_time)]
+"""Time in a request."""
+UtcTime = Annotated[datetime, WithJsonSchema({"type": "string", "format": "date-time", "pattern": "Z$"})]
+"""Time in an answer."""
+Count = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(min_length=1, max_length=255), rule(partial(plain_name, "the value"))]
+ActorPattern = Annotated[str, rule(check_actor_pattern)]
+NamePattern = Annotated[str, Field(min_length=1), rule(check_name_pattern)]
+"""Pattern of sources, sessions, integrations or flags."""
+PathPattern = Annotated[str, rule(check_path_pattern)]
+QueryInteger = Annotated[int, BeforeValidator(_integer)]
+QueryFlag = Annotated[bool, BeforeValidator(_flag)]
+Shown = Literal["basic", "full"]
+
+
+class Basic(Fields):
+    """Query of a route whose answers have no contents by default."""
+
+    view: Shown = Field("basic", description="`full` includes the content")
+
+
+class Full(Fields):
+    """Query of a route whose answers have contents by default."""
+
+    view: Shown = Field("full", description="`basic` leaves out the content")
+
+
+class Paged(Fields):
+    """Query of a list."""
+
+    limit: Annotated[QueryInteger, Field(ge=1, le=100)] = Field(20, description="Objects in one page")
+    page: str | None = Field(None, max_length=4_000, description="The `next_page` of the page before")
+
+
+class CreationTimes(Fields):
+    """Query that selects objects by the time of their creation."""
+
+    created_from: Time | None = Field(
+        None, alias="created_at[gte]", description="Only objects created at this time or later"
+    )
+    created_to: Time | None = Field(
+        None, alias="created_at[lte]", description="Only objects created at this time or earlier"
+    )
+
+
+class Sourced(Fields):
+    """Fields that say where a change comes from."""
+
+    source: str | None = Field(None, max_length=2_000, description="Source of the change, such as `user`")
+    session: str | None = Field(None, max_length=255, description="Session of the change")

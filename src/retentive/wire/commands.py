@@ -1,0 +1,132 @@
+"""Commands: tool calls, commands of applications, and batches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from retentive.engine.batch import MAX_BATCH
+from retentive.values.records import Operation, Written
+from retentive.values.replies import Reply
+from retentive.wire.base import Answer, Count, Fields, tool_path
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "integer"}
+_TEXTS = ("path", "file_text", "old_str", "new_str", "insert_text", "old_path", "new_path", "if_version")
+
+
+def _command(*names: str) -> WithJsonSchema:
+    """Return the schema of a command. The parser of commands checks it, because models read its errors."""
+    fields = dict.fromkeys(_TEXTS, _TEXT)
+    ranges = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+    fields |= {"command": {"enum": [*names]}, "insert_line": _NUMBER, "view_range": ranges}
+    return WithJsonSchema({"type": "object", "properties": fields, "required": ["command"]})
+
+
+_CHANGES = "create", "str_replace", "insert", "delete", "rename"
+_OWN = "write", "append", "clear"
+ToolInput = Annotated[Any, _command("view", *_CHANGES)]
+AnyCommand = Annotated[Any, _command("view", *_CHANGES, *_OWN)]
+BatchCommand = Annotated[dict[str, Any], _command(*_CHANGES, *_OWN[:2])]
+
+
+class ToolUseBlock(Fields):
+    """A tool_use block."""
+
+    type: Literal["tool_use"] = Field(description="Type of the block")
+    id: str = Field(min_length=1, description="Id of the block. The same id again gets the same result for 24 hours")
+    name: Annotated[Any, WithJsonSchema(_TEXT)] = Field(None, description="Name of the tool")
+    input: ToolInput = Field(None, description="The command")
+    caller: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(None, description="Ignored")
+    cache_control: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(None, description="Ignored")
+
+
+class ToolResult(Answer):
+    """A tool_result block."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_use_id: str
+    content: str
+    is_error: Annotated[Literal[True] | None, WithJsonSchema({"const": True})] = Field(
+        None, exclude_if=lambda value: value is None
+    )
+
+
+class CommandRequest(Fields):
+    """Command of the memory tool, or `write`, `append` or `clear`."""
+
+    command: AnyCommand = Field(description="Input of the tool. `write` and `append` have the fields of `create`")
+    id: str | None = Field(None, min_length=1, description="The same id again gets the same result for 24 hours")
+    if_version: str | None = Field(
+        None, max_length=200, description="Id that the newest version must have; empty if there must be no memory"
+    )
+    source: str | None = Field(None, description="Source of the change, such as `user` or `tool:name`")
+    session: str | None = Field(None, description="Session of the change")
+
+
+class CommandChange(Answer):
+    """Version that a command recorded."""
+
+    path: str
+    memory_id: str
+    memory_version_id: str
+    operation: Operation
+
+
+class WrittenObject(Answer):
+    """What a command wrote."""
+
+    path: str
+    memory_id: str | None = None
+    memory_version_id: str | None = None
+    change_count: Count = 0
+    notes: list[str] = Field(default_factory=list)
+    proposed: bool = False
+
+
+class CommandAnswer(Answer):
+    """Reply of a command, and what it wrote. At most 1,000 `changes` are listed."""
+
+    type: Literal["command_result"] = "command_result"
+    content: str
+    is_error: bool
+    error_code: str | None
+    path: str | None
+    memory_id: str | None = None
+    memory_version_id: str | None = None
+    change_count: Count = 0
+    changes: list[CommandChange] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    proposed: bool = False
+    conflicting_memory_id: str | None = None
+    conflicting_path: str | None = None
+
+    def reply(self) -> Reply:
+        """Return the reply."""
+        return Reply(self.content, self.is_error, self.error_code)
+
+
+class BatchRequest(Fields):
+    """Commands that are run as one change."""
+
+    commands: list[BatchCommand] = Field(
+        min_length=1,
+        max_length=MAX_BATCH,
+        description="Inputs of the tool, without `view`; each may have `if_version`, the id of the newest version",
+    )
+    source: str | None = Field(None, description="Source of the change, such as `user` or `tool:name`")
+    session: str | None = Field(None, description="Session of the change")
+
+
+class BatchAnswer(Answer):
+    """What each command of a batch wrote."""
+
+    type: Literal["batch_result"] = "batch_result"
+    results: list[WrittenObject]
+
+
+def written(given: WrittenObject | CommandAnswer) -> Written:
+    """Return what a command wrote."""
+    path, version_id = tool_path(given.path or ""), given.memory_version_id or ""
+    return Written(path, version_id, given.change_count, given.proposed, tuple(given.notes), given.memory_id or "")

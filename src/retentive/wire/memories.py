@@ -1,0 +1,131 @@
+"""Memories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field
+
+from retentive.values.records import Memory
+from retentive.wire.base import (
+    Answer,
+    AnswerPage,
+    Basic,
+    Count,
+    Directory,
+    Fields,
+    FilePath,
+    Full,
+    Moment,
+    Paged,
+    QueryInteger,
+    Sha256,
+    Sourced,
+    UtcTime,
+    api_path,
+    tool_path,
+)
+
+AT = "State at this time, or after the change with this name or version id"
+
+
+class MemoryCreation(Fields):
+    """New memory."""
+
+    path: FilePath = Field(description="Path, which begins with `/`")
+    content: str = Field(description="Text of the memory")
+
+
+class ContentHash(Fields):
+    """Condition of a change."""
+
+    type: Literal["content_sha256"]
+    content_sha256: Sha256
+
+
+class MemoryUpdate(Sourced):
+    """Changes of a memory."""
+
+    content: str | None = Field(None, description="New text")
+    path: FilePath | None = Field(None, description="New path")
+    precondition: ContentHash | None = Field(None, description="Hash that the content must have")
+
+
+class MemoryDeletion(Sourced):
+    """Query of a deletion."""
+
+    expected_content_sha256: Sha256 | None = Field(None, description="Hash that the content must have")
+
+
+class MemoryList(Paged, Basic):
+    """Query of the list of memories."""
+
+    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
+    depth: Annotated[QueryInteger, Field(ge=0, le=1)] = Field(0, description="1 lists one level, with its directories")
+    at: Moment | None = Field(None, description=AT)
+
+
+class MemoryAt(Full):
+    """Query of a memory."""
+
+    at: Moment | None = Field(None, description=AT)
+
+
+class MemoryAtPath(MemoryAt):
+    """Query of the memory at a path."""
+
+    path: FilePath = Field(description="Path, which begins with `/`")
+
+
+class MemoryObject(Answer):
+    """Memory. `content` is null if the view is `basic`."""
+
+    id: str
+    type: Literal["memory"] = "memory"
+    memory_store_id: str
+    memory_version_id: str
+    path: str
+    content: str | None
+    content_sha256: Sha256
+    content_size_bytes: Count
+    created_at: UtcTime
+    updated_at: UtcTime
+
+    @classmethod
+    def of(cls, memory: Memory, store_id: str, content: str | None) -> Self:
+        """Return the object of a memory."""
+        return cls(
+            id=memory.id,
+            memory_store_id=store_id,
+            memory_version_id=memory.version_id,
+            path=api_path(memory.path),
+            content=content,
+            content_sha256=memory.sha256,
+            content_size_bytes=memory.size_bytes,
+            created_at=memory.created_at,
+            updated_at=memory.updated_at,
+        )
+
+    def memory(self) -> Memory:
+        """Return the memory, without its text."""
+        size, path = self.content_size_bytes, tool_path(self.path)
+        version_id, sha256 = self.memory_version_id, self.content_sha256
+        return Memory(self.id, path, size, sha256, version_id, self.created_at, self.updated_at)
+
+
+class PrefixObject(Answer):
+    """Directory in a list of memories. Its path ends with `/`."""
+
+    type: Literal["memory_prefix"] = "memory_prefix"
+    path: str
+
+
+class MemoryPage(AnswerPage[Annotated[MemoryObject | PrefixObject, Field(discriminator="type")]]):
+    """Memories and directories in byte order of their paths."""
+
+
+class MemoryDeleted(Answer):
+    """Answer to the deletion of a memory."""
+
+    id: str
+    type: Literal["memory_deleted"] = "memory_deleted"

@@ -1,0 +1,85 @@
+"""Memory stores."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field
+
+from retentive.values.properties import Properties
+from retentive.values.records import StoreInfo
+from retentive.wire.base import Answer, AnswerPage, Count, CreationTimes, Fields, Name, Paged, QueryFlag, UtcTime
+
+
+class StoreCreation(Fields):
+    """New memory store."""
+
+    name: Name = Field(description="Display name")
+    description: str | None = Field(None, max_length=1_024, description="What the store is for")
+    metadata: dict[str, str] | None = Field(None, description="At most 16 texts by name")
+    key: Name | None = Field(None, description="Key, unique in the workspace; if it is taken, the answer is that store")
+
+
+class StoreUpdate(Fields):
+    """Changes of a memory store."""
+
+    name: Name | None = Field(None, description="Display name")
+    description: str | None = Field(None, max_length=1_024, description="What the store is for")
+    metadata: dict[str, str | None] | None = Field(None, description="Texts by name; null removes one")
+
+
+class StoreList(Paged, CreationTimes):
+    """Query of the list of memory stores."""
+
+    include_archived: QueryFlag = Field(False, description="List archived stores too")
+    key: Name | None = Field(None, description="Only the store with this key")
+
+
+class StoreObject(Answer):
+    """Memory store. Hosted memory stores have neither a key nor sizes."""
+
+    id: str
+    type: Literal["memory_store"] = "memory_store"
+    name: str
+    description: str
+    metadata: dict[str, str]
+    key: str | None = None
+    memory_count: Count | None = None
+    content_size_bytes: Count | None = None
+    created_at: UtcTime
+    updated_at: UtcTime
+    archived_at: UtcTime | None
+
+    @classmethod
+    def of(cls, info: StoreInfo, *, has_sizes: bool = True) -> Self:
+        """Return the object of a memory store. With `has_sizes=False`, it does not tell how much is in the store."""
+        return cls(
+            id=info.id,
+            name=info.name,
+            description=info.description,
+            metadata=dict(info.metadata),
+            key=info.key,
+            memory_count=info.memories if has_sizes else None,
+            content_size_bytes=info.size_bytes if has_sizes else None,
+            created_at=info.created_at,
+            updated_at=info.updated_at,
+            archived_at=info.archived_at,
+        )
+
+    def info(self) -> StoreInfo:
+        """Return the description of the memory store."""
+        updated_at = None if self.updated_at == self.created_at else self.updated_at
+        about = Properties(self.name, self.description, self.metadata, updated_at, self.archived_at)
+        sizes = self.memory_count or 0, self.content_size_bytes or 0
+        return StoreInfo(self.id, self.key, self.name, self.created_at, *sizes, properties=about.to_text())
+
+
+class StorePage(AnswerPage[StoreObject]):
+    """Memory stores, newest first."""
+
+
+class StoreDeleted(Answer):
+    """Answer to the erasure of a memory store."""
+
+    id: str
+    type: Literal["memory_store_deleted"] = "memory_store_deleted"

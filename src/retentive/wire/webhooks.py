@@ -1,0 +1,91 @@
+"""Webhook endpoints and their deliveries."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from retentive.wire.base import Answer, AnswerPage, Count, Fields, Name, Paged, UtcTime
+
+WebhookEvent: TypeAlias = Literal[
+    "memory_store.created", "memory_store.archived", "memory_store.deleted", "memory.changed"
+]
+EndpointState: TypeAlias = Literal["enabled", "disabled"]
+DeliveryState: TypeAlias = Literal["pending", "dead"]
+
+
+class EndpointCreation(Fields):
+    """New webhook endpoint."""
+
+    url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
+    enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
+    name: Name | None = Field(None, description="Name of the endpoint")
+    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+
+
+class EndpointUpdate(Fields):
+    """Changes of a webhook endpoint."""
+
+    url: str | None = Field(None, min_length=1, max_length=2_000, description="URL that events are sent to")
+    enabled_events: list[WebhookEvent] | None = Field(
+        None, max_length=100, description="Types of the events to send; an empty list changes nothing"
+    )
+    name: Name | None = Field(None, description="Name of the endpoint")
+    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+    state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
+
+
+class DeliveryList(Paged):
+    """Query of the list of deliveries."""
+
+    state: DeliveryState = Field("dead", description="`dead` ones are not tried again")
+
+
+class EndpointObject(Answer):
+    """Webhook endpoint, without its secret."""
+
+    id: str
+    type: Literal["webhook_endpoint"] = "webhook_endpoint"
+    url: str
+    name: str
+    description: str
+    enabled_events: list[WebhookEvent]
+    state: EndpointState
+    created_at: UtcTime
+    updated_at: UtcTime
+
+
+class NewEndpointObject(EndpointObject):
+    """New webhook endpoint with the secret that signs its deliveries, which is shown once."""
+
+    signing_secret: str
+
+
+class EndpointPage(AnswerPage[EndpointObject]):
+    """Webhook endpoints of a workspace, newest first, on one page."""
+
+
+class EndpointDeleted(Answer):
+    """Answer to the deletion of a webhook endpoint."""
+
+    id: str
+    type: Literal["webhook_endpoint_deleted"] = "webhook_endpoint_deleted"
+
+
+class DeliveryObject(Answer):
+    """Delivery that has not arrived."""
+
+    type: Literal["webhook_delivery"] = "webhook_delivery"
+    webhook_event_id: str
+    webhook_endpoint_id: str
+    event: WebhookEvent
+    state: DeliveryState
+    attempts: Count
+    last_error: str | None
+    created_at: UtcTime
+    last_attempt_at: UtcTime | None
+
+
+class DeliveryPage(AnswerPage[DeliveryObject]):
+    """Deliveries by the id of their event."""

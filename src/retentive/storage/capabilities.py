@@ -106,7 +106,7 @@ def purge(backend: Backend) -> bool:
 
     Returns False if a reader still needs some of these bytes.
     """
-    maintained = capability(below_encryption(backend), Maintained)  # type: ignore[type-abstract]
+    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
     return True if maintained is None else maintained.purge()
 
 

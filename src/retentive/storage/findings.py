@@ -50,7 +50,7 @@ KINDS: dict[str, Kind] = {
         Kind("schema_new", "The storage has the schema of a newer retentive.", "upgrade retentive"),
         Kind("key_wrong", "A memory store cannot be found by its key.", "use its id, or " + _RESTORE),
         Kind("settings_wrong", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
-        Kind("seal_wrong", "An encrypted record was modified, moved, or encrypted with another key."),
+        Kind("seal_wrong", "The seal of an encrypted store contradicts its versions."),
         # Memories and versions
         Kind("text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash."),
         Kind(

@@ -13,12 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar, Unpack
 
-from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, UnknownSchema
-from retentive.storage import capabilities
-from retentive.storage.capabilities import Maintained
+from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -34,20 +31,17 @@ from retentive.storage.contract import (
     sortable_id,
     to_datetime,
 )
-from retentive.storage.findings import Finding, found
-from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
 from retentive.storage.sealed.store_seal import StoreSeal
-from retentive.values.paths import ROOT
 from retentive.values.records import to_us
 
 T = TypeVar("T")
 _MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
-class SealedBackend(Backend, Maintained):
+class SealedBackend(Backend):
     """Backend that encrypts the memory stores of the backend `inner`.
 
     With `seal_paths`, the paths in new stores are encrypted too.
@@ -141,32 +135,6 @@ class SealedBackend(Backend, Maintained):
 
     def _current_keys(self, store_id: str) -> StoreKeys:
         return self.inner.read(store_id, lambda inner: self._keys_of(store_id, inner.state.seal))
-
-    def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        """Check the inner backend. Also yield a finding for each memory or version that cannot be decrypted."""
-        yield from capabilities.check(self.inner, quick=quick)
-        for store in all_stores(self.inner):
-            if store.seal is not None:
-                with suppress(RetentiveError):  # the checks that read the store report the problem
-                    wrong = self.inner.read(store.id, partial(self._undecryptable, store.id))
-                    yield from [found("seal_wrong", store.id, subject) for subject in wrong]
-
-    def _undecryptable(self, store_id: str, inner: Snapshot) -> list[str]:
-        wrong, sealed = list[str](), SealedSnapshot(inner, self._keys_of(store_id, inner.state.seal))
-        for memory, _ in inner.list(ROOT):
-            try:
-                sealed.opened(memory)
-            except Damaged:
-                wrong.append(f"memory {memory.id}")
-        for version in inner.versions():
-            try:
-                sealed.opened_version(version)
-            except Damaged:
-                wrong.append(f"version {version.id}")
-        return wrong
-
-    def rebuild(self) -> None:
-        capabilities.rebuild(self.inner)
 
     def close(self) -> None:
         self._opened.clear()

@@ -94,7 +94,9 @@ class StoreKeys:
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
         """Decrypt the metadata of a version."""
         row = memory_id, version_id, hidden_path
-        return Unsealed(*json.loads(self._decrypted(self._seal, SEAL_HEADER, seal, "the seal", "seal", *row)))
+        return Unsealed(
+            *json.loads(self._decrypted(self._seal, SEAL_HEADER, seal, f"the seal of {version_id}", "seal", *row))
+        )
 
     def _encrypted(self, cipher: AESGCM, header: bytes, data: bytes, *names: str) -> bytes:
         nonce = os.urandom(NONCE_BYTES)

@@ -39,6 +39,8 @@ class StoreSeal:
             if seal is not None and seal.destroyed_at is None:
                 plain_name("a key id", seal.kek or "")
                 base64.b64decode(seal.key or "*", validate=True)
+            elif seal is not None and (seal.kek, seal.key) != (None, None):
+                seal = None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
             seal = version = None
         if isinstance(version, int) and version > FORMAT:

@@ -8,7 +8,6 @@ killed, the views that it has not recorded are lost.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
 _CLOSE_S = 1.0
 _MAX_KNOWN = 100_000
-_A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
@@ -78,8 +76,7 @@ class Accesses:
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
-        while waiting:
-            store_id, seen = waiting.popitem()
+        for store_id, seen in waiting.items():
             try:
                 self._write(store_id, seen)
             except StorageReadOnly:  # nothing else was to be expected
@@ -87,13 +84,10 @@ class Accesses:
             except RetentiveError as error:
                 if isinstance(error, Unavailable) and not isinstance(error, Closed):
                     with self._lock:
-                        for each, times in {**waiting, store_id: seen}.items():
-                            self._waiting[each] = times | self._waiting.get(each, {})
-                    return False
-                logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)
-                if isinstance(error, Closed):
-                    break
-        return True
+                        self._waiting[store_id] = seen | self._waiting.get(store_id, {})
+                else:
+                    logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)
+        return not self._waiting
 
     def close(self) -> None:
         """Write the pending view times before the end of the process or the location. Waits at most a second."""
@@ -125,12 +119,10 @@ class Accesses:
         """
         before = f"{memory_id[:-1]}{chr(ord(memory_id[-1]) - 1)}~"
         found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
-        return float(found) if found is not None and _A_TIME.fullmatch(found) else None
+        return None if found is None else float(found)
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """Return the recorded view times by memory id. An invalid value becomes 0, so that it causes no error."""
-        noted = self._backend.side_records(store_id, KIND)
-        return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
+        return {key: float(at) for key, at in self._backend.side_records(store_id, KIND)}
 
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
         if store_id not in self._read:  # another process may have recorded views within the hour

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import RunCommand
+from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import CommandResult, Outcome, Plan, Write
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Snapshot
-from retentive.values.commands import Append, Clear, Command, Create, View, parse
-from retentive.values.commands import Write as WriteCommand
+from retentive.values.commands import Clear, Command, View
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 
@@ -106,16 +106,3 @@ def _run_command(given: object) -> RunCommand:
     if isinstance(command, View | Clear):
         raise InvalidInput(f"the command {command.name} cannot be part of a batch")
     return RunCommand(command, if_version)
-
-
-def parse_for_applications(raw: object) -> Command:
-    """Parse the input of a tool call. Its command may also be `write` or `append`, with the same fields as `create`.
-
-    Raises `Refused`.
-    """
-    name = raw.get("command") if isinstance(raw, Mapping) else None
-    if not isinstance(raw, Mapping) or name not in {"write", "append"}:
-        return parse(raw)
-    checked = parse({**raw, "command": "create"})
-    assert isinstance(checked, Create)
-    return (WriteCommand if name == "write" else Append)(checked.path, checked.file_text)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Unpack
 
+from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, error_of
-from retentive.values.commands import (
-    Append,
-    Command,
-    Create,
-    Delete,
-    Insert,
-    Rename,
-    StrReplace,
-    Write,
-    check_file_path,
-    check_text,
-)
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.commands import Append, Command, Create, Write, parse
+from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin
 from retentive.values.records import Actor
 
@@ -86,42 +76,31 @@ class MemoryTree(ABC):
 
     def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
-        return self._write("create", lambda: Create(self._file(path), _text("text", text)), actor=actor, **origin)
+        return self._write("create", {"path": path, "file_text": text}, actor=actor, **origin)
 
     def write(self, path: str, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Create a memory, or replace its whole text. If the memory already has this text, no version is added."""
-        return self._write("write", lambda: Write(self._file(path), _text("text", text)), **options)
+        return self._write("write", {"path": path, "file_text": text}, **options)
 
     def append(self, path: str, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Append a text as new lines to a memory, or create the memory with this text."""
-        return self._write("append", lambda: Append(self._file(path), _text("text", text)), **options)
+        return self._write("append", {"path": path, "file_text": text}, **options)
 
     def edit(self, path: str, old: str, new: str, **options: Unpack[WriteOptions]) -> Written:
         """Replace the only occurrence of `old` in a memory. Raises `NotFound`, `NoMatch` and `ManyMatches`."""
-
-        def command() -> Command:
-            return StrReplace(self._core.parsed(path), _text("old", old), _text("new", new))
-
-        return self._write("str_replace", command, **options)
+        return self._write("str_replace", {"path": path, "old_str": old, "new_str": new}, **options)
 
     def insert(self, path: str, line: int, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Insert a text as new lines after line `line`; 0 inserts at the top. Raises `NotFound` and `OutOfRange`."""
-
-        def command() -> Command:
-            if type(line) is not int:
-                raise InvalidInput(f"`line` must be an integer, not {type(line).__name__}")
-            return Insert(self._core.parsed(path), line, _text("text", text))
-
-        return self._write("insert", command, **options)
+        return self._write("insert", {"path": path, "insert_line": line, "insert_text": text}, **options)
 
     def delete(self, path: str, **options: Unpack[WriteOptions]) -> Written:
         """Delete a memory, or a directory with all memories below it. Raises `NotFound`."""
-        return self._write("delete", lambda: Delete(self._core.parsed(path)), **options)
+        return self._write("delete", {"path": path}, **options)
 
     def rename(self, path: str, new_path: str, **options: Unpack[WriteOptions]) -> Written:
         """Move a memory or a directory with its history. Raises `NotFound` and `AlreadyExists`."""
-        parsed = self._core.parsed
-        return self._write("rename", lambda: Rename(parsed(path), parsed(new_path)), **options)
+        return self._write("rename", {"old_path": path, "new_path": new_path}, **options)
 
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> str:
         """Return what a model sees when it views a directory, a memory or a range of lines. Raises `NotFound`."""
@@ -135,7 +114,7 @@ class MemoryTree(ABC):
     def _write(
         self,
         name: str,
-        command: Callable[[], Command],
+        fields: Mapping[str, object],
         *,
         if_version: str | None = None,
         actor: Actor | str | None = None,
@@ -144,21 +123,24 @@ class MemoryTree(ABC):
         with self._core.checking(name, actor):
             if not isinstance(if_version, str | None):
                 raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
+            if None in fields.values():
+                raise InvalidInput("a path, a line or a text must not be None")
             try:
-                built = command()
+                command = parse_for_applications({"command": name, **fields})
             except Refused as refusal:
-                said = self.replies.error(refusal.key, refusal.values)
+                said = error_reply(self._core, refusal)
                 raise error_of(said.text, said.code) from None
-        return self._written(built, if_version, actor, origin)
-
-    def _file(self, path: str) -> MemoryPath:
-        parsed = self._core.parsed(path)
-        check_file_path(parsed)
-        return parsed
+        return self._written(command, if_version, actor, origin)
 
 
-def _text(name: str, text: str) -> str:
-    if not isinstance(text, str):
-        raise InvalidInput(f"`{name}` must be a string, not {type(text).__name__}")
-    check_text(name, text)
-    return text
+def parse_for_applications(raw: object) -> Command:
+    """Parse the input of a tool call. Its command may also be `write` or `append`, with the same fields as `create`.
+
+    Raises `Refused`.
+    """
+    name = raw.get("command") if isinstance(raw, Mapping) else None
+    if not isinstance(raw, Mapping) or name not in {"write", "append"}:
+        return parse(raw)
+    checked = parse({**raw, "command": "create"})
+    assert isinstance(checked, Create)
+    return (Write if name == "write" else Append)(checked.path, checked.file_text)

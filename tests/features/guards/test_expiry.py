@@ -572,22 +572,6 @@ def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
         assert paths(place.store()) == []
 
 
-def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
-    """Views and closing still work, and the next view replaces the invalid time."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 5})
-        create(store, A)
-        memory_id = store.load(A)[0].id
-        for broken in ("é", "nan", "-1", "1e999", ""):
-            place.backend.put_side_records(store.id, KIND, {memory_id: broken})
-            assert store._core.accesses.of(store.id) == {memory_id: 3_600.0}
-            assert store.sweep(accept_clock=True).expired == ()
-        run(store, "view", path=A)
-    with opened("sqlite", tmp_path, clock=time) as place:
-        assert dict(place.backend.side_records(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}
-
-
 def test_a_sweep_does_not_load_the_history(time: Time) -> None:
     """A history that is five times as long needs no more memory, in a sweep as in its preview."""
     peaks = []

@@ -169,7 +169,7 @@ WRONG: list[Act] = [
     lambda it: it.append(A, None),
     lambda it: it.edit(A, "one", None),
     lambda it: it.edit(A, 1, "x"),
-    lambda it: it.insert(A, "1", "x"),
+    lambda it: it.insert(A, "one", "x"),
     lambda it: it.insert(A, True, "x"),
     lambda it: it.write(A, "x", if_version=3),
     lambda it: it.write(A, "x", actor="ann"),

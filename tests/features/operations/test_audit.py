@@ -37,7 +37,7 @@ INVALID: dict[str, Operation] = {
     "write, version": reads("write", lambda _, at: at.write(A, "x", if_version=3)),  # type: ignore[arg-type] # invalid
     "append": reads("append", lambda _, at: at.append(BAD, "x")),
     "edit": reads("str_replace", lambda _, at: at.edit(BAD, "x", "y")),
-    "insert": reads("insert", lambda _, at: at.insert(A, "1", "y")),  # type: ignore[arg-type] # invalid
+    "insert": reads("insert", lambda _, at: at.insert(A, "x", "y")),  # type: ignore[arg-type] # invalid
     "delete": reads("delete", lambda _, at: at.delete(BAD)),
     "rename": reads("rename", lambda _, at: at.rename(A, BAD)),
     "view": reads("view", lambda _, at: at.view(BAD)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retentive.engine.batch import parse_for_applications
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
+from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Refused, RetentiveError

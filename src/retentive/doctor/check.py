@@ -22,11 +22,11 @@ from retentive.storage.sql.schema import ForeignSchema
 from retentive.store import MemoryStore
 from retentive.values.properties import listed
 
-_LOST = {"unreadable", "file_damaged"}  # after one of these findings, no store is called healthy
+_LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 # After one of these findings about the location, nothing is rebuilt. A rebuild could cause more damage, or, with
 # `directory_plain`, would create `.retentive` in a directory that retentive has never opened.
-_PREVENTS_REBUILD = {"file_damaged", "schema_new", "schema_foreign", "directory_plain", "unreadable"}
+_PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain", "unreadable"}
 
 
 def check_location(

@@ -40,6 +40,12 @@ KINDS: dict[str, Kind] = {
         # Unreadable storage
         Kind("unreadable", "The storage or a part of it cannot be read."),
         Kind("file_damaged", "The database file is damaged."),
+        Kind(
+            "log_damaged",
+            "The write-ahead log of the database is damaged; acknowledged changes behind the damage cannot be read.",
+            "put an intact copy of the log back, restore a backup, or go on without these changes: copy the file with"
+            " the ending -wal, then cut it with `truncate --size BYTE`",
+        ),
         _note(
             "locked",
             "The store was not checked: its key is missing or wrong, or it is not encrypted although keys were given.",

@@ -33,6 +33,7 @@ from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity, size_of
+from retentive.storage.sqlite.log_damage import check_log
 from retentive.storage.sqlite.writer import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space, Writer
 
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class SqliteBackend(SqlBackend):
         try:
             make_directory(os.path.dirname(path))
             space = Space(path)
+            check_log(path)
             check_format(path)
             if not size_of(path):
                 make_file(path + NEW_SUFFIX)

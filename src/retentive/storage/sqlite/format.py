@@ -16,12 +16,11 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
+from retentive.storage.sqlite.log_damage import HEADER_BYTES, LOG_SUFFIX
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX
 
 SQLITE = Schema("sqlite")
-LOG_SUFFIX = "-wal"
 NEW_SUFFIX = "-new"  # ending of an empty file that exists while the tables of a new database are created
-_LOG_HEADER_BYTES = 32
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
@@ -41,7 +40,7 @@ def check_format(path: str) -> None:
 def _is_lost(path: str) -> bool:
     """Return whether the file at `path` is empty or has no tables, although nobody is creating it."""
     if not size_of(path):
-        has_log = size_of(path + LOG_SUFFIX) > _LOG_HEADER_BYTES
+        has_log = size_of(path + LOG_SUFFIX) > HEADER_BYTES
         was_in_use = has_log or (os.path.exists(path) and size_of(path + RESERVE_SUFFIX) > 0)
         return was_in_use and not os.path.exists(path + NEW_SUFFIX)
     # The header is read through SQLite and not by opening the file, because closing a descriptor of the file releases

@@ -25,7 +25,8 @@ from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.check import examine
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
-from retentive.storage.sqlite.format import LOG_SUFFIX, SQLITE, check_format, integrity, size_of
+from retentive.storage.sqlite.format import SQLITE, check_format, integrity, size_of
+from retentive.storage.sqlite.log_damage import LOG_SUFFIX, log_findings
 
 T = TypeVar("T")
 _INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log
@@ -118,6 +119,7 @@ class ReadOnlyBackend(SqlBackend):
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
+            yield from log_findings(self._path)
             yield from integrity(self._look_up(), quick=quick)
             yield from examine(self._look_up(), SQLITE, quick=quick)
 

@@ -11,52 +11,6 @@ from retentive.errors import Refused
 from retentive.values.paths import MemoryPath, is_editor_file, is_reserved, visible, visible_path
 from retentive.values.replies import REPLIES, echo
 
-ACCEPTED = {
-    "/memories": "/memories",
-    "/memories/": "/memories",
-    "/memories//": "/memories",
-    "/memories/a/b": "/memories/a/b",
-    "/memories/a//b": "/memories/a/b",
-    "/memories/a/b/": "/memories/a/b",
-    "/memories//a///b//": "/memories/a/b",
-    "/memories/e\u0301": "/memories/é",
-    "/memories/e\u0301/": "/memories/é",
-    "/memories/報告．md": "/memories/報告．md",
-    "/memories/（１）": "/memories/（１）",
-    "/memories/100%.md": "/memories/100%.md",
-    "/memories/100%25.md": "/memories/100%25.md",
-    "/memories/%41": "/memories/%41",
-    "/memories/%zz%": "/memories/%zz%",
-    "/memories/%ff%fe": "/memories/%ff%fe",
-    "/memories/...": "/memories/...",
-    "/memories/..a": "/memories/..a",
-    "/memories/a..": "/memories/a..",
-    "/memories/ ": "/memories/ ",
-    '/memories/a b\'s "c" <d> | *?': '/memories/a b\'s "c" <d> | *?',
-    "/memories/~": "/memories/~",
-    "/memories/C:": "/memories/C:",
-    "/memories/😀👍🏽": "/memories/😀👍🏽",
-    "/memories/\u3000": "/memories/\u3000",
-    "/memories/a\u00a0b": "/memories/a\u00a0b",
-    "/memories/\u0301a": "/memories/\u0301a",
-    "/memories/memories": "/memories/memories",
-    "/memories/می\u200cخواهم.md": "/memories/می\u200cخواهم.md",
-    "/memories/क्\u200dष/x": "/memories/क्\u200dष/x",
-    "/memories/👩\u200d👩\u200d👧": "/memories/👩\u200d👩\u200d👧",
-    "/memories/a\u200db": "/memories/a\u200db",
-    "/memories/.gitignore": "/memories/.gitignore",
-    "/memories/.github/git": "/memories/.github/git",
-    "/memories/a.git": "/memories/a.git",
-    "/memories/.trash.md": "/memories/.trash.md",
-    "/memories/trash": "/memories/trash",
-    "/memories/ﬁ": "/memories/ﬁ",
-    "/memories/" + "x" * 255: "/memories/" + "x" * 255,
-    "/memories/" + "é" * 127: "/memories/" + "é" * 127,
-    "/memories/" + "e\u0301" * 127: "/memories/" + "é" * 127,
-    "/memories" + "/x" * 20: "/memories" + "/x" * 20,
-    "/memories" + "/x" * 20 + "/": "/memories" + "/x" * 20,
-}
-
 OUTSIDE, ABOVE = "outside", "above"
 REFUSED = {
     "": OUTSIDE,
@@ -178,15 +132,6 @@ def refusal(written: str) -> str:
     with pytest.raises(Refused) as caught:
         MemoryPath.parse(written)
     return REPLIES.error(caught.value.key, caught.value.values).text
-
-
-@pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))
-def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> None:
-    """Repeated and trailing slashes are removed, and the text is normalized to NFC. All other characters stay."""
-    path = MemoryPath.parse(written)
-    assert (path.text, str(path), path.written) == (meant, meant, written)
-    assert path.is_root == (meant == "/memories")
-    assert path.ends_with_slash == written.endswith("/")
 
 
 @pytest.mark.parametrize(("written", "reason"), REFUSED.items(), ids=range(len(REFUSED)))

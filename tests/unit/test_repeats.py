@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -55,74 +54,6 @@ def state(store: MemoryStore) -> object:
 
 def notes(store: MemoryStore) -> list[str]:
     return [value for _, value in store._core.read(lambda found: list(found.records(KIND)))]
-
-
-STORY: list[dict[str, Any]] = [
-    create(A, f"one {KEY}\ntwo\n"),
-    create(A, "again"),
-    create("/memories/a.md/below", "x"),
-    create(f"/memories/{KEY}.md", "x"),
-    edit("two", "2\n3", A),
-    edit("two", "2", A),
-    edit(f"two {KEY}", path=A),
-    edit("", "2", A),
-    edit("3", f"{KEY}", A),
-    edit("2", "2", A),
-    edit("n", "nn nn", A),
-    edit("n", "m", A),
-    insert(0, "zero", A),
-    insert(99, "nowhere", A),
-    insert(1, "y" * 60, A),
-    create("/memories/d/b.md", "b" * 90),
-    create("/memories/d/c.md", "c" * 101),
-    create("/memories/d/c.md", "c" * 99),
-    create("/memories/d/e.md", ""),
-    rename("/memories/d", "/memories/f"),
-    rename("/memories/d", "/memories/f"),
-    rename("/memories/f", "/memories/f/g"),
-    rename("/memories/f/e.md", "/memories/f/b.md"),
-    rename("/memories/f/e.md", "/memories/f/b.md/c"),
-    rename("/memories", "/memories/g"),
-    create("/memories/ro/x", "x"),
-    delete("/memories/f/e.md"),
-    delete("/memories/f"),
-    delete("/memories/f"),
-    delete("/memories"),
-    delete("/memories/ro"),
-]
-LIMITS: dict[str, Any] = {
-    "max_memory_bytes": 100,
-    "max_memories": 4,
-    "max_store_bytes": 320,
-    "read_only_paths": ["/memories/ro"],
-}
-
-
-@pytest.mark.parametrize("backend", EVERYWHERE)
-def test_a_repeated_command_gets_its_first_reply(backend: str, tmp_path: Path) -> None:
-    """Every kind of command is repeated right after its reply. Those that took effect are repeated at the end too.
-
-    Some replies are errors or have notes.
-    """
-    with opened(backend, tmp_path, **LIMITS) as place:
-        store = place.store()
-        told = []
-        for number, command in enumerate(STORY):
-            told.append(store.execute(command, tool_use_id=call_id(number)))
-            before = state(store)
-            assert store.execute(command, tool_use_id=call_id(number)) == told[-1]
-            assert state(store) == before
-        codes = {reply.code for reply in told}
-        assert len([reply for reply in told if "Note: " in reply.text]) >= 5
-        assert {"no_match", "many_matches", "already_exists", "not_a_directory", "too_large", "out_of_range"} <= codes
-        assert {"read_only", "root_protected", "into_itself", "invalid_path", "not_found", None} <= codes
-        store.execute({"command": "create", "path": B, "file_text": "other"})
-        before = state(store)
-        for number, command in enumerate(STORY):
-            if not told[number].is_error:
-                assert store.execute(dict(command), tool_use_id=call_id(number)) == told[number]
-        assert state(store) == before
-        assert KEY not in "".join(notes(store))
 
 
 def test_commands_without_a_need_for_an_id_leave_no_record(store: MemoryStore) -> None:
@@ -428,21 +359,6 @@ def test_after_an_unknown_outcome_the_command_can_be_repeated(tmp_path: Path) ->
     assert store.read(A) == "x\na\nc\n"
     assert len(list(store.versions())) == 3
     backend.close()
-
-
-def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
-    """The storage is unavailable for the first call. The repeated command is executed."""
-    os.makedirs(tmp_path / "moved")
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as memory:
-        store = memory.store()
-        store.execute(create(A, ""))
-        os.rename(tmp_path / "memory.db", tmp_path / "moved" / "memory.db")
-        assert store.execute(insert(0, path=A), tool_use_id=call_id("t")).code == "unavailable"
-        os.rename(tmp_path / "moved" / "memory.db", tmp_path / "memory.db")
-        assert store.execute(insert(0, path=A), tool_use_id=call_id("t")).is_error is False
-        assert store.read(A) == "x\n"
-    with pytest.raises(InvalidInput):
-        store.execute(insert(0, path=A), tool_use_id=call_id("t"), actor="user:")
 
 
 RUN: dict[str, Any] = {"tool_use_id": "call_0", "run": "r", "actor": "session:s"}

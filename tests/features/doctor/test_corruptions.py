@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 from retentive import MemoryStore
 from retentive.doctor import Finding, check, check_location
 from retentive.errors import NotFound, RetentiveError
-from retentive.locations import open_backend
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, StoreInfo
 from retentive.storage.objects.backend import ObjectsBackend, _key_object, open_objects
@@ -26,7 +24,6 @@ from support.corruption import (
     Corruption,
     Dump,
     Impossible,
-    ServerRows,
     SqliteRows,
     Texts,
     copied,
@@ -38,14 +35,13 @@ from support.corruption import (
     texts_in,
     texts_of,
 )
-from support.places import SERVERS, place_of
+from support.places import place_of
 from support.profiles import LONG
 
 PARTS = "abcde" if LONG else "a"
 """Seeds of the parts of a test, which different processes run."""
 COUNT = 50 if LONG else 12
 """Number of corruptions in a part: 250 for each backend in the long profile."""
-_SERVERS = [pytest.param(name, marks=pytest.mark.long) for name in ("postgresql", "mariadb")]
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 _NAMES = "It has no second copy. With the audit log on, a changed actor, operation or setting contradicts the log"
 _RECORDS = "A remembered reply, an access time or a decision has no second copy; a lost one is like an expired one"
@@ -130,10 +126,10 @@ class Tally:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("backend", ["sqlite", "directory", *_SERVERS])
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
 def test_rows_and_columns(backend: str, part: str, tmp_path: Path) -> None:
-    judge = judge_server_rows if backend in SERVERS else judge_local_rows
-    judge(backend, part, COUNT, tmp_path).check()
+    """Servers have the same tables and checks; test_broken_rows.py runs there too."""
+    judge_local_rows(backend, part, COUNT, tmp_path).check()
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -169,30 +165,6 @@ def judge_local_rows(backend: str, seed: str, count: int, directory: Path) -> Ta
         tally.compare(corruption, before, texts_of(place, paths, ids), original)
         if tally.counts.total() == count:
             break
-    return tally
-
-
-def judge_server_rows(backend: str, seed: str, count: int, directory: Path) -> Tally:
-    directory.mkdir(exist_ok=True)
-    place = place_of(backend, directory)
-    fill_place(place)
-    with closing(ServerRows(place)) as rows, closing(open_backend(place)) as found:
-        dump, tally = rows.dump(), Tally()
-        read = partial(texts_in, found, [info.id for info in found.list_stores()], paths_of(dump), ids_of(dump))
-        original = read()
-        for corruption in rows.corruptions(seed):
-            try:
-                corruption.apply()
-            except Impossible:
-                continue
-            before = read()
-            tally.judge(corruption, list(check(found)))
-            with suppress(RetentiveError):
-                capabilities.rebuild(found)
-            tally.compare(corruption, before, read(), original)
-            rows.restore(dump)
-            if tally.counts.total() == count:
-                break
     return tally
 
 

@@ -176,6 +176,27 @@ except ImportError as error:
     assert "pip install 'anthropic>=2.11,<3'" in run(WITHOUT_SDK + code)
 
 
+NEEDED = {
+    ("langchain_core", "langchain"): "'langchain>=1.4,<2' 'langchain-anthropic>=1.7,<2'",
+    ("langgraph.store.base", "langgraph"): "'langgraph>=1.2,<2'",
+    ("agents", "openai_agents"): "'openai-agents>=0.24,<0.25'",
+    ("pydantic_ai", "pydantic_ai"): "'pydantic-ai-slim[anthropic]>=2.68,<3'",
+}
+
+
+@pytest.mark.parametrize(("package", "name"), NEEDED)
+def test_without_its_package_an_integration_names_it(package: str, name: str) -> None:
+    code = f"""
+import sys
+sys.modules["{package}"] = None
+try:
+    import retentive.integrations.{name}
+except ImportError as error:
+    print(error)
+"""
+    assert f"pip install {NEEDED[package, name]}" in run(code)
+
+
 def test_public_names_are_exported() -> None:
     for name in retentive.__all__:
         assert getattr(retentive, name) is not None

@@ -24,7 +24,6 @@ from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.langchain import memory_tool
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
-from support.modules import run
 from support.places import OpenPlace
 
 from .conversations import (
@@ -213,18 +212,6 @@ def test_a_bug_is_not_hidden_from_the_application() -> None:
 def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput):
         memory_tool(store, actor="user:")
-
-
-def test_without_langchain_the_error_names_the_package() -> None:
-    code = """
-import sys
-sys.modules["langchain_core"] = None
-try:
-    import retentive.integrations.langchain
-except ImportError as error:
-    print(error)
-"""
-    assert "pip install 'langchain>=1.4,<2' 'langchain-anthropic>=1.7,<2'" in run(code)
 
 
 def test_in_a_thread_of_langgraph_a_task_that_runs_again_makes_its_change_once(store: MemoryStore) -> None:

@@ -29,7 +29,6 @@ import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.integrations.langgraph import LangGraphStore
-from support.modules import run
 from support.places import OpenPlace
 from support.profiles import sized
 
@@ -367,15 +366,3 @@ def test_mounts_and_options_without_effect_are_refused(open_place: OpenPlace) ->
         LangGraphStore(store, store="other")
     with pytest.raises(InvalidInput, match="batch"):
         LangGraphStore(retentive.Mounts({"/memories": store}))  # type: ignore[arg-type]  # on purpose
-
-
-def test_without_langgraph_the_error_names_the_package() -> None:
-    code = """
-import sys
-sys.modules["langgraph.store.base"] = None
-try:
-    import retentive.integrations.langgraph
-except ImportError as error:
-    print(error)
-"""
-    assert "pip install 'langgraph>=1.2,<2'" in run(code)

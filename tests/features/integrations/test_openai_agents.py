@@ -19,7 +19,6 @@ from retentive.errors import Damaged
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.openai_agents import MemorySession, memory_tool, search_tool
 from retentive.integrations.search_tool import search_tool as plain_search_tool
-from support.modules import run
 from support.places import OpenPlace
 from support.profiles import sized
 
@@ -277,15 +276,3 @@ def test_a_cancelled_caller_waits_for_its_write(store: MemoryStore) -> None:
         return contents(await session.get_items())
 
     assert asyncio.run(main()) == ["one"]
-
-
-def test_without_the_sdk_the_error_names_the_package() -> None:
-    code = """
-import sys
-sys.modules["agents"] = None
-try:
-    import retentive.integrations.openai_agents
-except ImportError as error:
-    print(error)
-"""
-    assert "pip install 'openai-agents>=0.24,<0.25'" in run(code)

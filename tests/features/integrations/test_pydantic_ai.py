@@ -20,7 +20,6 @@ from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
-from support.modules import run
 from support.places import OpenPlace
 
 from .conversations import (
@@ -186,15 +185,3 @@ def test_a_bug_is_not_hidden_from_the_application() -> None:
 def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput):
         MemoryCapability[None](store, actor="user:")
-
-
-def test_without_pydantic_ai_the_error_names_the_package() -> None:
-    code = """
-import sys
-sys.modules["pydantic_ai"] = None
-try:
-    import retentive.integrations.pydantic_ai
-except ImportError as error:
-    print(error)
-"""
-    assert "pip install 'pydantic-ai-slim[anthropic]>=2.68,<3'" in run(code)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -54,30 +53,6 @@ def everything(at: str) -> list[dict[str, object]]:
 
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
-
-
-@pytest.mark.parametrize("name", ["e.tar", "e.tar.gz", "e.tgz"])
-def test_a_complete_export_is_imported(at: str, name: str, tmp_path: Path) -> None:
-    """The target is another location, with the same or another store key.
-
-    An import never overwrites existing versions.
-    """
-    file, other = str(tmp_path / name), f"sqlite:///{tmp_path}/other.db"
-    assert "Exported" in done(at, "--store", "second", "export", "--notes", file)
-    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
-    said = json.loads(done(other, "import", "--whole", file, "--json"))
-    assert (said["key"], said["versions"], said["added"]) == ("second", said["versions"], said["versions"])
-    assert everything(other) == everything(at)[1:]
-    assert json.loads(done(other, "import", "--whole", file, "--json"))["added"] == 0
-    renamed = f"sqlite:///{tmp_path}/renamed.db"
-    assert "as another" in done(renamed, "import", "--whole", "--as", "another", file)
-    assert done(renamed, "stores").split("\t")[1] == "another"
-    with retentive.open(renamed) as opened:
-        opened.store("another").execute({"command": "create", "path": "/memories/new", "file_text": ""})
-    refused = here(renamed, "import", "--whole", "--as", "another", file)
-    assert (refused.exit_code, "with other versions" in refused.stderr) == (2, True)
-    assert here(other, "--store", "x", "import", "--whole", file, "--dry-run").exit_code == 2
-    assert here(at, "export", file).exit_code == 4  # no memory is overwritten
 
 
 def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
@@ -158,30 +133,6 @@ def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     assert here(at, "export", str(tmp_path / "out")).exit_code == 4
     assert here(at, "export", str(tmp_path / "no" / "where")).exit_code == 3
     assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
-
-
-def test_a_backup_is_written_and_restored(at: str, tmp_path: Path) -> None:
-    file, other = str(tmp_path / "b.tar.gz"), str(tmp_path / "other")
-    assert len(done(at, "backup", file).splitlines()) == 2
-    assert len(json.loads(done(other, "restore-backup", file, "--json"))["stores"]) == 2
-    assert everything(other) == everything(at)
-    one = str(tmp_path / "one")
-    done(one, "restore-backup", file, "--store", "second")
-    assert everything(one) == everything(at)[1:]
-    done(one, "restore-backup", file)
-    assert everything(one) == everything(at)
-    assert here(one, "restore-backup", file, "--store", "nothing").exit_code == 2
-    assert here(tmp_path / "nothing", "backup", str(tmp_path / "c.tar")).exit_code == 3
-    assert here(at, "backup", str(tmp_path / "c.tar"), "--store", "nothing").exit_code == 3
-    assert here(at, "import", file).exit_code == 2
-    done(at, "export", str(tmp_path / "e.tar"))
-    assert done(str(tmp_path / "exported"), "restore-backup", str(tmp_path / "e.tar")).startswith("default: ")
-    damaged = tmp_path / "damaged.tar.gz"
-    damaged.write_bytes((tmp_path / "b.tar.gz").read_bytes()[:-20])
-    refused = here(str(tmp_path / "new"), "restore-backup", str(damaged))
-    assert refused.exit_code == 13
-    assert refused.stderr.endswith(f"\nFile: {damaged}\n")
-    assert [name for name in names(tmp_path) if name.endswith(".part")] == []
 
 
 def test_backup_restore_and_migration_honour_the_global_options(tmp_path: Path) -> None:

@@ -204,18 +204,6 @@ def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> Non
     assert run(store, directory_source(str(root)), overwrite=True)["b"].became == "refused"
 
 
-def test_many_files_are_imported_in_one_transaction(tmp_path: Path) -> None:
-    root = tmp_path / "files"
-    root.mkdir()
-    for number in range(450):
-        (root / f"{number:03}").write_text(str(number))
-    with retentive.open("sqlite://") as opened:
-        store = opened.store()
-        assert len(run(store, directory_source(str(root)))) == 450
-        assert {version.revision for version in store.versions()} == {1}
-        assert store.usage().memories == 450
-
-
 def test_a_socket_is_refused(tmp_path: Path, store: MemoryStore) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         (tmp_path / "odd").mkdir()

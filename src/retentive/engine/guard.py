@@ -219,7 +219,7 @@ class Guard(Rules):
         named = call.tool_use_id, call.session, call.source
         tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
         own = Contributor(f"{view.state.revision:x}", str(self.actor or ""), session, source)
-        by, contributor_set = self.lineage.join(view, lineage, own)
+        by, older = self.lineage.join(view, lineage, own)
         made = {
             "integration": call.integration,
             "key": self.api_key_id,
@@ -229,7 +229,7 @@ class Guard(Rules):
             "cause": self.cause,
             "flags": flags[:_MAX_FLAGS],
             "by": by,
-            "set": contributor_set,
+            "older": older,
         }
         return _to_json({name: value for name, value in made.items() if value})
 

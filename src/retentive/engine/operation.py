@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, RetentiveError
-from retentive.storage.contract import Actor, Change, Memory, Recorded, Snapshot
+from retentive.storage.contract import Actor, Change, Memory, Metadata, Recorded, Snapshot
 
 if TYPE_CHECKING:
     from retentive.engine.events import EventType
@@ -132,7 +132,7 @@ class Plan(Generic[R]):
     - `changes`: made by the guard, in order. Change number 3 makes the memory `pending.3` for later changes.
     - `authors`: author of each change, if it is not the actor of the call.
     - `records`: kind, key and value of records of the store. The value None removes the record.
-    - `settings`, `properties`: new texts of the store.
+    - `metadata`: new settings or properties of the store, as texts. Settings of None are the defaults.
     - `redact`, `prune`: ids of versions.
     - `event`: type of the event to record, and the ids that it lists.
     - `afterwards`: function that is called with the store after the changes and with their ids. It returns the result
@@ -143,8 +143,7 @@ class Plan(Generic[R]):
     changes: Sequence[Change] = ()
     authors: Sequence[Actor | None] | None = None
     records: Sequence[tuple[str, str, str | None]] = ()
-    settings: str | None = None
-    properties: str | None = None
+    metadata: Metadata = field(default_factory=Metadata)
     redact: Sequence[str] = ()
     prune: Sequence[str] = ()
     event: tuple[EventType, Sequence[str]] | None = None

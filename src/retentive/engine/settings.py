@@ -53,7 +53,7 @@ class ChangeSettings(Write[Settings]):
         }
         settings = from_text(view.state.settings).changed(given)
         self.examiner.check(settings)
-        return Plan(settings, settings=settings.to_text(), event=("settings", sorted(self.changes)))
+        return Plan(settings, metadata={"settings": settings.to_text()}, event=("settings", sorted(self.changes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +92,4 @@ class ChangeProperties(Write[Properties]):
         if after is before:
             return Plan(after)
         event: EventType = "store.archived" if self.archives else "store.updated"
-        return Plan(after, properties=after.to_text(), event=(event, ()))
+        return Plan(after, metadata={"properties": after.to_text()}, event=(event, ()))

@@ -1,30 +1,22 @@
 """Trust: who contributed to the text of a memory, and the trust levels that the settings assign to contributors.
 
-A version names its contributors in its provenance while they are at most `INLINE`. More are entries of a *set*: one
-record for each contribution, in order. The provenance then names only the set and the number of its entries that count
-for this version, so that a memory with many contributors does not store all of them with each version. An entry is
-never changed or dropped: a rule that is set later may match it.
+A version names its newest contributors in its provenance, at most `INLINE`. Older ones are in records, each with the
+key of the one before it, so that a memory with many contributors does not store all of them with each version. None is
+ever dropped: a rule that is set later may match it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Literal, TypeAlias, cast
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot
 from retentive.values.patterns import matches_actor
-from retentive.values.provenance import (
-    Contributor,
-    ContributorSet,
-    HasProvenance,
-    Provenance,
-    parse_provenance,
-    provenance_of,
-)
+from retentive.values.provenance import Contributor, HasProvenance, Provenance, parse_provenance, provenance_of
 from retentive.values.records import Version
 from retentive.values.settings import TRUST_LEVELS, Settings
 
@@ -116,15 +108,14 @@ def _fits(pattern: str, name: str) -> bool:
     return _is_source(pattern) == _is_source(name) and (pattern == name or matches_actor(pattern, name))
 
 
-SETS = "contributors"
-"""Kind of the records of all sets. The key is the name of the set, a dot, and the number of the entry."""
+OLDER = "contributors"
+"""Kind of the records of older contributors. A record has contributions, and the key of the record before it."""
 INLINE = 16
-_RENEWED_AT = 4  # a set with this many times the entries that it began with is followed by a new one, of one entry each
 
 
 def contributors_of(snapshot: Snapshot, found: HasProvenance) -> Sequence[Contributor]:
     """Return the contributions to the text of a version or memory: the newest of each contributor, newest last."""
-    return _contributors(snapshot, provenance_of(found), {})
+    return Lineage().contributors(snapshot, provenance_of(found))
 
 
 class Lineage:
@@ -136,57 +127,59 @@ class Lineage:
     @property
     def records(self) -> list[tuple[str, str, str]]:
         """Kind, key and value of each record."""
-        return [(SETS, key, text) for key, text in self.entries.items()]
+        return [(OLDER, key, text) for key, text in self.entries.items()]
 
     def join(
         self, snapshot: Snapshot, earlier: Sequence[str | None], own: Contributor
-    ) -> tuple[Sequence[Contributor], ContributorSet | None]:
-        """Return what the provenance of a change names: the contributors of `earlier` and then `own`, or their set.
+    ) -> tuple[Sequence[Contributor], str]:
+        """Return what the provenance of a change names: its newest contributors, and the key of the older ones.
 
-        `earlier` are stored provenances.
+        `earlier` are stored provenances. `own` is the contribution of the change itself, the last one.
         """
         made = [parse_provenance(text) for text in earlier if text is not None]
-        only = made[0].contributor_set if len(made) == 1 else None
-        if only is not None and only.size < _RENEWED_AT * only.first_size:
-            following = _key(only.name, only.size)
-            is_newest = following not in self.entries and snapshot.get_record(SETS, following) is None
-            if is_newest:
-                return [own], self._added(
-                    only, [*made[0].contributors[1:], own]
-                )  # edits of plain files are not in the set
-        every = chain.from_iterable(_contributors(snapshot, each, self.entries) for each in made)
-        joined = {each.names: each for each in every if each.names != own.names} | {own.names: own}
-        if len(joined) <= INLINE:
-            return list(joined.values()), None
-        begun = ContributorSet(os.urandom(8).hex(), 0, len(joined))
-        return [own], self._added(begun, list(joined.values()))
+        older = made[0].older if len(made) == 1 else ""
+        each_newest = (each.contributors if older else self.contributors(snapshot, each) for each in made)
+        newest = _newest_of_each([*chain.from_iterable(each_newest), own])
+        if len(newest) <= INLINE:
+            return newest, older
+        kept = newest[:-1]
+        while older:  # records that are not larger are joined, so that few records have all contributors
+            before, others = self._record(snapshot, older)
+            if len(others) > len(kept):
+                break
+            older, kept = before, _newest_of_each([*others, *kept])
+        key = os.urandom(8).hex()
+        self.entries[key] = json.dumps([older, kept], separators=(",", ":"))
+        return [own], key
 
-    def _added(self, to: ContributorSet, contributors: Sequence[Contributor]) -> ContributorSet:
-        for number, each in enumerate(contributors, to.size):
-            self.entries[_key(to.name, number)] = json.dumps(each, separators=(",", ":"))
-        return to._replace(size=to.size + len(contributors))
+    def contributors(self, snapshot: Snapshot, made: Provenance) -> Sequence[Contributor]:
+        """Return all contributors that a provenance names, the newest last."""
+        found, older = list(made.contributors), made.older
+        while older:
+            older, others = self._record(snapshot, older)
+            found = [*others, *found]
+        return _newest_of_each(found)
+
+    def _record(self, snapshot: Snapshot, key: str) -> tuple[str, list[Contributor]]:
+        text = self.entries.get(key) or snapshot.get_record(OLDER, key)
+        before, others = ("", []) if text is None else json.loads(text)
+        return before, [Contributor(*each) for each in others]
 
 
 def forgotten(snapshot: Snapshot, versions: Iterable[HasProvenance]) -> list[tuple[str, str, None]]:
-    """Return the records that remove the sets of versions. Use it only if no other version has them: at an erasure."""
-    names = {found.name for each in versions if (found := provenance_of(each).contributor_set) is not None}
-    return [(SETS, key, None) for name in sorted(names) for key, _ in _records(snapshot, name, None)]
+    """Remove the records of older contributors of versions, which no other version may have: at an erasure."""
+    keys: set[str] = set()
+    for version in versions:
+        key = provenance_of(version).older
+        while key and key not in keys:
+            keys.add(key)
+            key = json.loads(snapshot.get_record(OLDER, key) or '[""]')[0]
+    return [(OLDER, key, None) for key in sorted(keys)]
 
 
-def _contributors(snapshot: Snapshot, made: Provenance, entries: Mapping[str, str]) -> Sequence[Contributor]:
-    found = made.contributor_set
-    if found is None:
-        return made.contributors
-    new = {key: text for key, text in entries.items() if key.startswith(f"{found.name}.")}
-    whole = dict(_records(snapshot, found.name, found.size)) | new
-    counted = [Contributor(*json.loads(whole[key])) for key in sorted(whole)[: found.size]]
-    counted += made.contributors[1:]
-    return list({each.names: each for each in reversed(counted)}.values())[::-1]
-
-
-def _records(snapshot: Snapshot, name: str, limit: int | None) -> Iterator[tuple[str, str]]:
-    return takewhile(lambda each: each[0].startswith(f"{name}."), snapshot.records(SETS, after=f"{name}.", limit=limit))
-
-
-def _key(name: str, number: int) -> str:
-    return f"{name}.{number:08d}"
+def _newest_of_each(contributors: Iterable[Contributor]) -> list[Contributor]:
+    found: dict[tuple[str, str, str], Contributor] = {}
+    for each in contributors:
+        found.pop(each.names, None)
+        found[each.names] = each
+    return list(found.values())

@@ -148,10 +148,8 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list
 
 
 def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:
-    if plan.settings is not None:
-        tx.set_metadata(settings=plan.settings)
-    if plan.properties is not None:
-        tx.set_metadata(properties=plan.properties)
+    if plan.metadata:
+        tx.set_metadata(**plan.metadata)
     if plan.redact:
         tx.redact(plan.redact, who)
     if plan.prune:

@@ -97,9 +97,9 @@ class Trust:
     def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
         """Return the contributors to the text of a version or memory, the newest last.
 
-        The provenance of a version names only the newest contributor if there are more than 16.
+        The provenance of a version names only the newest contributors if there are more than 16.
         """
-        if recorded.provenance.contributor_set is None:
+        if not recorded.provenance.older:
             return recorded.provenance.contributors
         return self._context.read(lambda snapshot: contributors_of(snapshot, recorded))
 
@@ -215,4 +215,5 @@ class ChangeQuarantine(Write[bool]):
         if (without != settings.quarantine) != is_released:
             return Plan(False)
         changed = settings.changed({"quarantine": without if is_released else (*without, self.pattern)})
-        return Plan(True, settings=changed.to_text(), event=("settings", ["quarantine"]))
+        text = changed.to_text()
+        return Plan(True, metadata={"settings": text}, event=("settings", ["quarantine"]))

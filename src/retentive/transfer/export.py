@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from retentive.engine.operation import AuditOnly
-from retentive.engine.trust import SETS as CONTRIBUTORS
+from retentive.engine.trust import OLDER as CONTRIBUTORS
 from retentive.errors import NotFound
 from retentive.locations import existing_store
 from retentive.remote import remote_store

@@ -41,24 +41,13 @@ class Contributor(NamedTuple):
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 
-class ContributorSet(NamedTuple):
-    """Set of contributions that the store records (`engine/trust.py`). The first `size` entries count.
-
-    `first_size` is the number of entries that the set began with.
-    """
-
-    name: str
-    size: int
-    first_size: int
-
-
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Origin of a version.
 
     The application passed `source` and `session` with the change. `flags` contains, for each flagged line, the line
     number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last. If
-    there are more than 16, it has only the newest, and `contributor_set` names all of them.
+    there are more than 16, it has only the newest, and `older` is the key of a record with the others.
     `cause` names the undo or restore that made the version, such as `undo of r3`. If a request to a server made the
     change, `api_key_id` is the id of the API key of the request, unless the actor of the version is this API key.
     """
@@ -71,7 +60,7 @@ class Provenance:
     contributors: tuple[Contributor, ...] = ()
     cause: str = ""
     api_key_id: str = ""
-    contributor_set: ContributorSet | None = None
+    older: str = ""
 
 
 NOTHING = Provenance()
@@ -102,22 +91,16 @@ def parse_provenance(text: str) -> Provenance:
         flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(Contributor(*map(str, each[:_FULL])) for each in given.get("by", ()))
         cause, key = str(given.get("cause", "")), str(given.get("key", ""))
-        named = given.get("set")
-        found = None if named is None else ContributorSet(str(named[0]), int(named[1]), int(named[2]))
-        return Provenance(integration, call, session, source, flags, by, cause, key, found)
+        return Provenance(integration, call, session, source, flags, by, cause, key, str(given.get("older", "")))
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return NOTHING
 
 
 def of_external_edit(earlier: str | None, own: Contributor) -> str:
-    """Return the stored provenance of an edit of a plain file. `earlier` is that of the text before.
-
-    If the earlier provenance names a set, its first contributor is in the set, and the others are added to it later.
-    """
+    """Return the stored provenance of an edit of a plain file. `earlier` is that of the text before."""
     made = NOTHING if earlier is None else parse_provenance(earlier)
-    first = 0 if made.contributor_set is None else 1
-    others = [each for each in made.contributors[first:] if each.names != own.names]
-    fields = {"integration": "files", "by": [*made.contributors[:first], *others, own], "set": made.contributor_set}
+    others = [each for each in made.contributors if each.names != own.names]
+    fields = {"integration": "files", "by": [*others, own], "older": made.older}
     return json.dumps({name: value for name, value in fields.items() if value})
 
 

@@ -102,16 +102,30 @@ def test_no_number_of_edits_launders_a_planted_line(rule: dict[str, Any], store:
 
 
 def test_many_contributors_are_all_named(store: MemoryStore) -> None:
-    """A provenance names only the newest of more than 16; the others can be had for a version and for a memory."""
+    """A provenance names only the newest of more than 16; all can be had for a version and for a memory."""
     sessions = [f"session:{number}" for number in range(20)]
     store.create(A, "", actor=sessions[0])
     for session in sessions[1:]:
         store.append(A, "x\n", actor=session)
     memory, first = store.load(A)[0], store.versions()[-1]
-    assert [each.actor for each in memory.provenance.contributors] == sessions[-1:]
+    assert [each.actor for each in memory.provenance.contributors] == sessions[16:]
     for recorded in (memory, store.versions(limit=1)[0]):
         assert [each.actor for each in store.trust.contributors(recorded)] == sessions
     assert [each.actor for each in store.trust.contributors(first)] == sessions[:1]
+
+
+def test_a_confirmation_does_not_cover_a_later_change_by_one_of_many(store: MemoryStore) -> None:
+    """The newest contribution of each contributor counts, also if older records name it."""
+    store.change_settings({"trust": {"session:*": "unconfirmed"}})
+    sessions = [f"session:{number}" for number in range(40)]
+    for session in sessions:
+        store.append(A, "x\n", actor=session)
+    store.trust.confirm(A)
+    assert store.trust.doubted() == []
+    store.append(A, "x\n", actor=sessions[0])
+    for session in sessions[10:30]:
+        store.append(A, "y\n", actor=f"user:{session}")
+    assert [each.path for each in store.trust.doubted()] == [A]
 
 
 def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import Actor, Backend, Snapshot, State, T, Transaction, verified
+from retentive.storage.contract import Actor, Backend, Snapshot, State, StoreInfo, T, Transaction, verified
 from retentive.values import records
 from retentive.values.changes import Change, Created, Deleted, Imported, Moved, Updated, kept
-from retentive.values.records import DEFAULT_WORKSPACE, Entry, Memory, Recorded, StoreInfo, Usage, Version
+from retentive.values.records import DEFAULT_WORKSPACE, Entry, Memory, Recorded, Usage, Version
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.values.one_level import directory_of, one_level, path_after
+from retentive.values.listing import directory_of, one_level, path_after
 
 names = st.sampled_from(["a", "b", "a!", "a.", "a0", "é", "z"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda parts: "/memories/" + "/".join(parts))

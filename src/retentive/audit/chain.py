@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import Recorded
 from retentive.values.settings import from_text

@@ -14,8 +14,7 @@ from retentive.engine.events import events_of, has_lost_events, newest_event
 from retentive.engine.operation import ReadOperation
 from retentive.errors import CursorExpired, NotFound
 from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
-from retentive.values.one_level import directory_of, path_after
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage, directory_of, path_after
 from retentive.values.paths import MemoryPath
 from retentive.values.records import time_in_id
 from retentive.values.settings import Settings

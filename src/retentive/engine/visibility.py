@@ -19,7 +19,7 @@ from retentive.errors import NotFound
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Entry, Memory, Selection, Snapshot, Version
 from retentive.storage.overlay import Overlay, one_level_list, shown
-from retentive.values.one_level import one_level as one_level_of
+from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.provenance import Contributor

@@ -26,7 +26,7 @@ from retentive.history.revisions import Named, Revision, as_revision, one_versio
 from retentive.history.versions import LoggedChange, grouped, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.provenance import Origin
 from retentive.values.text import decoded
 

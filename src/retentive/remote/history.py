@@ -20,7 +20,7 @@ from retentive.remote import comparing, objects
 from retentive.remote.methods import exchange, no_route
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values import diff
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version

@@ -38,13 +38,13 @@ from retentive.remote.store import RemoteStore
 from retentive.storage.contract import Change, Created, Deleted, Imported, Moved, State, Updated
 from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.values.properties import StoreInfo
 from retentive.values.provenance import Origin
 from retentive.values.records import (
     Actor,
     Entry,
     Invocation,
     Memory,
-    StoreInfo,
     Usage,
     as_actor,
 )

@@ -17,8 +17,9 @@ from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.remote.store import RemoteStore
 from retentive.store.location import DEFAULT_KEY, ID, Retentive
-from retentive.values.pages import ListPage
-from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
+from retentive.values.listing import ListPage
+from retentive.values.properties import StoreInfo
+from retentive.values.records import DEFAULT_WORKSPACE, Actor, as_actor
 from retentive.wire.stores import StoreObject, StorePage
 from retentive.wire.transfers import StoreImported
 

@@ -16,9 +16,10 @@ from retentive.remote.methods import exchange, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.search.results import Results
 from retentive.store import MemoryStore
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.records import Actor, Memory, StoreInfo, Usage, Version, as_actor
+from retentive.values.properties import StoreInfo
+from retentive.values.records import Actor, Memory, Usage, Version, as_actor
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.wire.administration import SettingsObject, UsageObject
 from retentive.wire.base import tool_path

@@ -25,8 +25,9 @@ from retentive.store.by_id import ById
 from retentive.values.commands import Clear, Command, parse, paths_of
 from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.properties import StoreInfo
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Actor, StoreInfo, Written, as_actor
+from retentive.values.records import Actor, Written, as_actor
 from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.wire.commands import BatchAnswer, CommandAnswer, written
 

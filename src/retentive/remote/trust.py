@@ -12,7 +12,7 @@ from retentive.remote.methods import exchange, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.storage.contract import Actor, Memory, Version
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor

@@ -15,7 +15,7 @@ from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.review.proposals import RecordChange
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor

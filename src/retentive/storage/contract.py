@@ -38,6 +38,7 @@ from retentive.values.changes import (
     kept,
 )
 from retentive.values.names import plain_name
+from retentive.values.properties import StoreInfo
 from retentive.values.records import (
     ACTOR_KINDS,
     DEFAULT_WORKSPACE,
@@ -49,7 +50,6 @@ from retentive.values.records import (
     NewId,
     Operation,
     Recorded,
-    StoreInfo,
     Usage,
     Version,
     as_actor,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Version
-from retentive.values.one_level import P, one_level, path_after
+from retentive.values.listing import P, one_level, path_after
 
 _MOST = 1_000  # memories in one batch of a walk
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreI
 from retentive.store.daily_sweep import PIECES_AT_CLOSE, DailySweep
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.properties import Properties, listed, named
 from retentive.values.records import SYSTEM_STORE, to_us
 

@@ -30,7 +30,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.store.by_id import ById
 from retentive.values.commands import Clear, Command, View, command_name, parse
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin
 from retentive.values.records import Written

@@ -129,22 +129,15 @@ def parse(raw: object) -> Command:
 
     Raises `Refused` for invalid input. The error names the invalid field and the expected value.
     """
-    if type(raw) is not dict and not isinstance(raw, Mapping):
+    if not isinstance(raw, Mapping):
         raise Refused("not_an_object", commands=_NAMES, value=_describe(raw))
     name = raw.get("command")
     if not isinstance(name, str) or name not in _COMMANDS:
         raise Refused("bad_command", commands=_NAMES, value=_describe(name))
     build, specs = _COMMANDS[name]
-    values: list[object] = []
-    for spec in specs:
-        value = raw.get(spec.name)
-        if value is None and not spec.required and spec.alias is None:
-            value = spec.default
-        elif type(value) is not str or not spec.is_text or not value.isascii() or "\0" in value:
-            value = _field(name, spec, raw)
-        values.append(value)
+    values = [_value(name, spec, raw) for spec in specs]
     for position, spec in enumerate(specs):  # paths come last: the fields are checked before any path
-        if spec.read is _string:
+        if spec.expected == _PATH:
             values[position] = MemoryPath.parse(str(values[position]))
     command = build(*values)
     if isinstance(command, Create):
@@ -159,31 +152,27 @@ def check_file_path(path: MemoryPath) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Spec:
+class _Field:
     name: str
     read: Callable[[object], object]  # raises TypeError, ValueError or RecursionError for a wrong value
     expected: str
     alias: str | None = None
-    required: bool = True
-    default: object = None
-
-    is_text: bool = False
-    """True for a string field. For such a field, ASCII text without NUL needs no conversion and no check."""
+    default: object = ...  # a field without a default is required
 
 
-def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
+def _value(command: str, spec: _Field, raw: Mapping[str, object]) -> object:
     value = raw.get(spec.name)
     if value is None and spec.alias is not None:
         value = raw.get(spec.alias)
-    if value is None:
-        if spec.required:
-            raise Refused("missing_field", field=spec.name, command=command, expected=spec.expected)
+    if value is None and spec.default is not ...:
         return spec.default
+    if value is None:
+        raise Refused("missing_field", field=spec.name, command=command, expected=spec.expected)
     try:
         parsed = spec.read(value)
     except (TypeError, ValueError, RecursionError):
         raise Refused("bad_field", field=spec.name, value=_describe(value), expected=spec.expected) from None
-    if spec.read is _text:
+    if spec.expected == _STRING:
         check_text(spec.name, str(parsed))
     return parsed
 
@@ -192,10 +181,6 @@ def _string(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
-
-
-def _text(value: object) -> str:
-    return _string(value)
 
 
 def check_text(field: str, text: str) -> None:
@@ -255,33 +240,26 @@ def _describe(value: object) -> str:
 _PATH = "a string, /memories or a path below it"
 _STRING = "a string"
 _RANGE = "two integers, [first_line, last_line], with -1 for the last line of the file"
-_PATH_FIELD = _Spec("path", _string, _PATH, is_text=True)
-_COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
-    "view": (View, (_PATH_FIELD, _Spec("view_range", _range, _RANGE, required=False))),
-    "create": (Create, (_PATH_FIELD, _Spec("file_text", _text, _STRING, alias="content", is_text=True))),
+_PATH_FIELD = _Field("path", _string, _PATH)
+_COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Field, ...]]] = {
+    "view": (View, (_PATH_FIELD, _Field("view_range", _range, _RANGE, default=None))),
+    "create": (Create, (_PATH_FIELD, _Field("file_text", _string, _STRING, alias="content"))),
     "str_replace": (
         StrReplace,
-        (
-            _PATH_FIELD,
-            _Spec("old_str", _text, _STRING, is_text=True),
-            _Spec("new_str", _text, _STRING, required=False, default="", is_text=True),
-        ),
+        (_PATH_FIELD, _Field("old_str", _string, _STRING), _Field("new_str", _string, _STRING, default="")),
     ),
     "insert": (
         Insert,
         (
             _PATH_FIELD,
-            _Spec("insert_line", integer_of, "an integer"),
-            _Spec("insert_text", _text, _STRING, alias="new_str", is_text=True),
+            _Field("insert_line", integer_of, "an integer"),
+            _Field("insert_text", _string, _STRING, alias="new_str"),
         ),
     ),
     "delete": (Delete, (_PATH_FIELD,)),
     "rename": (
         Rename,
-        (
-            _Spec("old_path", _string, _PATH, alias="path", is_text=True),
-            _Spec("new_path", _string, _PATH, is_text=True),
-        ),
+        (_Field("old_path", _string, _PATH, alias="path"), _Field("new_path", _string, _PATH)),
     ),
 }
 _NAMES = ", ".join(_COMMANDS)

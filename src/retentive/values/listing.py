@@ -1,11 +1,31 @@
-"""Rows of a directory view: two levels of names, each with its size."""
+"""Listings: rows of a directory view, one level of a directory, and pages of long lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from typing import Generic, Protocol, TypeVar
 
 _UNITS = ("K", "M", "G", "T")
+_LEAST_BATCH = 16
+_BATCH_IN_LARGE = 4
+"""Batch size while the subdirectories to skip contain more memories than a batch."""
+
+
+class HasPath(Protocol):
+    """Object with a path: a memory or a version."""
+
+    @property
+    def path(self) -> str:
+        """Path of the memory."""
+
+
+P = TypeVar("P", bound=HasPath)
+T = TypeVar("T")
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +81,76 @@ def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, sh
     top = path if shown is None else shown
     rows = [f"{human_size(whole)}\t{top}", *[f"{human_size(sizes[name])}\t{top}/{name}" for name in names]]
     return Listing(tuple(rows), len(sizes))
+
+
+def directory_of(under: str, path: str) -> str | None:
+    """Return the directory that contains `path` and is directly in `under`. The result ends with `/`.
+
+    Return None if `path` itself is directly in `under`.
+    """
+    name, slash, _ = path[len(under) + 1 :].partition("/")
+    return f"{under}/{name}/" if slash else None
+
+
+def path_after(path: str) -> str:
+    """Return the first possible path that sorts after the memory at `path`.
+
+    For a directory (a path with a trailing `/`), return the first path after everything in the directory. This is
+    correct because no path contains a control character, and because `0` is the character after `/`.
+    """
+    return path[:-1] + "0" if path.endswith("/") else path + "\x01"
+
+
+def one_level(
+    walk: Callable[[str, int], Iterable[P]], under: str, *, start: str = "", limit: int | None = None
+) -> Iterator[P]:
+    """Yield the memories directly in `under`, and the first memory of each directory directly in `under`.
+
+    `walk(path, count)` returns the memories that start at `path`, in byte order. It returns `count` or more memories,
+    or all if there are fewer. The rest of a directory is skipped. If the current batch ends within the directory,
+    `walk` is called again with the path after the directory.
+    """
+    at_most = _LEAST_BATCH
+    left = limit
+    while left is None or left > 0:
+        wanted = at_most if left is None else min(left, at_most)
+        batch = list(islice(walk(start, wanted), wanted))
+        found = 0
+        for memory in batch:
+            if memory.path >= start and (left is None or left > 0):
+                yield memory
+                start = path_after(directory_of(under, memory.path) or memory.path)
+                found += 1
+                left = None if left is None else left - 1
+        if len(batch) < wanted:
+            return
+        at_most = _LEAST_BATCH * 8 if found == wanted else _LEAST_BATCH if found > 1 else _BATCH_IN_LARGE
+
+
+def listed(found: Iterable[P], under: str, *, start: str, limit: int | None, is_level: bool) -> Iterator[P]:
+    """Return memories or versions in the order of their paths, as `Snapshot.list` and `Snapshot.list_at` do.
+
+    `found` has all memories or versions, in any order, and maybe others that are not below `under`.
+    """
+    below = sorted((each for each in found if each.path.startswith(f"{under}/")), key=attrgetter("path"))
+
+    def walk(at: str, size: int | None) -> Iterator[P]:
+        return islice(islice(below, bisect_left(below, at, key=attrgetter("path")), None), size)
+
+    return one_level(walk, under, start=start, limit=limit) if is_level else walk(start, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[T, C]):
+    """One page of a list. `next` is the cursor of the next page. It is None on the last page."""
+
+    items: tuple[T, ...]
+    next: C | None = None
+
+    @classmethod
+    def of(cls, found: list[T], limit: int, cursors: list[C]) -> ListPage[T, C]:
+        """Return a page with the first `limit` items of `found`. If `found` has more items, there is a next page.
+
+        `cursors` has one cursor for each item: the cursor of a page that starts after the item.
+        """
+        return cls(tuple(found[:limit]), cursors[limit - 1] if len(found) > limit else None)

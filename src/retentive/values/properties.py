@@ -1,4 +1,4 @@
-"""Properties of a memory store: name, description, metadata and times. The backend stores them as one text."""
+"""Memory stores: what a backend records of one, and its properties (name, description, metadata, times) as one text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
-from retentive.values.records import HIGHEST_COUNTER, StoreInfo, time_in_id, to_datetime, to_us
+from retentive.values.records import DEFAULT_WORKSPACE, HIGHEST_COUNTER, time_in_id, to_datetime, to_us
 
 MAX_DESCRIPTION_CHARS, MAX_METADATA = 1_024, 16
 MAX_NAME_CHARS, MAX_VALUE_CHARS = 64, 512  # of one entry of the metadata
@@ -77,6 +77,58 @@ def _parsed(text: str) -> Properties:
     if not all(isinstance(each, str) for each in texts):
         raise _damaged()
     return Properties(name, description, metadata, *times)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoreInfo:
+    """Description of a memory store, as the backend records it. `seal` contains the data of the encryption layer.
+
+    `properties` is JSON that the backend does not interpret. `description`, `metadata`, `updated_at` and `archived_at`
+    are parsed from it. In an encrypted store this JSON is encrypted: without the key, the store has no name and no
+    description. An erased store has only its id and `erased_at`. In a listing, `damage` says why the row of a damaged
+    store cannot be read; the other fields may then be empty.
+    """
+
+    id: str
+    key: str | None
+    name: str
+    created_at: datetime
+    memories: int
+    size_bytes: int
+    seal: str | None = None
+    erased_at: datetime | None = None
+    workspace_id: str = DEFAULT_WORKSPACE
+    properties: str | None = None
+    damage: str | None = None
+
+    @property
+    def description(self) -> str:
+        """Purpose of the store; empty by default."""
+        return self.described.description
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Names and values that the application stored with the store."""
+        return self.described.metadata
+
+    @property
+    def updated_at(self) -> datetime:
+        """Time of the newest change to the name, the description or the metadata. Changes to memories do not count."""
+        return self.described.updated_at or self.created_at
+
+    @property
+    def archived_at(self) -> datetime | None:
+        """Time at which the store was archived; None if it is not archived."""
+        return self.described.archived_at
+
+    @property
+    def described(self) -> Properties:
+        """Parsed `properties`. Raises `Damaged` if they are malformed."""
+        return properties_of(self.properties, is_encrypted=self.seal is not None)
+
+    def __repr__(self) -> str:
+        size = f"{self.memories} memories, {self.size_bytes} bytes" if self.erased_at is None else "erased"
+        return f"<StoreInfo {self.id} key={self.key!r}, {size}>"
 
 
 def named(info: StoreInfo) -> StoreInfo:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
-
-if TYPE_CHECKING:
-    from retentive.values.properties import Properties
-    from retentive.values.provenance import Provenance
+from retentive.values.provenance import Provenance, provenance_of
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]
@@ -90,60 +87,6 @@ OF_FILES = frozenset({EXTERNAL, RECOVERY})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StoreInfo:
-    """Description of a memory store, as the backend records it. `seal` contains the data of the encryption layer.
-
-    `properties` is JSON that the backend does not interpret. `description`, `metadata`, `updated_at` and `archived_at`
-    are parsed from it. In an encrypted store this JSON is encrypted: without the key, the store has no name and no
-    description. An erased store has only its id and `erased_at`. In a listing, `damage` says why the row of a damaged
-    store cannot be read; the other fields may then be empty.
-    """
-
-    id: str
-    key: str | None
-    name: str
-    created_at: datetime
-    memories: int
-    size_bytes: int
-    seal: str | None = None
-    erased_at: datetime | None = None
-    workspace_id: str = DEFAULT_WORKSPACE
-    properties: str | None = None
-    damage: str | None = None
-
-    @property
-    def description(self) -> str:
-        """Purpose of the store; empty by default."""
-        return self.described.description
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Names and values that the application stored with the store."""
-        return self.described.metadata
-
-    @property
-    def updated_at(self) -> datetime:
-        """Time of the newest change to the name, the description or the metadata. Changes to memories do not count."""
-        return self.described.updated_at or self.created_at
-
-    @property
-    def archived_at(self) -> datetime | None:
-        """Time at which the store was archived; None if it is not archived."""
-        return self.described.archived_at
-
-    @property
-    def described(self) -> Properties:
-        """Parsed `properties`. Raises `Damaged` if they are malformed."""
-        from retentive.values.properties import properties_of  # noqa: PLC0415 - it imports this module
-
-        return properties_of(self.properties, is_encrypted=self.seal is not None)
-
-    def __repr__(self) -> str:
-        size = f"{self.memories} memories, {self.size_bytes} bytes" if self.erased_at is None else "erased"
-        return f"<StoreInfo {self.id} key={self.key!r}, {size}>"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
@@ -174,8 +117,6 @@ class Memory:
     @property
     def provenance(self) -> Provenance:
         """Provenance of the newest version; empty if none was recorded."""
-        from retentive.values.provenance import provenance_of  # noqa: PLC0415 - it imports this module
-
         return provenance_of(self)
 
 
@@ -208,8 +149,6 @@ class Version:
     @property
     def provenance(self) -> Provenance:
         """Origin of the change, contributors and flags; empty if none was recorded."""
-        from retentive.values.provenance import provenance_of  # noqa: PLC0415 - it imports this module
-
         return provenance_of(self)
 
 

@@ -40,96 +40,66 @@ def _flag(name: str, value: object) -> bool:
     return value
 
 
-def _mode(name: str, value: object) -> str:
-    if value not in SENSITIVE_MODES:
-        raise InvalidInput(f"the setting {name} must be one of {', '.join(SENSITIVE_MODES)}")
-    return str(value)
+def _one_of(values: Sequence[str]) -> Checker:
+    def checked(name: str, value: object) -> str:
+        if value not in values:
+            raise InvalidInput(f"the setting {name} must be one of {', '.join(values)}")
+        return str(value)
+
+    return checked
 
 
-def _kind_changes(name: str, value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(
-            f"the setting {name} must be a list of kinds of sensitive values to find or, with -, not to find, "
-            'such as ["email", "-iban"]'
-        )
-    return tuple(dict.fromkeys(value))
+def _list_of(check: Callable[[object], str], what: str) -> Checker:
+    def checked(name: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidInput(f"the setting {name} must be a list of {what}")
+        return tuple(dict.fromkeys(_entry(name, check, each) for each in value))
+
+    return checked
 
 
-def _allowances(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(f"the setting {name} must be a list of kinds, path patterns and hashes of values")
-    for each in value:
-        if each.startswith("/"):
-            _pattern(name, check_path_pattern, each)
-        elif not _ALLOWANCE.fullmatch(each):
-            raise InvalidInput(
-                f"every entry of the setting {name} must be a kind of sensitive value, a path pattern "
-                "or a hash from `scan --allow`"
-            )
-    return tuple(value)
+def _map_of(check: Callable[[object], str], check_value: Checker, what: str) -> Checker:
+    def checked(name: str, value: object) -> dict[str, object]:
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"the setting {name} must map {what}")
+        return {_entry(name, check, key): check_value(f"{name} of {key}", each) for key, each in value.items()}
+
+    return checked
 
 
-def _path_patterns(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"the setting {name} must be a list of path patterns such as /memories/notes/**")
-    return tuple(_pattern(name, check_path_pattern, each) for each in value)
-
-
-def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
+def _entry(name: str, check: Callable[[object], str], value: object) -> str:
     try:
         return check(value)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: {error}") from None
 
 
-def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, Mapping):
+def _kind_change(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("a kind of sensitive values must be a string")
+    return value
+
+
+def _allowance(value: object) -> str:
+    if isinstance(value, str) and value.startswith("/"):
+        return check_path_pattern(value)
+    if not isinstance(value, str) or not _ALLOWANCE.fullmatch(value):
         raise InvalidInput(
-            f"the setting {name} must map actor patterns to lists of path patterns, "
-            'such as {"session:*": ["/memories/notes/**"]}'
+            "every entry must be a kind of sensitive value, a path pattern or a hash from `scan --allow`"
         )
-    by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
-    return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
+    return value
 
 
-def _days_by_pattern(name: str, value: object) -> dict[str, int]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f'the setting {name} must map path patterns to numbers of days, such as {{"/memories/scratch/**": 7}}'
-        )
-    by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
-    return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
+def _language(value: object) -> str:
+    if value not in SEARCH_LANGUAGES:
+        raise InvalidInput(f"every language must be one of {', '.join(SEARCH_LANGUAGES)}")
+    return str(value)
 
 
-def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"the setting {name} must be a list of actor patterns such as session:*")
-    return tuple(_pattern(name, check_actor_pattern, each) for each in value)
-
-
-def _levels(name: str, value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f'the setting {name} must map patterns to trust levels, such as {{"session:*": "unconfirmed"}}'
-        )
-    for pattern, level in value.items():
-        if level not in TRUST_LEVELS:
-            raise InvalidInput(f"the setting {name} of {pattern} must be one of {', '.join(TRUST_LEVELS)}")
-    return {_pattern(name, check_trust_pattern, pattern): str(level) for pattern, level in value.items()}
-
-
-def _trust_patterns(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"the setting {name} must be a list of patterns such as session:s1 or source:web:*")
-    return tuple(dict.fromkeys(_pattern(name, check_trust_pattern, each) for each in value))
-
-
-def _languages(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(each in SEARCH_LANGUAGES for each in value):
-        raise InvalidInput(f"the setting {name} must be a list of languages: {', '.join(SEARCH_LANGUAGES)}")
-    return tuple(dict.fromkeys(value))
+_path_patterns = _list_of(check_path_pattern, "path patterns such as /memories/notes/**")
+_actor_patterns = _list_of(check_actor_pattern, "actor patterns such as session:*")
+_trust_patterns = _list_of(check_trust_pattern, "patterns such as session:s1 or source:web:*")
+_mode = _one_of(SENSITIVE_MODES)
 
 
 def _setting(default: Any, check: Checker, text: str) -> Any:
@@ -153,23 +123,35 @@ class Settings:
     sensitive: str = _setting("redact", _mode, "treatment of certain sensitive values: off, flag, redact or reject")
     sensitive_likely: str = _setting("flag", _mode, "treatment of likely sensitive values: off, flag, redact or reject")
     sensitive_allow: tuple[str, ...] = _setting(
-        (), _allowances, "sensitive values to accept: kinds, path patterns, and hashes of values (scan --allow)"
+        (),
+        _list_of(_allowance, "kinds, path patterns and hashes of values"),
+        "sensitive values to accept: kinds, path patterns, and hashes of values (scan --allow)",
     )
     sensitive_kinds: tuple[str, ...] = _setting(
-        (), _kind_changes, "kinds of sensitive values to find besides the default kinds; -KIND: not to find"
+        (),
+        _list_of(_kind_change, 'kinds of values to find or, with -, not to find, such as ["email", "-iban"]'),
+        "kinds of sensitive values to find besides the default kinds; -KIND: not to find",
     )
     expire_after_days: int = _setting(
         0, _number, "days without a view or change after which a memory is deleted; 0 = never"
     )
     expire_paths: Mapping[str, int] = _setting(
-        {}, _days_by_pattern, "expire_after_days by path pattern; if several patterns match, the longest time applies"
+        {},
+        _map_of(check_path_pattern, _number, 'path patterns to numbers of days, such as {"/memories/scratch/**": 7}'),
+        "expire_after_days by path pattern; if several patterns match, the longest time applies",
     )
     keep_versions_days: int = _setting(30, _number, "days to keep a version after it is replaced; 0 = forever")
     keep_versions: int = _setting(10, _number, "newest versions of each memory to keep regardless of age")
     read_only: bool = _setting(False, _flag, "the whole store is read-only")
     read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "path patterns that are read-only")
     allow_write: Mapping[str, tuple[str, ...]] = _setting(
-        {}, _patterns_by_actor, "path patterns each actor may change; actors not listed may change all paths"
+        {},
+        _map_of(
+            check_actor_pattern,
+            _path_patterns,
+            'actor patterns to lists of path patterns, such as {"session:*": ["/memories/notes/**"]}',
+        ),
+        "path patterns each actor may change; actors not listed may change all paths",
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
@@ -177,7 +159,11 @@ class Settings:
         100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit for each actor"
     )
     trust: Mapping[str, str] = _setting(
-        {}, _levels, "trust level by pattern of actors and source:...: trusted, unconfirmed or quarantined"
+        {},
+        _map_of(
+            check_trust_pattern, _one_of(TRUST_LEVELS), 'patterns to trust levels, such as {"session:*": "unconfirmed"}'
+        ),
+        "trust level by pattern of actors and source:...: trusted, unconfirmed or quarantined",
     )
     quarantine: tuple[str, ...] = _setting(
         (), _trust_patterns, "patterns of actors and source:...; memories they contributed to are hidden"
@@ -186,7 +172,9 @@ class Settings:
         (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"
     )
     search_languages: tuple[str, ...] = _setting(
-        (), _languages, "languages whose word endings a search ignores; empty = detected from the memories"
+        (),
+        _list_of(_language, "languages"),
+        "languages whose word endings a search ignores; empty = detected from the memories",
     )
     audit: bool = _setting(False, _flag, "record every command: actor, time and outcome, without contents")
 

@@ -6,8 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from retentive.values.properties import Properties
-from retentive.values.records import StoreInfo
+from retentive.values.properties import Properties, StoreInfo
 from retentive.wire.base import Answer, AnswerPage, Count, CreationTimes, Fields, Name, Paged, QueryFlag, UtcTime
 
 

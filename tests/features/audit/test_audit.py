@@ -25,7 +25,7 @@ from retentive.audit.chain import (
 from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Backend, Snapshot, Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from support.commands import create
 from support.places import EVERYWHERE, opened
 

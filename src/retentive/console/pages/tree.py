@@ -23,7 +23,7 @@ from retentive.history.past import AsOf, past_of
 from retentive.server.errors import HttpError, invalid
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import core_of
-from retentive.values.pages import ListPage
+from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 from retentive.values.settings import Settings

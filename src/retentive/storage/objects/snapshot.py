@@ -23,8 +23,8 @@ from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
-from retentive.values.one_level import listed
-from retentive.values.one_level import one_level as one_level_of
+from retentive.values.listing import listed
+from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import time_in_id
 

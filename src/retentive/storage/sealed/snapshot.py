@@ -29,7 +29,7 @@ from retentive.storage.contract import (
     Version,
 )
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
-from retentive.values.one_level import listed
+from retentive.values.listing import listed
 
 
 class SealedSnapshot(Snapshot):

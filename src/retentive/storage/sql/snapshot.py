@@ -28,8 +28,8 @@ from retentive.storage.contract import (
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.values.one_level import one_level as one_level_of
-from retentive.values.one_level import path_after
+from retentive.values.listing import one_level as one_level_of
+from retentive.values.listing import path_after
 from retentive.values.paths import ancestors
 from retentive.values.records import time_in_id
 

@@ -20,7 +20,7 @@ from retentive import __version__
 from retentive.errors import Damaged, InvalidInput, TooLarge
 from retentive.storage.contract import now_us, to_datetime
 from retentive.storage.disk import expanded
-from retentive.transfer.archive_check import LinesCheck
+from retentive.transfer.archive_check import check_lines
 from retentive.transfer.files import CHUNK, mapped_os_errors, new_file
 from retentive.transfer.lines import FORMAT, Header, Line, check_format, parse_line, to_json
 from retentive.transfer.tar import TarReader, add_entry, new_tar, shown
@@ -41,10 +41,10 @@ class ArchiveWriter:
 
     def add(self, name: str, file: IO[bytes]) -> None:
         """Add an entry with the bytes of a file."""
+        size = file.seek(0, os.SEEK_END)
         file.seek(0)
         digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
         self.manifest += f"{digest}  {name}\n".encode()
-        size = file.seek(0, 2)
         file.seek(0)
         add_entry(self._tar, name, size, file, mtime=int(time.time()))
 
@@ -101,8 +101,10 @@ class Archive:
             try:
                 if entry.name == MANIFEST:
                     manifest = tar.data(_MAX_OTHER_BYTES).decode("ascii", "replace")
+                elif entry.name == ABOUT:
+                    check_format(tar.data(_MAX_OTHER_BYTES))
                 else:
-                    self._read(entry.name, tar)
+                    self.headers.append(self._checked(entry.name, tar))
             except Damaged as error:  # raised below: if the entry was modified, the error says only this
                 inconsistent.append(error)
             while tar.data(CHUNK):
@@ -131,18 +133,11 @@ class Archive:
                 next(lines)
                 yield wanted[entry.name], lines
 
-    def _read(self, name: str, tar: TarReader) -> None:
-        if name == ABOUT:
-            check_format(tar.data(_MAX_OTHER_BYTES))
-            return
-        lines = self._lines(tar)
-        check = LinesCheck(next(lines, None), self._max_text_bytes)
-        if name != entry_of(check.header.id):
+    def _checked(self, name: str, tar: TarReader) -> Header:
+        header = check_lines(self._lines(tar), self._max_text_bytes)
+        if name != entry_of(header.id):
             raise Damaged(f"the entry {shown(name)} does not belong in an export or backup")
-        for line in lines:
-            check.add(line)
-        check.finish()
-        self.headers.append(check.header)
+        return header
 
     def _lines(self, tar: TarReader) -> Iterator[Line]:
         """Yield the lines of the current entry. A line that is longer than the longest text allows is refused."""

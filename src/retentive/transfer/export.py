@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import tarfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
+from typing import IO
 
 from retentive.engine.operation import AuditOnly
 from retentive.engine.trust import OLDER as CONTRIBUTORS
-from retentive.errors import NotFound
+from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
 from retentive.remote import remote_store
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
-from retentive.storage.disk import expanded
-from retentive.storage.paging import stores_of_users
+from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_MODE, NO_FOLLOW, expanded
+from retentive.storage.paging import readable_texts, stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
 from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, entry_of, new_archive
 from retentive.transfer.copies import Copy
-from retentive.transfer.files import TransferProgress, check_free, new_directory, new_file, spool
-from retentive.transfer.lines import Header, Record, to_line
-from retentive.transfer.plain_files import DAMAGED, unpack, write_tar
+from retentive.transfer.files import (
+    TransferProgress,
+    check_free,
+    counted,
+    mapped_os_errors,
+    new_directory,
+    new_file,
+    spool,
+)
+from retentive.transfer.lines import Header, Record, to_json, to_line
+from retentive.transfer.sources import LAYOUT, tar_source
+from retentive.transfer.tar import TarReader, add_entry, new_tar
+from retentive.values.paths import ROOT, is_reserved
+from retentive.values.text import is_text
+
+FILES = "retentive-files.json"
+"""Name of the last entry in a tar file of plain files.
+
+The entry contains the revision, and the paths of memories that were left out because their text is damaged.
+"""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+_MAX_FILE_BYTES = 1 << 30  # each file is loaded into memory
+_CANNOT_HOLD = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +157,58 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
             write_tar(store, raw, progress=progress)
         else:
             remote.download(raw, format="files", notes=False)
-        about, sizes, left_out = unpack(raw, part)
-    damaged = [(str(path), DAMAGED) for path in about["damaged"]]
+        return _unpack(raw, part, store)
+
+
+def write_tar(store: MemoryStore, raw: IO[bytes], *, progress: TransferProgress | None = None) -> None:
+    """Write the memories of one revision to the tar file `raw`, in its directory `memories`."""
+    core = core_of(store)
+
+    def write(snapshot: Snapshot) -> None:
+        raw.seek(0)  # a backend may run this function more than once
+        raw.truncate()
+        state, damaged = snapshot.state, list[str]()
+        with new_tar(raw, tarfile.PAX_FORMAT) as tar:
+            directory = tarfile.TarInfo(LAYOUT)
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o700
+            tar.addfile(directory)
+            for memory, data in counted(readable_texts(snapshot), progress, state.usage.memories):
+                if data is None or not is_text(data):
+                    damaged.append(memory.path)
+                    continue
+                name, mtime = LAYOUT + memory.path[len(ROOT) :], int(memory.updated_at.timestamp())
+                add_entry(tar, name, len(data), BytesIO(data), mtime=mtime)
+            about = to_json({"id": store.id, "key": store.key, "revision": state.revision, "damaged": damaged})
+            add_entry(tar, FILES, len(about), BytesIO(about))
+        raw.flush()
+
+    core.result_of(AuditOnly("export"))
+    copies.record_external_edits(core.backend, core.id)
+    with mapped_os_errors():
+        core.read(write)
+
+
+def _unpack(raw: IO[bytes], part: str, store: MemoryStore) -> Exported:
+    """Write the files in a tar file that `write_tar` wrote to the directory `part`.
+
+    Raises `Damaged` if the tar file is incomplete or cannot come from an export.
+    """
+    tar, about = TarReader(raw), None
+    for entry in tar.entries():
+        about = json.loads(tar.data(_MAX_FILE_BYTES)) if entry.name == FILES else None
+    if about is None:
+        raise Damaged("the server sent an incomplete export")
+    sizes, left_out = list[int](), list[tuple[str, str]]()
+    for item in tar_source(raw, max_file_bytes=_MAX_FILE_BYTES).items():
+        data = item.read()
+        if isinstance(data, str) or {"", ".", ".."} & {*item.name.split("/")}:
+            raise Damaged("the server sent a file that is not an export")
+        why = _write_file(part, item.name, data)
+        if why is None:
+            sizes.append(len(data))
+        else:
+            left_out.append((f"{ROOT}/{item.name}", why))
+    damaged = [(str(path), "its text is damaged") for path in about["damaged"]]
     return Exported(
         id=store.id,
         key=store.key,
@@ -143,3 +218,24 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
         left_out=[*left_out, *damaged],
         damaged=len(damaged),
     )
+
+
+def _write_file(part: str, name: str, data: bytes) -> str | None:
+    """Write a file below a directory. Return None, or the reason why its name cannot be stored."""
+    if any(map(is_reserved, name.split("/"))):  # from a store of another program, such as a hosted one
+        return "a name in its path is reserved for another program, which might run it"
+    path = os.path.join(part, name)
+    try:
+        os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
+        descriptor = os.open(path, _NEW, FILE_MODE)
+    except OSError as error:
+        if error.errno == errno.EEXIST:
+            return "on this file system, its name is the same as the name of another file"
+        if error.errno in _CANNOT_HOLD:
+            return f"the file system cannot store its name ({error.strerror})"
+        raise
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return None

@@ -16,10 +16,9 @@ from retentive.server.route import ADMIN, STORE, WRITE, Routes
 from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
 from retentive.store import core_of
 from retentive.transfer.archive import Archive, writing_archive
-from retentive.transfer.export import export_to
+from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import CHUNK, spool
 from retentive.transfer.import_files import ImportFiles, import_files
-from retentive.transfer.plain_files import write_tar
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import tar_source
 from retentive.wire.base import api_path

@@ -6,14 +6,26 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Self
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.capabilities import below_encryption
-from retentive.storage.contract import Backend, Imported, Kept, Memory, Snapshot, StoreInfo, Transaction, Usage, Version
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Imported,
+    Kept,
+    Memory,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    Usage,
+    Version,
+)
 from retentive.storage.lookup import in_the_way
-from retentive.storage.paging import all_versions
+from retentive.storage.paging import all_versions, memories_by_id
 from retentive.transfer.archive_check import digest_of, is_absent
 from retentive.transfer.files import TransferProgress
 from retentive.transfer.lines import Copied, Header, Line, Record
@@ -116,6 +128,14 @@ def newest_version(snapshot: Snapshot) -> str | None:
     return next((version.id for version in snapshot.versions(limit=1)), None)
 
 
+def last_copied(snapshot: Snapshot) -> str | None:
+    """Return the id of the version that a migration copied last to a memory store, or None."""
+    try:
+        return snapshot.get_record(MARK, UNTIL)
+    except Damaged:  # an earlier run copied in encrypted form and wrote the record; now the store is read with keys
+        return None
+
+
 def newest_in(target: Backend, header: Header) -> str | None:
     """Return the id of the newest version that a memory store has in the target; None if it is not there or is empty.
 
@@ -137,19 +157,20 @@ def newest_in(target: Backend, header: Header) -> str | None:
     return target.read(header.id, newest_version)
 
 
-def record_lines(
+def write_copy(
     target: Backend,
     header: Header,
     lines: Iterable[Line],
     *,
     newest: str | None,
     progress: TransferProgress | None,
-    mark: bool = False,
-) -> tuple[int, list[Record]]:
-    """Record the versions that a copy lacks; create it if needed. Returns their number, and the records in the lines.
+    original: Snapshot | None = None,
+) -> Copy:
+    """Record the lines of a memory store that a copy lacks, create the copy if needed, and verify its memories.
 
-    `newest` is the id of the newest version of the copy, as `newest_in` returns it; earlier lines are skipped. With
-    `mark`, a record in the copy has the id of the last copied version: the source may remove this version later.
+    `newest` is the id of the newest version of the copy, as `newest_in` returns it; earlier versions in the lines are
+    skipped. With `original`, the copy also loses the versions that its original has lost since they were copied, and a
+    record of the copy has the id of the last copied version. Raises `Damaged` if the copy differs from the original.
     """
     info = target.create_store(
         key=header.key,
@@ -161,26 +182,37 @@ def record_lines(
     )
     if header.seal is None:
         capabilities.unlock(target, info)
-    batch, records, size, added = list[Copied](), list[Record](), 0, 0
-
-    def write() -> None:
-        target.write(header.id, partial(_record, batch=list(batch), raw=header.seal is not None, mark=mark))
-        batch.clear()
+    added, records = 0, list[Record]()
+    for batch in _batches(lines, newest or "", records):
+        target.write(header.id, partial(_record, batch=batch, raw=header.seal is not None, mark=original is not None))
+        added += len(batch)
         if progress is not None:
             progress(added, header.versions)
+    if original is not None:
+        _copy_removals(original, target, header)
+    target.write(header.id, partial(_write_records, header=header, records=records))
+    for kind, values in _changed(read_side_records(target, header.id), records, is_side=True).items():
+        target.put_side_records(header.id, kind, values)
+    digest, usage = target.read(header.id, lambda found: (_digest(found), found.state.usage))
+    if digest != header.digest or usage != Usage(header.memories, header.size_bytes):
+        raise Damaged("the memories of the copy differ from the original")
+    return Copy.of(header, added=added)
 
+
+def _batches(lines: Iterable[Line], newest: str, records: list[Record]) -> Iterator[list[Copied]]:
+    """Yield the versions after a version, in batches for one transaction. Adds the records to `records`."""
+    batch, size = list[Copied](), 0
     for line in lines:
         if isinstance(line, Record):
             records.append(line)
-        elif isinstance(line, Copied) and line.version.id > (newest or ""):
+        elif isinstance(line, Copied) and line.version.id > newest:
             batch.append(line)
-            size, added = size + len(line.data or b""), added + 1
+            size += len(line.data or b"")
             if len(batch) == BATCH_VERSIONS or size >= BATCH_BYTES:
-                write()
-                size = 0
+                yield batch
+                batch, size = [], 0
     if batch:
-        write()
-    return added, records
+        yield batch
 
 
 def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> None:
@@ -228,34 +260,21 @@ def stand_ins(memories: Iterable[Memory], earlier: str, at: Version) -> list[Imp
     ]
 
 
-def complete_copy(target: Backend, header: Header, records: Iterable[Record]) -> None:
-    """Complete a copy that has all versions: write settings, properties, seal and records, and verify its memories.
-
-    `records` includes the side records. Raises `Damaged` if the memories of the copy differ from those of `header`.
-    """
-    wanted = list(records)
-
-    def work(tx: Transaction) -> None:
-        if (tx.state.settings, tx.state.properties) != (header.settings, header.properties):
-            tx.set_metadata(settings=header.settings, properties=header.properties)
-        if header.seal is not None and tx.state.seal != header.seal:
-            tx.set_metadata(seal=header.seal)
-        for kind, values in _changed(read_records(tx), [record for record in wanted if not record.is_side]).items():
-            for key, value in values.items():
-                tx.put_record(kind, key, value)
-
-    target.write(header.id, work)
-    beside = _changed(read_side_records(target, header.id), [record for record in wanted if record.is_side])
-    for kind, values in beside.items():
-        target.put_side_records(header.id, kind, values)
-    digest, usage = target.read(header.id, lambda found: (_digest(found), found.state.usage))
-    if digest != header.digest or usage != Usage(header.memories, header.size_bytes):
-        raise Damaged("the memories of the copy differ from the original")
+def _write_records(tx: Transaction, *, header: Header, records: Iterable[Record]) -> None:
+    """Write the settings, properties, seal and records of a copy."""
+    if (tx.state.settings, tx.state.properties) != (header.settings, header.properties):
+        tx.set_metadata(settings=header.settings, properties=header.properties)
+    if header.seal is not None and tx.state.seal != header.seal:
+        tx.set_metadata(seal=header.seal)
+    for kind, values in _changed(read_records(tx), records, is_side=False).items():
+        for key, value in values.items():
+            tx.put_record(kind, key, value)
 
 
-def _changed(present: Iterable[Record], wanted: Iterable[Record]) -> dict[str, dict[str, str | None]]:
+def _changed(present: Iterable[Record], wanted: Iterable[Record], *, is_side: bool) -> dict[str, dict[str, str | None]]:
     """Return the records to put, by kind and key. The value None removes a record."""
-    old, new = ({(record.kind, record.key): record.value for record in records} for records in (present, wanted))
+    new = {(record.kind, record.key): record.value for record in wanted if record.is_side == is_side}
+    old = {(record.kind, record.key): record.value for record in present}
     changed: dict[str, dict[str, str | None]] = {}
     for kind, key in old.keys() | new.keys():
         if old.get((kind, key)) != new.get((kind, key)):
@@ -265,3 +284,48 @@ def _changed(present: Iterable[Record], wanted: Iterable[Record]) -> dict[str, d
 
 def _digest(snapshot: Snapshot) -> str:
     return digest_of(memory for memory, _ in snapshot.list(ROOT))
+
+
+def _copy_removals(source: Snapshot, target: Backend, header: Header) -> None:
+    """Redact or prune versions in the copy if they are redacted or pruned in the source.
+
+    Raises `Damaged` if a version in the copy is missing or differs from its original.
+    """
+
+    def facts(version: Version) -> Version:
+        return replace(version, seal=version.seal if header.seal else None, redacted_at=None, redacted_by=None)
+
+    def compare(copy: Snapshot) -> tuple[list[Version], dict[Actor | None, list[Version]]]:
+        pruned, redacted = list[Version](), dict[Actor | None, list[Version]]()
+        originals = all_versions(source)
+        original = next(originals, None)
+        for copied in all_versions(copy):  # newest first
+            if original is None or original.id < copied.id:
+                pruned.append(copied)
+                continue
+            if original.redacted_at is not None and copied.redacted_at is None and original.id == copied.id:
+                redacted.setdefault(original.redacted_by, []).append(copied)
+            elif facts(original) != facts(copied):
+                raise Damaged(f"the copy of version {original.id} is missing or differs from the original")
+            original = next(originals, None)
+        if original is not None:
+            raise Damaged(f"the copy of version {original.id} is missing")
+        return pruned, redacted
+
+    pruned, redacted = target.read(header.id, compare)
+    if pruned or redacted:
+        target.write(header.id, partial(_remove, pruned=pruned, redacted=redacted), may_use_reserve=True)
+        capabilities.purge(target)
+
+
+def _remove(tx: Transaction, *, pruned: Iterable[Version], redacted: dict[Actor | None, list[Version]]) -> None:
+    """Prune and redact versions. A memory whose newest version goes was deleted by a version that is gone too."""
+    going = {version.id: version.memory_id for version in chain(pruned, *redacted.values())}
+    present = memories_by_id(tx, {*going.values()}).values()
+    newest = max(newest_version(tx) or "", last_copied(tx) or "")
+    gone = [memory for memory in present if memory.version_id in going]
+    deletions = stand_ins(gone, newest, next(tx.versions(limit=1)))
+    tx.record(deletions, None)
+    for actor, versions in redacted.items():
+        tx.redact([version.id for version in versions], actor)
+    tx.prune([version.id for version in (*pruned, *(deletion.version for deletion in deletions))])

@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, plain_name
 from retentive.transfer.archive import Archive
-from retentive.transfer.copies import Copy, complete_copy, newest_in, record_lines
+from retentive.transfer.copies import Copy, newest_in, write_copy
 from retentive.transfer.files import TransferProgress, pieces
 from retentive.transfer.lines import Copied, Header
 from retentive.values.records import SYSTEM_STORE
@@ -78,10 +78,8 @@ def _restored(
         newest = present[header.id]
         if not any(isinstance(line, Copied) and line.version.id == newest for line in lines):
             raise InvalidInput(f"the memory store {header.key or header.id} exists in the target with other versions")
-    by_id, done = {header.id: header for header in headers}, list[Copy]()
-    for found, lines in archive.stores(by_id):
-        header = by_id[found.id]
-        added, records = record_lines(target, header, lines, newest=present.get(header.id), progress=progress)
-        complete_copy(target, header, records)
-        done.append(Copy.of(header, added=added))
-    return done
+    by_id = {header.id: header for header in headers}
+    return [
+        write_copy(target, by_id[found.id], lines, newest=present.get(found.id), progress=progress)
+        for found, lines in archive.stores(by_id)
+    ]

@@ -18,7 +18,6 @@ WRITERS = {
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "transfer/copies.py",  # copies of complete stores, including their logs
-    "transfer/migrate.py",
     "store/location_records.py",
     "claude_agent.py",  # transcripts: records of a store without memories
 }

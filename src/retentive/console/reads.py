@@ -1,4 +1,4 @@
-"""Side panel of a memory page: who reviewed the shown version, and who viewed the memory."""
+"""Side panel of a memory page: who viewed the memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from retentive.audit.chain import AuditEntry, entries_page
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
 from retentive.history.past import AsOf
-from retentive.review.proposals import Decision, decision_of_version
-from retentive.storage.contract import Memory, Version
+from retentive.storage.contract import Memory
 from retentive.store import core_of
 from retentive.wire.base import moment
 
@@ -20,14 +19,13 @@ ENTRIES = 500
 
 @dataclass(frozen=True, slots=True)
 class KnownReads:
-    """Review decision on the shown version of a memory, and earlier views of the memory.
+    """Earlier views of a memory.
 
     `last` is the time of the last recorded view. It can be up to an hour too early. `may_count` is true if the store
     has an audit log and the person may see it. If `may_count` is true and the URL has `reads=1`, `views` lists the
     views of this memory among the newest `ENTRIES` entries of the audit log, newest first. Otherwise `views` is None.
     """
 
-    decision: Decision | None
     last: datetime | None
     may_count: bool
     views: tuple[AuditEntry, ...] | None = None
@@ -45,19 +43,17 @@ def state_of_reads(visit: Visit) -> str:
     return "" if memory is None else str(core.accesses.recorded(core.id, memory.id))
 
 
-def reads_of(visit: Visit, memory: Memory, version: Version | None) -> KnownReads:
-    """Return the review decision on a version of a memory, and the views of the memory before this request."""
-    core, decision = core_of(visit.store), None
-    if version is not None:
-        decision = core.peek(Read("versions", lambda snapshot: decision_of_version(snapshot, version)))
+def reads_of(visit: Visit, memory: Memory) -> KnownReads:
+    """Return the views of a memory before this request."""
+    core = core_of(visit.store)
     at = core.accesses.recorded(core.id, memory.id)
     last = None if at is None else datetime.fromtimestamp(at, UTC)
     may_count = visit.can("admin") and visit.store.settings().audit
     if not may_count or visit.query.get("reads") != "1":
-        return KnownReads(decision, last, may_count)
+        return KnownReads(last, may_count)
     entries = core.read(lambda snapshot: entries_page(snapshot, "", ENTRIES, newest_first=True)).items
     views = [each for each in entries if each.read is not None and each.read.memory_id == memory.id]
     own = str(visit.caller.actor), INTEGRATION
     if views and (views[0].actor, views[0].integration) == own:  # recorded for this request
         del views[0]
-    return KnownReads(decision, last, may_count, tuple(views))
+    return KnownReads(last, may_count, tuple(views))

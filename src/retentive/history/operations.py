@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from retentive.engine.guard import Guard
@@ -39,7 +39,6 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
-_EXAMINED = 10_000  # number of versions that `Undo.may_match` examines
 _REDACTED = "the version that the memory had at that time was redacted"
 
 
@@ -243,20 +242,6 @@ class Undo(PlannedOperation):
             before = None if older is None else state_after(older)
             state = combined(state_after(version), state, before, self.mode, partial(_text_of, found))
         return state
-
-    def may_match(self, found: Snapshot) -> bool:
-        """Return False if no change matches. Unlike `plan`, this reads few versions.
-
-        For an actor or a session, only the newest versions are examined. If none of them matches and there are older
-        versions, the result is True. Raises `NotFound` for an unknown change.
-        """
-        if self.change is not None:
-            return moment(found, self.change, self.path).version is not None
-        if not (self.by or self.session):
-            return True
-        versions = all_versions(found)
-        only = LogFilter(self.by, self.since, session=self.session)
-        return any(True for _ in only.chosen(islice(versions, _EXAMINED))) or next(versions, None) is not None
 
     def _chosen(self, found: Snapshot) -> list[Version]:
         """Return the versions to reverse, newest first. Raises `NotFound` for an unknown change."""

@@ -52,16 +52,16 @@ class RemoteTrust(Trust):
 
     @exchange
     def page(
-        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
+        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int | None = 100
     ) -> HttpExchange[ListPage[DoubtedMemory, str]]:
         """Return one page of the memories that `doubted` returns. A page has at most 100 memories."""
         check_level(level)
-        if limit < 1:
+        if limit is not None and limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
         target = objects.parsed(under)
         if level == TRUSTED:
             return ListPage(())
-        query = {"path_prefix": _above(target), "level": level, "limit": min(limit, 100), "page": after or None}
+        query = {"path_prefix": _above(target), "level": level, "limit": min(limit or 100, 100), "page": after or None}
         path = f"{self._store.base}/doubted_memories"
         found: DoubtedPage = yield HttpRequest("GET", path, query, answer=DoubtedPage)
         return ListPage(tuple(_below(target, found.data)), found.next_page)

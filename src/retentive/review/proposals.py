@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Actor, Snapshot, Version, to_datetime
+from retentive.storage.contract import Actor, Snapshot, to_datetime
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
@@ -110,18 +110,13 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`.
-
-    If the proposal was accepted, `revision` is the store revision at which the proposal was applied. `revision` is 0
-    for a refusal, and for an acceptance that changed nothing because somebody had already made the proposed change.
-    """
+    """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`."""
 
     proposal_id: str
     accepted: bool
     actor: Actor | None
     by: Actor | None
     at: datetime
-    revision: int = 0
 
 
 def text_key(proposal_id: str, number: int) -> str:
@@ -205,16 +200,6 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
-def decision_of_version(snapshot: Snapshot, version: Version) -> Decision | None:
-    """Return the decision by which a version was accepted, or None if no such decision is stored.
-
-    The actor of the version must be the proposer. The revision alone is not enough, because one commit can contain
-    versions of several actors: from several accepted proposals, and from external edits of files.
-    """
-    accepted = (each for each in decisions(snapshot) if each.revision == version.revision)
-    return next((each for each in accepted if each.actor == version.actor), None)
-
-
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
     """Return the decision on a proposal, or None if no decision is stored."""
     value = snapshot.get_record(REVIEWED, proposal_id)
@@ -272,7 +257,7 @@ def parsed_decision(key: str, value: str) -> Decision:
     try:
         found = cast("dict[str, Any]", json.loads(value))
         names = _actor(found["actor"]), _actor(found["by"])
-        return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]), int(found["revision"]))
+        return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]))
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a review decision cannot be decoded") from None
 

@@ -199,7 +199,6 @@ class Decide(Write[DecisionOutcome]):
         already = tuple(each for each, obstacle in before.items() if obstacle is None)
         obstacles = [obstacle for obstacle in before.values() if obstacle is not None]
         after, authors, done = Pending(view), list[Actor | None](), set[str]()
-        changed: set[str] = set()  # proposals with changes that nobody had already made
         for proposal in chosen.values() if self.is_accepted else ():
             if missing := [each for each in below if each in below[proposal.id] - done]:
                 text = f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call"
@@ -213,7 +212,6 @@ class Decide(Write[DecisionOutcome]):
             after.add(changes)
             authors += [proposal.actor] * len(changes)
             done.add(proposal.id)
-            changed |= {proposal.id} if changes else set()
         closed = [each for each in waiting if each.id in done]
         if not self.is_accepted:
             closed = [each for each in waiting if each.id in chosen or below[each.id] & chosen.keys()]
@@ -228,11 +226,7 @@ class Decide(Write[DecisionOutcome]):
         )
 
         def afterwards(recorded: Snapshot, _: Sequence[Recorded]) -> Plan[DecisionOutcome]:
-            revisions = dict.fromkeys(changed, recorded.state.revision)
-            decided = [
-                Decision(each.id, self.is_accepted, each.actor, guard.actor, self.at, revisions.get(each.id, 0))
-                for each in closed
-            ]
+            decided = [Decision(each.id, self.is_accepted, each.actor, guard.actor, self.at) for each in closed]
             records = [record for proposal in closed for record in without_proposal(proposal)]
             what: EventType = "accepted" if self.is_accepted else "refused"
             event = (what, [each.id for each in closed]) if closed else None

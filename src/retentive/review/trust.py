@@ -55,18 +55,16 @@ class Trust:
 
         Memories in quarantine are included. With `level`, only memories with this trust level are returned.
         """
-        return list(self._page(under, level, "", None).items)
+        return list(self.page(under, level=level, limit=None).items)
 
     def page(
-        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
+        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int | None = 100
     ) -> ListPage[DoubtedMemory, str]:
         """Return one page of the memories that `doubted` returns. `after` is the `next` of the previous page.
 
-        A page ends after 10,000 examined memories, so a page with few or no items can have a `next`.
+        A page ends after 10,000 examined memories, so a page with few or no items can have a `next`. If `limit` is
+        None, the page has all memories.
         """
-        return self._page(under, level, after, limit)
-
-    def _page(self, under: str, level: Level | None, after: str, limit: int | None) -> ListPage[DoubtedMemory, str]:
         with self._context.checking("trust.list"):
             check_level(level)
             if limit is not None and limit < 1:
@@ -110,7 +108,8 @@ class Trust:
         trusted. Raises `NotFound`.
         """
         with self._context.checking("trust.confirm", actor):
-            operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
+            self._check_writable()
+            operation = Confirm(self._context.parsed(path), self._context.clock())
         return self._context.result_of(operation, actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
@@ -127,12 +126,13 @@ class Trust:
 
     def _change_quarantine(self, name: str, pattern: str, actor: Actor | str | None) -> bool:
         with self._context.checking(name, actor):
-            operation = ChangeQuarantine(name, check_trust_pattern(pattern), self._is_read_only)
+            self._check_writable()
+            operation = ChangeQuarantine(name, check_trust_pattern(pattern))
         return self._context.result_of(operation, actor)
 
-    @property
-    def _is_read_only(self) -> bool:
-        return bool(self._context.pins.get("read_only"))
+    def _check_writable(self) -> None:
+        if self._context.pins.get("read_only"):
+            raise ReadOnly("the memory store was opened read-only, so its trust cannot be changed")
 
 
 def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | None = None) -> Iterable[Memory]:
@@ -151,7 +151,6 @@ class Confirm(Write[list[str]]):
     under_review = "refuse"
     path: MemoryPath
     now: float
-    is_read_only: bool
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Return the facts for the audit entry: the number of confirmed memories."""
@@ -166,9 +165,7 @@ class Confirm(Write[list[str]]):
         return [view.version(each)[0].path for each in facts["versions"]]
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[str]]:
-        """Return the confirmations. Raises `NotFound` and `ReadOnly`."""
-        if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, so memories cannot be confirmed")
+        """Return the confirmations. Raises `NotFound`."""
         memories = list(_memories(view, self.path))
         if not memories and not self.path.is_root:
             raise NotFound(f"there is no memory at {self.path.written}")
@@ -189,7 +186,6 @@ class ChangeQuarantine(Write[bool]):
     allowed_when_archived = True
     name: str
     pattern: str
-    is_read_only: bool
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Return the facts for the audit entry: the name of the changed setting.
@@ -207,9 +203,7 @@ class ChangeQuarantine(Write[bool]):
         return bool(facts["changed"])
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[bool]:
-        """Return the new setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
-        if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, so its quarantine cannot be changed")
+        """Return the new setting. Raises `InvalidInput` if the settings become too long."""
         settings, is_released = from_text(view.state.settings), self.name == "trust.release"
         without = tuple(each for each in settings.quarantine if each != self.pattern)
         if (without != settings.quarantine) != is_released:

@@ -93,7 +93,7 @@ def test_callers_of_peek_are_known() -> None:
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
         "cli/completers.py",  # names to complete, while a person types a command
-        "console/reads.py",  # the decision and the last view beside a memory, whose page has an entry
+        "console/reads.py",  # the last view beside a memory, whose page has an entry
         "console/strips.py",  # numbers of changes on a page that has an entry
         "cli/performed.py",  # the versions that a command made, for its output
         "cli/undoing.py",  # the change to confirm, before it is undone
@@ -111,7 +111,6 @@ def test_callers_of_peek_are_known() -> None:
         "console/pages/erasure.py",  # the path of a memory, before it is erased, and what is left of it afterwards
         "console/pages/listing.py",  # the newest changes, beside a listing, which has an entry
         "console/pages/tree.py",  # whether the directory of a past page existed, and the moment to compare it with
-        "console/pages/changes.py",  # whether a change matches, before the preview of its undo, which has an entry
         "console/pages/usage.py",  # the paths of the memories changed most often, on a page that has an entry
         "mcp/confirmation.py",  # the number of memories to confirm, before they are deleted
         "server/events.py",  # the batches of an event stream, which has an entry when it begins

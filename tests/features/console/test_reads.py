@@ -1,4 +1,4 @@
-"""Beside a memory: who reviewed its version, and who viewed it."""
+"""Beside a memory: who viewed it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ from support.console import Person
 from support.http_api import Api
 
 B = "/memories/b.txt"
-
-
-def test_who_accepted_a_version(person: Person, store: MemoryStore, at: str) -> None:
-    store.change_settings({"review": ["session:new"]})
-    store.edit(B, "plain", "proposed", actor="session:new")
-    assert "Reviewed" not in person.get(f"{at}/m/b.txt").text
-    store.review.accept([each.id for each in store.review.pending()], actor="user:lead")
-    page = person.get(f"{at}/m/b.txt")
-    assert page.problems() == []
-    assert "Reviewed user:lead accepted," in page.text
-    store.edit(B, "proposed", "changed", actor="user:ann")
-    assert "Reviewed" not in person.get(f"{at}/m/b.txt").text
-    assert "Reviewed user:lead accepted," in person.get(f"{at}/m/b.txt?at=r4").text
 
 
 def test_the_api_key_of_a_change(person: Person, api: Api, store: MemoryStore, at: str) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from retentive import MemoryStore, NotFound
-from retentive.engine.operation import Read
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
-from retentive.review.proposals import AFTER, BEFORE, decision_of_version, decisions, forget_proposals
+from retentive.review.proposals import AFTER, BEFORE, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Snapshot, Transaction
-from retentive.store import core_of
+from retentive.storage.contract import Actor, Transaction
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened
 
@@ -592,31 +589,3 @@ def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
 
 def all_bytes(file: Path) -> bytes:
     return b"".join(each.read_bytes() for each in file.parent.iterdir() if each.name.startswith(file.name))
-
-
-def test_a_decision_names_only_a_change_that_it_made(store: MemoryStore) -> None:
-    """Acceptance of a text that somebody else has written meanwhile records nothing."""
-    store.write(A, "before\n", actor=ANN)
-    first = proposed(store, create(B))
-    store.write(A, "proposed\n", actor=S1)
-    second = store.review.pending()[-1].id
-    store.write(A, "proposed\n", actor=ANN)
-    newest = store.versions(limit=1)[0].revision
-    store.review.accept([first, second], actor=ANN)
-
-    def revisions(snapshot: Snapshot) -> dict[str, int]:
-        return {each.proposal_id: each.revision for each in decisions(snapshot)}
-
-    assert core_of(store).peek(Read("versions", revisions)) == {first: newest + 1, second: 0}
-
-
-def test_a_decision_is_that_of_the_author_of_the_version(store: MemoryStore) -> None:
-    """Proposals of several actors are accepted in one change."""
-    first = proposed(store, create(A))
-    store.execute(create(B), actor="session:s2")
-    second = store.review.pending()[-1].id
-    store.review.accept([first, second], actor=ANN)
-    for version in store.versions(limit=2):
-        found = core_of(store).peek(Read("versions", partial(decision_of_version, version=version)))
-        assert found is not None
-        assert (found.proposal_id, found.actor) == ((first if version.path == A else second), version.actor)

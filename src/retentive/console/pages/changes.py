@@ -11,10 +11,10 @@ from typing import TypeGuard, cast, get_args
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, is_pattern, time_of
-from retentive.console.progress import ProgressStep, only_step_of
+from retentive.console.progress import ProgressStep
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
 from retentive.engine.operation import DryRun, Read
-from retentive.errors import NotFound, Refused, RetentiveError
+from retentive.errors import NotFound, Refused
 from retentive.history.operations import Undo
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, State, Step
 from retentive.history.revisions import as_revision
@@ -69,8 +69,7 @@ class _Intent:
 def undo(visit: Visit) -> PageAnswer:
     """Preview an undo. With POST, perform the undo.
 
-    The request selects either one change, or all changes of an actor, of a session, or of an actor in a session. The
-    head of a preview is sent before the plan is made, because a plan reads the versions of every memory.
+    The request selects either one change, or all changes of an actor, of a session, or of an actor in a session.
     """
     fields = {name: _asked(visit, name) for name in ("change", "actor", "session", "since")}
     change, actor, session = fields["change"], fields["actor"], fields["session"]
@@ -91,11 +90,7 @@ def undo(visit: Visit) -> PageAnswer:
         except Refused as refusal:
             raise core.raised(refusal) from None
 
-    asked = _Intent("undo", _heading(change, actor, session), fields, mode, run)
-    if visit.method == "POST" or not _may_match(visit.store, operation):
-        return _answer(visit, asked)
-    first = _first_step(visit)
-    return _page(visit, asked, only_step_of(lambda _: _shown_preview(visit.store, run(True), first)))
+    return _answer(visit, _Intent("undo", _heading(change, actor, session), fields, mode, run))
 
 
 def _heading(change: str, actor: str, session: str) -> str:
@@ -103,17 +98,6 @@ def _heading(change: str, actor: str, session: str) -> str:
         return f"Undo the change {change[-12:]}"
     by = f" by {actor}" if actor else " by all actors"
     return f"Undo the session {session}{by}" if session else f"Undo everything{by}"
-
-
-def _may_match(store: MemoryStore, operation: Undo) -> bool:
-    """Return whether the preview may be streamed.
-
-    A preview that could be an error is not streamed, so that the answer has the status of the error.
-    """
-    try:
-        return core_of(store).peek(Read("log", operation.may_match, needs_external_edits=True))
-    except RetentiveError:
-        return False
 
 
 def restore(visit: Visit) -> PageAnswer:

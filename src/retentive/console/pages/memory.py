@@ -54,7 +54,7 @@ def show_memory(visit: Visit) -> PageAnswer:
     view = _view(visit, memory)
     newest = visit.store.history.page(memory_id=memory.id, limit=6)
     version = next((each.version for each in newest.items if each.version.id == memory.version_id), None)
-    reads = reads_of(visit, memory, version)
+    reads = reads_of(visit, memory)
     core_of(visit.store).accesses.note(visit.store.id, memory)
     values = {
         "path": path.text,

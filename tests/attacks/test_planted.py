@@ -255,6 +255,7 @@ def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
         backend = store._core.backend
         assert isinstance(backend, DirectoryBackend)
         tree = backend.with_reader(lambda connection: backend._tree(connection, store.id))
+        assert tree is not None
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 

@@ -13,7 +13,6 @@ from retentive.cli.removal import confirm
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
 from retentive.opening import Retentive
-from retentive.storage import capabilities
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend
@@ -84,15 +83,13 @@ def status(location: Location) -> None:
     from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
-        stores, damaged = rotation.status(found.backend), capabilities.quarantined(found.backend)
+        stores = rotation.status(found.backend)
     rows = [_row(store) for store in stores]
-    modified = f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."
     output.emit(
-        {"stores": stores, "damaged": damaged},
+        {"stores": stores},
         rows="stores",
         plain=rows,
         shown=[layouts.Table(_COLUMNS, rows, shortens=("id", "wrapped by", "key"))],
-        notes=[modified] if damaged else [],
     )
 
 

@@ -25,12 +25,8 @@ class PlainFiles(ABC):
     """Capability to store memories as plain files that people can edit."""
 
     @abstractmethod
-    def directory_of(self, store: StoreInfo) -> str:
-        """Return the directory that contains the memories of a store as plain files."""
-
-    @abstractmethod
-    def quarantined(self) -> int:
-        """Return the number of files in quarantine. These are tampered files of encrypted memory stores."""
+    def directory_of(self, store: StoreInfo) -> str | None:
+        """Return the directory that contains the memories of a store as plain files. None if the store is encrypted."""
 
 
 class Maintained(ABC):
@@ -83,12 +79,6 @@ def directory_of(backend: Backend, store: StoreInfo) -> str | None:
     """Return the directory that contains the memories of a store, or None if the backend stores no plain files."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
-
-
-def quarantined(backend: Backend) -> int:
-    """Return the number of tampered files in quarantine."""
-    files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
-    return 0 if files is None else files.quarantined()
 
 
 def collect(backend: Backend, store_id: str) -> int:

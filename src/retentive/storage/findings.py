@@ -88,13 +88,9 @@ KINDS: dict[str, Kind] = {
             "retentive has not taken over this directory of plain files, so there is no record to check.",
             "`retentive init`, or the first change, takes it over",
         ),
-        _repairable("file_stale", "Files are older than the database after a crash.", _OPENING),
-        _repairable("file_altered", "A file of an encrypted store was modified, removed or replaced."),
         _note("file_edited", "A file was edited or removed externally.", "the next command records it as a version"),
         _note("file_new", "A file was added externally.", "the next command records it as a memory"),
         _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
-        _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
-        _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
         # Object storage
         _repairable(
             "object_missing",

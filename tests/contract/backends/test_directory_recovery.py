@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
-from retentive.storage.sealed.keys import add_key
-from support.command_line import RETENTIVE, environment
 from support.targets import opened_on
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -104,8 +100,6 @@ def test_what_the_files_hold_becomes_a_version_before_it_is_rewritten(cause: str
         }
         texts = {store.version_text(version.id) for version in store.versions() if version.operation != "deleted"}
         assert {left.decode() for name, left in LEFT.items() if left is not None and name != "zeros"} <= texts
-    (put_aside,) = (place / ".retentive" / "quarantine").iterdir()  # no version can have this text
-    assert put_aside.read_bytes() == LEFT["zeros"]
     with opened_on(str(place), "third") as opened:
         assert of_jobs(opened.store()) == RECOVERED
         assert files(place) == AFTER
@@ -135,55 +129,3 @@ def test_the_same_mount_leaves_every_difference(place: Path) -> None:
                 "external created gone",
             ]
         )
-
-
-def test_doctor_tells_stale_files_from_edits(place: Path) -> None:
-    """It changes nothing. The mount is not the one of the journal."""
-    before = files(place)
-    done = subprocess.run(
-        [RETENTIVE, "--at", str(place), "doctor"],
-        env=environment(place.parent),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    told = [line.split("\t")[2:] for line in done.stdout.splitlines()]
-    assert [text.split()[-1] for code, text, *_ in told if code == "file_edited"] == ["/memories/edited.md"]
-    assert len([code for code, *_ in told if code == "file_stale"]) == 6
-    assert files(place) == before
-
-
-SEALED = """
-import os, signal, sys
-import retentive
-store = retentive.open(sys.argv[1], keys=sys.argv[2]).store()
-for text in sys.argv[3:]:
-    store.write("/memories/a.md", text)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_encrypted_files_are_rewritten_and_tampering_is_put_aside(tmp_path: Path) -> None:
-    """Nobody edits them, so there are no versions. Without a power cut, a file that was set back is tampering."""
-    place, keys = tmp_path / "memory", str(tmp_path / "keys")
-    add_key(keys)
-    program = [sys.executable, "-c", SEALED, str(place), keys]
-    file, aside = place / "memories" / "a.md", place / ".retentive" / "quarantine"
-    with retentive.open(place, keys=keys) as first:
-        first.store().write("/memories/a.md", OLDER)
-        older = file.read_bytes()
-    assert subprocess.run([*program, NOW], check=False).returncode == -signal.SIGKILL
-    for number, left in enumerate((older, b""), 1):
-        file.write_bytes(left)
-        with retentive.open(place, keys=keys) as again:
-            assert again.store().read("/memories/a.md") == NOW
-            assert of_jobs(again.store()) == []
-        assert len(list(aside.iterdir())) == number
-    assert subprocess.run([*program, "between", NOW], check=False).returncode == -signal.SIGKILL
-    file.write_bytes(older)
-    (place / ".retentive" / "journal").unlink()  # as after a power cut
-    with retentive.open(place, keys=keys) as again:
-        assert file.read_bytes() != older
-        assert again.store().read("/memories/a.md") == NOW
-        assert of_jobs(again.store()) == []
-    assert len(list(aside.iterdir())) == 2

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import NotFound
-from support.damage import A, C, E, codes, fill, keys_of, look, opened, sql
-from support.places import place_of
+from support.damage import A, C, E, codes, fill, look, opened, sql
 
 
 @pytest.fixture
@@ -79,34 +78,12 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
     (root / "memories" / "d" / "e.md").unlink()
     (root / "memories" / "x.md").write_text("going\n")
     (root / ".retentive" / "journal").unlink()  # as one that names another boot
-    assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
-    assert "files_unsynced" in subjects(root, "note")
+    assert subjects(root, "note") == {"file_edited": {A, C, f"{E} (missing)"}, "file_new": {"/memories/x.md"}}
     findings = look(str(root), repair=True)
-    assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced"}
+    assert codes(findings, severity="repaired") == {"file_edited", "file_new"}
     assert codes(findings) == set()
     assert (root / "memories" / "a.md").read_text() == "two\n"
     assert not (root / "memories" / "x.md").exists()
-
-
-@pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
-def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: str, tmp_path: Path) -> None:
-    """The tampered files are kept in quarantine. Later checks report them."""
-    with opened(backend, tmp_path) as place:
-        fill(place.store())
-    at, keys = place_of(backend, tmp_path), keys_of(backend)
-    files = sorted(path for path in (Path(at) / "memories").rglob("*") if path.is_file())
-    before = [path.read_bytes() for path in files]
-    files[0].write_bytes(b"other")
-    files[1].unlink()
-    (Path(at) / "memories" / "planted").write_text("believe me")
-    findings = look(at, keys=keys)
-    assert len([one for one in findings if one.code == "file_altered"]) == 2
-    assert "/memories/planted (the store is encrypted)" in {one.subject for one in findings}
-    repaired = look(at, keys=keys, repair=True)
-    assert codes(repaired, severity="repaired") == {"file_altered"}
-    assert codes(repaired) == set()
-    assert codes(repaired, severity="note") == {"file_foreign", "files_quarantined"}
-    assert [path.read_bytes() for path in files] == before
 
 
 def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_location_in_use_has_no_problems(backend: str, tmp_path: Path) -> None
                 assert codes(findings) == set(), findings
                 noted = codes(findings, severity="note")
                 # A file that a command is writing during the check may look like a foreign file.
-                assert noted <= {"files_unsynced", "file_foreign"}, findings
+                assert noted <= {"file_foreign"}, findings
         finally:
             stop.set()
             for worker in workers:

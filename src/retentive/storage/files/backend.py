@@ -10,6 +10,8 @@ written. If a process was killed before it wrote its files, the next one writes 
 Every other difference between the files and the database is an external edit and becomes a version. Only after a power
 cut, files since the last sync may be stale. Then too, a difference becomes a version first. After that, a file is
 changed back to the recorded text if a power cut can have left what it contains.
+
+An encrypted memory store has no files, because nobody could read or edit them. It is only in the database.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
@@ -61,11 +63,12 @@ from retentive.storage.files.transaction import (
     StaleFiles,
     Unwritten,
 )
-from retentive.storage.files.tree import FileTree, count_quarantined, hash_of
+from retentive.storage.files.tree import FileTree
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.stores import find_store, store_number
+from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.writer import Writer
 from retentive.values.paths import ROOT
@@ -96,7 +99,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     ) -> None:
         self.root = os.path.abspath(root)
         self.private = private or os.path.join(self.root, PRIVATE)
-        self._trees: dict[str, FileTree] = {}  # by store id
+        self._trees: dict[str, FileTree | None] = {}  # by store id; an encrypted store has no files
         self._unwritten: dict[str, Unwritten] = {}  # by store id
         self._journal = Journal()
         self._unsynced_since: float | None = None
@@ -187,7 +190,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         for store_id, changes in (changed_since(connection, applied) if newest > applied else {}).items():
             known = None if own is None else own.get(store_id, Unwritten())
             tree = self._tree(connection, store_id)
-            failed = write_files(SqlSnapshot(connection, store_id), tree, changes, known)
+            failed = tree is not None and write_files(SqlSnapshot(connection, store_id), tree, changes, known)
             if failed:
                 self._unwritten[store_id] = Unwritten(failed)
         if not self._unwritten:
@@ -201,23 +204,17 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     def _recover(self, writer: Writer) -> None:
         """Bring the files to the recorded state after a power cut, which may have taken files since the last sync.
 
-        What the files contain becomes versions first. In an encrypted store nobody edits files, so nothing is recorded.
-        Raises OSError.
+        What the files contain becomes versions first. Raises OSError.
         """
         connection, newest = writer.connection, newest_number(writer.connection)
         for store_id, changes in changed_since(connection, synced_number(connection)).items():
-            records, tree = SqlSnapshot(connection, store_id), self._tree(connection, store_id)
-            stale = stale_files(records, tree, changes)
-            if records.head.seal is None:
+            if (tree := self._tree(connection, store_id)) is not None:
+                stale = stale_files(SqlSnapshot(connection, store_id), tree, changes)
                 writer.transact(partial(self._keep, store_id=store_id, stale=stale), may_use_reserve=True)
-            else:
-                for path, (_, text) in stale.items():
-                    changes[path].ours = {hash_of(text)}
-                write_files(records, tree, {path: changes[path] for path in stale}, None)
         self._note(newest)
 
     def _keep(self, connection: Connection, store_id: str, stale: StaleFiles) -> None:
-        self.transaction(connection, store_id, None).recover(stale)
+        cast("DirectoryTransaction", self.transaction(connection, store_id, None)).recover(stale)
 
     def _make_durable(self, writer: Writer) -> None:
         """Sync the files, and record in the database that they are durable.
@@ -235,17 +232,21 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             raise os_error(error) from None
         connection.run("UPDATE synced SET seq = max(seq, ?)", (self._journal.applied,))
 
-    def _tree(self, connection: Connection, store_id: str) -> FileTree:
+    def _tree(self, connection: Connection, store_id: str) -> FileTree | None:
         if store_id not in self._trees:
             parts = parts_of(find_store(connection, store_id))
-            self._trees[store_id] = FileTree(self._base, parts, self._scratch, folds=self._folds)
+            tree = None if parts is None else FileTree(self._base, parts, self._scratch, folds=self._folds)
+            self._trees[store_id] = tree
         return self._trees[store_id]
 
     def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
-        return DirectorySnapshot(connection, store_id, self._tree(connection, store_id))
+        tree = self._tree(connection, store_id)
+        return super().snapshot(connection, store_id) if tree is None else DirectorySnapshot(connection, store_id, tree)
 
-    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> DirectoryTransaction:
+    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> SqlTransaction:
         tree, unwritten = self._tree(connection, store_id), self._unwritten.setdefault(store_id, Unwritten())
+        if tree is None:
+            return super().transaction(connection, store_id, head)
         return DirectoryTransaction(
             connection, store_id, head, tree, unwritten=unwritten, sync=self._sync, clock=self.clock, new_id=self.new_id
         )
@@ -253,13 +254,15 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         made = super().create_store(**new)
         try:
-            FileTree(self._base, parts_of(made), self._scratch).make()
+            if (parts := parts_of(made)) is not None:
+                FileTree(self._base, parts, self._scratch).make()
         except OSError as error:
             raise os_error(error) from None
         return made
 
-    def directory_of(self, store: StoreInfo) -> str:
-        return os.path.join(self.root, *parts_of(store))
+    def directory_of(self, store: StoreInfo) -> str | None:
+        parts = parts_of(store)
+        return None if parts is None else os.path.join(self.root, *parts)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         info = self.get_store(store_id)
@@ -284,10 +287,6 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         except ExternalEdit:  # recording the edit needs a write transaction; on a full disk, views still work
             return self.write(store_id, work, may_use_reserve=True, first_path=first_path)
 
-    def quarantined(self) -> int:
-        self.check_open()
-        return count_quarantined(self._base)
-
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from super().check(quick=quick)
         yield from self.with_reader(lambda connection: list(examine_files(connection, self._base)))
@@ -298,7 +297,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         with self.exclusive() as writer:
             self._make_durable(writer)
         for store in self.list_stores():
-            self.read(store.id, lambda snapshot: snapshot.list(ROOT))  # records external edits, or reverses them
+            self.read(store.id, lambda snapshot: snapshot.list(ROOT))  # records external edits
 
     def close(self) -> None:
         with suppress(RetentiveError):  # already closed, or the next process completes the sync

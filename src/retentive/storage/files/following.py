@@ -24,14 +24,14 @@ from typing import NamedTuple, TypeAlias, cast
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.disk import FILE_MODE
 from retentive.storage.files.transaction import StaleFiles, Unwritten
-from retentive.storage.files.tree import FileKind, FileTree, Hash, hash_of
+from retentive.storage.files.tree import FileKind, FileTree, Hash
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
 UNKNOWN = bytes(32)
 MountId: TypeAlias = Callable[[int], "str | None"]
 """Function that returns the identity of the mount of an open file. None if it is unknown."""
-_Changed: TypeAlias = "tuple[str, str, int, str | None, bool, str | None, int, str | None]"
+_Changed: TypeAlias = "tuple[str, str, str | None, bool, str | None, str | None]"
 _NAME = "journal"
 _LAYOUT = struct.Struct("<q32s")
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -40,16 +40,12 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _AT_EMPTY_PATH, _MNT_ID, _MNT_ID_UNIQUE = 0x1000, 0x1000, 0x4000
 _MASK, _MNT_ID_AT = struct.Struct("<I"), struct.Struct("<144xQ")
 _CHANGED = (
-    "SELECT s.id, v.path, v.seq, v.sha256, m.path IS NOT NULL, p.path, p.seq, p.sha256"
+    "SELECT s.id, v.path, v.sha256, m.path IS NOT NULL, p.path, p.sha256"
     " FROM versions v JOIN stores s ON s.no = v.store"
     " LEFT JOIN memories m ON m.store = v.store AND m.path = v.path AND m.newest = v.id"
     " LEFT JOIN versions p ON p.store = v.store AND p.sha256 IS NOT NULL AND p.id ="
     " (SELECT max(b.id) FROM versions b WHERE b.store = v.store AND b.memory = v.memory AND b.id < v.id)"
-    " WHERE v.seq > ? AND v.memory <> '' AND s.erased_at IS NULL ORDER BY v.seq"
-)
-_TEXT = (
-    "SELECT t.text FROM versions v JOIN versions t ON t.store = v.store AND t.id = coalesce(v.text_of, v.id)"
-    " WHERE v.seq = ?"
+    " WHERE v.seq > ? AND v.memory <> '' AND s.erased_at IS NULL AND s.seal IS NULL ORDER BY v.seq"
 )
 _BEGINS_WITH = (
     "SELECT 1 FROM versions v WHERE v.store = ? AND v.path = ? AND EXISTS (SELECT 1 FROM versions t"
@@ -120,21 +116,14 @@ def changed_since(connection: Connection, seq: int) -> dict[str, dict[str, FileC
     """
     changed: dict[str, dict[str, FileChange]] = defaultdict(lambda: defaultdict(FileChange))
     rows = connection.rows(_CHANGED, (seq,))
-    for store_id, path, number, digest, is_newest, path_before, before, digest_before in cast("list[_Changed]", rows):
+    for store_id, path, digest, is_newest, path_before, digest_before in cast("list[_Changed]", rows):
         files = changed[store_id]
         if path_before:
-            files[path_before].ours.add(_hash(connection, before, digest_before))
+            files[path_before].ours.add(digest_before)
         if path:  # an imported redacted version has none, and takes the memory before it away
-            files[path].ours |= {_hash(connection, number, digest), *([None] if path_before != path else ())}
+            files[path].ours |= {digest, *([None] if path_before != path else ())}
             files[path].has_memory |= is_newest
     return changed
-
-
-def _hash(connection: Connection, seq: int, digest: str | None) -> Hash:
-    if digest != "":
-        return digest
-    ((text,),) = connection.rows(_TEXT, (seq,))  # encrypted: the hash of the stored bytes is not recorded
-    return hash_of(text) if isinstance(text, bytes) else None
 
 
 def write_files(
@@ -178,11 +167,10 @@ def could_be_stale(records: SqlSnapshot, path: str, text: bytes | None) -> bool:
 
     The file may be missing, or contain the text of any recorded version of the path, or a beginning of one. In tests
     with power failures, hundreds of files contained an earlier version and dozens were empty; no file contained any
-    other text. On XFS, zeros may stand where a text was not written yet. No text contains them.
+    other text. On XFS, zeros may stand where a text was not written yet.
     """
-    if not text or b"\0" in text:
-        return True
-    return bool(records.connection.rows(_BEGINS_WITH, (records.store, path, len(text), text)))
+    text = (text or b"").rstrip(b"\0")
+    return not text or bool(records.connection.rows(_BEGINS_WITH, (records.store, path, len(text), text)))
 
 
 def mount_id(descriptor: int) -> str | None:

@@ -11,18 +11,20 @@ from retentive.storage.sql.schema import ForeignSchema
 
 DEFAULT_KEY = "default"
 PRIVATE = ".retentive"
-"""Name of the bookkeeping folder, which contains the database, locks, temporary files and the quarantine."""
+"""Name of the bookkeeping folder, which contains the database, locks and temporary files."""
 DATABASE = "memory.db"
 _FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # valid on file systems that ignore case
-_NEW = frozenset({"tmp", "live", "journal", "quarantine"})  # may be there before the database
+_NEW = frozenset({"tmp", "live", "journal"})  # may be there before the database
 
 
-def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Return the components of the path of the directory that contains the files of a store.
+def parts_of(store: StoreInfo) -> tuple[str, ...] | None:
+    """Return the components of the path of the directory with the files of a store. None if the store is encrypted.
 
     The directory is named after the store key if the key is valid on all file systems, otherwise after the store id.
     Outside the default workspace, the id is always used, because another workspace may have the same keys.
     """
+    if store.seal is not None:
+        return None
     key = (store.key or "") if store.workspace_id == DEFAULT_WORKSPACE else ""
     if key == DEFAULT_KEY:
         return ("memories",)

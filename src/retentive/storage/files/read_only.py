@@ -18,8 +18,9 @@ from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.check import examine_files
 from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
-from retentive.storage.files.tree import FileTree, count_quarantined
+from retentive.storage.files.tree import FileTree
 from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import find_store
 from retentive.storage.sqlite.read_only import ReadOnlyBackend
 
@@ -56,11 +57,9 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
             super().close()
             raise os_error(error) from None
 
-    def directory_of(self, store: StoreInfo) -> str:
-        return os.path.join(self.root, *parts_of(store))
-
-    def quarantined(self) -> int:
-        return count_quarantined(self._base)
+    def directory_of(self, store: StoreInfo) -> str | None:
+        parts = parts_of(store)
+        return None if parts is None else os.path.join(self.root, *parts)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from super().check(quick=quick)
@@ -85,8 +84,11 @@ class UnwritableDirectory(ReadOnlyDirectory):
         self._recorded: DirectoryBackend | None = None
         super().__init__(root)
 
-    def snapshot(self, connection: Connection, store_id: str) -> DirectorySnapshot:
-        tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
+        parts = parts_of(find_store(connection, store_id))
+        if parts is None:
+            return super().snapshot(connection, store_id)
+        tree = FileTree(self._base, parts, Scratch(-1))
         return DirectorySnapshot(connection, store_id, tree, wants_stamps=False)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:

@@ -216,10 +216,9 @@ class DirectorySnapshot(SqlSnapshot):
         """Return the text of a file if it can be a memory, otherwise None.
 
         The text must be UTF-8 without NUL. A file with a second hard link may belong to another application, so it
-        cannot become a memory. In an encrypted store, no file can be a new memory, and elsewhere no backup file of an
-        editor.
+        cannot become a memory. Nor can a backup file of an editor become a new memory.
         """
-        if is_new and (self.head.seal is not None or is_editor_file(path.rpartition("/")[2])):
+        if is_new and is_editor_file(path.rpartition("/")[2]):
             return None
         text = self.tree.read(path) if file.st_nlink == 1 else None
         if text is not None and is_text(text):
@@ -265,16 +264,6 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             self.changed = self.changed or bool(stamps)
 
     def _differs(self, edits: Sequence[Change]) -> None:
-        """Record external edits. In an encrypted store, reverse them instead."""
-        if self.head.seal is None:
-            self.record_external(edits)
-            return
-        for edit in edits:
-            data = None if edit.before is None else self.get_unverified(edit.before.path).data
-            if edit.before is not None and data is not None:
-                self.tree.repair(edit.before.path, data)
-
-    def record_external(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""
         for edit in edits:
             if edit.before is not None:
@@ -286,8 +275,9 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
     def recover(self, stale: StaleFiles) -> None:
         """After a power cut, record what the stale files contain. Then change them back to what was recorded."""
         for path, (entry, text) in stale.items():
-            if text is not None and b"\0" in text and entry.data is not None:
-                self.tree.repair(path, entry.data)  # no version can have this text
+            if text is not None and b"\0" in text and entry.data is not None:  # no version can have this text
+                with suppress(OSError):
+                    self.tree.put(path, entry.data, {hash_of(text)})
             with suppress(Refused):
                 self.get(path)
         for path, (entry, _) in sorted(stale.items(), key=lambda item: item[1][0].memory is not None):
@@ -319,9 +309,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             self._check_free(path, freed)
         for change in changes:
             if (memory := change.before) is not None:
-                is_plain = self.head.seal is None and memory.seal is None  # otherwise the hash may be that of its text
-                digest = memory.sha256 if is_plain else hash_of(self.get_unverified(memory.path).data)
-                self._unwritten.see(memory.path, digest)
+                self._unwritten.see(memory.path, memory.sha256)
             if change.path is not None:
                 self._unwritten.see(change.path, None)
         self._unwritten.add(leaving | entering)

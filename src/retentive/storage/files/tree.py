@@ -4,9 +4,6 @@ Paths are opened one component at a time, relative to descriptors, and never thr
 replaced with a link during a command, the command reads and writes nothing behind the link. An entry that is neither a
 regular file nor a directory has the kind `OTHER`. It is not followed, read, listed or removed. The same is true of a
 directory with a reserved name, such as `.git`, and of what lies below it.
-
-People cannot edit the files of an encrypted store. If such a file differs from its record in the database, it was
-tampered with or damaged. It is then moved to `.retentive/quarantine`, and the recorded text is written to its path.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import errno
 import logging
 import os
 import stat
-import time
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -23,10 +19,9 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from retentive.errors import Refused, RetentiveError, Unavailable
+from retentive.errors import Refused, Unavailable
 from retentive.storage.disk import DIRECTORY_MODE, os_error
 from retentive.storage.exchange import Scratch, exchange, rename_if_free
-from retentive.storage.files.layout import PRIVATE
 from retentive.values.paths import MAX_SEGMENTS, MemoryPath, is_reserved, visible
 
 Hash: TypeAlias = "str | None"
@@ -34,12 +29,6 @@ Hash: TypeAlias = "str | None"
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
-_QUARANTINE = (PRIVATE, "quarantine")
-_NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
-_ALTERED = (
-    "a file was altered, removed or damaged; the recorded text was restored, and an altered file is in"
-    " .retentive/quarantine: %s"
-)
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 _log = logging.getLogger("retentive")
@@ -257,43 +246,6 @@ class FileTree:
                 if error.errno not in _IN_USE:
                     raise
                 return
-
-    def repair(self, path: str, data: bytes) -> None:
-        """Move the entry at a path to quarantine, write the recorded text `data` to the path, and log a warning.
-
-        If this fails, it is tried again when the file is next compared with its record.
-        """
-        with suppress(OSError, RetentiveError):
-            self.prune(path)
-            with suppress(FileNotFoundError):  # the file or a directory above it is missing
-                self._quarantine(path)
-            self.put(path, data, (None,))
-        _log.warning(_ALTERED, visible(path))
-
-    def _quarantine(self, path: str) -> None:
-        """Move the entry at a path to quarantine, or the entry above it that is not a directory. Raises OSError."""
-        names = self._names(path)
-        for end in range(len(self._parts) + 1, len(names) + 1):
-            *above, name = names[:end]
-            with opened_directory(self._base, above) as directory:
-                mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-                if end == len(names) or not stat.S_ISDIR(mode):
-                    with opened_directory(self._base, _QUARANTINE, make=True) as quarantine:
-                        rename_if_free(name, directory, _new_name(name), quarantine)
-                    return
-
-
-def count_quarantined(base: int) -> int:
-    """Return the number of entries in the quarantine of a location. `base` is the descriptor of the location."""
-    with suppress(OSError), opened_directory(base, _QUARANTINE) as quarantine:
-        return len(os.listdir(quarantine))
-    return 0
-
-
-def _new_name(name: str) -> str:
-    now_ns = time.time_ns()
-    at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ns // 1_000_000_000))
-    return f"{at}.{now_ns % 1_000_000_000:09d}-{os.fsencode(name)[:_NAME_BYTES].decode('utf-8', 'ignore')}"
 
 
 def _may_go(name: str, directory: int, ours: Container[Hash]) -> bool:

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import retentive
 from retentive import MemoryStore, MemoryTool, RetentiveError
 from retentive.storage.contract import Transaction, create_or_update
 from support.places import OpenPlace
-from support.profiles import LONG
+from support.profiles import LONG, combined
 from support.second_process import SecondProcess
 
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
@@ -136,8 +137,7 @@ FIRST_COMMANDS: dict[str, dict[str, object]] = {
     "view": {"command": "view", "path": "/memories/a.txt"},
     "refused": {"command": "str_replace", "path": "/memories/a.txt", "old_str": "not there", "new_str": "x"},
 }
-QUICK = {("view_root", way) for way in WAYS} | {("refused", "at_once")}
-CASES = [(first, way) for first in FIRST_COMMANDS for way in WAYS if LONG or (first, way) in QUICK]
+CASES = list(product(EDITS, FIRST_COMMANDS, WAYS)) if LONG else combined(EDITS, FIRST_COMMANDS, WAYS)
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +173,7 @@ def texts(store: MemoryStore) -> set[str]:
     return {store.version_text(version.id) for version in store.versions() if version.operation != "deleted"}
 
 
-@pytest.mark.parametrize(("first", "way"), CASES)
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize(("edit", "first", "way"), CASES)
 def test_the_next_command_detects_every_external_edit(
     edit: str, first: str, way: str, tmp_path: Path, another: SecondProcess
 ) -> None:

@@ -17,7 +17,6 @@ from retentive.storage.sql.schema import APPLICATION_ID
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.storage.sqlite.format import SQLITE
-from support.places import place_of
 
 A = "/memories/a"
 
@@ -167,19 +166,6 @@ def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> Non
 
 
 # -- servers -------------------------------------------------------------------------------------------------------
-
-
-def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
-    """Opening and migrating both refuse the newer schema."""
-    import psycopg
-
-    place = place_of("postgresql", tmp_path)
-    created(place)
-    with psycopg.connect(place, autocommit=True) as connection:
-        connection.execute("INSERT INTO retentive_schema (number) VALUES (7)")
-    refused(place, "schema 7, but this version of retentive supports only schema 1; upgrade")
-    with psycopg.connect(place, autocommit=True) as connection:
-        assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
 
 
 class BesideAnotherProcess(SqliteConnection):

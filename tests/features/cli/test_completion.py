@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import retentive
+from retentive.cli.app import app
 from support.command_line import RETENTIVE, environment, process, version_ids
 
 AT = "sqlite:///memory.db"
@@ -25,12 +28,13 @@ def directory(tmp_path: Path) -> Path:
 
 def completed(directory: Path, *words: str, at: str = AT) -> list[str]:
     """The completions of the last word, by the protocol of the script for fish."""
-    line = " ".join(["retentive", *words])
-    ended = process(
-        directory, RETENTIVE_AT=at, _RETENTIVE_COMPLETE="fish_complete", COMP_WORDS=line, COMP_CWORD=words[-1]
-    )
-    assert ended.err == ""
-    return [line.partition(",")[2].partition("\t")[0] for line in ended.out.decode().splitlines() if line]
+    given = {"RETENTIVE_AT": at, "_RETENTIVE_COMPLETE": "fish_complete", "COMP_CWORD": words[-1]}
+    with chdir(directory):
+        ended = CliRunner().invoke(
+            app, prog_name="retentive", env={**given, "COMP_WORDS": " ".join(["retentive", *words])}
+        )
+    assert ended.stderr == ""
+    return [line.partition(",")[2].partition("\t")[0] for line in ended.stdout.splitlines() if line]
 
 
 def test_commands_and_options_are_completed(directory: Path) -> None:

@@ -13,7 +13,6 @@ from retentive import MemoryStore
 from retentive.history.log import since
 from retentive.store import core_of
 from support.console import Person, Seen
-from support.http_api import Api
 
 
 @pytest.fixture
@@ -86,15 +85,6 @@ def test_the_last_change_of_each_entry(person: Person, lived: MemoryStore, at: s
     assert "session:s4 created deep/new.md" in found["fresh/"]
     assert "session:s4 created" in found["new.md"]
     assert "session:s1 created a.md" in rows(person.get(f"{at}/tree/?at=r1"))["notes/"]
-
-
-def test_a_key_for_some_paths_sees_only_their_marks(api: Api, lived: MemoryStore, at: str) -> None:
-    other = Person(api, api.with_key("read", stores=(lived.id,), paths=("/memories/notes/**",)).key)
-    page = other.get(f"{at}/tree/?at=r2")
-    assert list(rows(page)) == ["notes/"]
-    assert "2 changes by 2 actors; 1 new, 1 changed, 0 gone" in page.text
-    assert "fresh" not in other.get(f"{at}/since/?at=r2").text
-    other.close()
 
 
 @pytest.mark.parametrize(

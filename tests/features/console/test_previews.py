@@ -7,7 +7,6 @@ import pytest
 from retentive import MemoryStore
 from retentive.console.pages import changes
 from support.console import Person, query_of
-from support.http_api import Api
 
 MOVED = 120
 
@@ -88,14 +87,6 @@ def test_a_change_after_a_later_page_was_opened_stops_the_undo(
 )
 def test_an_error_is_sent_with_its_status(person: Person, at: str, asked: str, status: int) -> None:
     assert person.get(f"{at}/undo?{asked}").status == status
-
-
-def test_a_key_for_some_paths_gets_no_preview_of_other_paths(api: Api, store: MemoryStore, at: str) -> None:
-    limited = Person(api, api.with_key("read", "write", paths=["/memories/notes"]).key)
-    assert limited.get(f"{at}/undo?change=r2").status == 200
-    assert limited.get(f"{at}/undo?change=r3").status == 404
-    assert limited.get(f"{at}/undo?actor=user:ann").status == 404
-    limited.close()
 
 
 def test_a_preview_lists_some_of_many_conflicts(

@@ -90,16 +90,6 @@ def test_a_figure_needs_its_scope(many: tuple[Api, list[MemoryStore]], scope: st
     person.close()
 
 
-def test_a_key_for_some_paths_sees_no_totals(many: tuple[Api, list[MemoryStore]]) -> None:
-    api, made = many
-    person = Person(api, api.with_key("read", paths=("/memories/0.md",)).key)
-    page = person.get("/console/")
-    assert len(order(page.text)) == len(made)
-    assert "today" not in page.text
-    assert 'class="spark"' not in page.body
-    person.close()
-
-
 def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "ROWS", 2)
     person, found = Person(many[0]), list[list[str]]()

@@ -12,7 +12,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.console import strips
-from retentive.console.pages import listing, usage
+from retentive.console.pages import usage
 from retentive.console.web import console
 from support.console import Person
 from support.http_api import Api, serving
@@ -36,24 +36,6 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
     shown = re.findall(r'<tr><td>(\d{4}-\d\d-\d\d)</td><td class="num">(\d+)</td></tr>', page.body)
     assert shown == [(day, count) for day, count in rows if count != "0"]
     assert sum(int(count) for _, count in rows) == len(store.history.log(limit=1_000))
-
-
-def changes_of_csv(person: Person, store: MemoryStore) -> list[tuple[str, int]]:
-    """Return the days of the CSV file, each with its number of changes."""
-    _, *rows = csv.reader(person.get(f"/console/s/{store.id}/stats?format=csv").body.splitlines())
-    return [(day, int(count)) for day, count in rows]
-
-
-def test_a_key_for_some_paths_gets_the_days_of_what_it_sees(
-    api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Revisions would tell it how many changes there are elsewhere. Days that are not known in full are left out."""
-    person = Person(api, api.with_key("read", paths=("/memories/notes/**",)).key)
-    *_, (_, today) = csv.reader(person.get(f"{at}/stats?format=csv").body.splitlines())
-    assert today == "2"
-    monkeypatch.setattr(listing, "RECENT", 1)
-    assert person.get(f"{at}/stats?format=csv").body == "day,changes\n"
-    person.close()
 
 
 def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: MemoryStore, at: str) -> None:

@@ -117,6 +117,17 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "audit.entries": lambda store: without_reads(store.audit.entries()),
     "audit.verify": lambda store: store.audit.verify().is_sound,
     "no proposals": lambda store: store.review.pending(),
+    "search": lambda store: store.search("which lines are three?"),
+    "search for a phrase": lambda store: store.search('"password is" path:d by:*', limit=1),
+    "search in all texts": lambda store: store.search("one three", mode="all"),
+    "search for a pattern": lambda store: store.search("hunt[a-z]r", regex=True),
+    "search in a directory": lambda store: store.search("two", under="/memories/d"),
+    "search by paths": lambda store: store.search("two", paths=["/memories/*.md"]),
+    "search by source and trust": lambda store: store.search("two", source="web:*", trust="unconfirmed"),
+    "search in the history": lambda store: store.search("one", history=True),
+    "search of the past": lambda store: store.search("three", at=store.versions()[-1].id),
+    "search for unknown words": lambda store: store.search("twoo lines"),
+    "text at a moment": lambda store: plain(store.history.text_at(A, store.versions()[-2].id)),
 }
 
 
@@ -160,6 +171,8 @@ WRONG: dict[str, Callable[[MemoryStore], Any]] = {
     "memory that does not exist": lambda store: store.by_id.get("mem_" + "f" * 32),
     "update of nothing": lambda store: store.by_id.update("mem_" + "f" * 32, text="x"),
     "update without a change": lambda store: store.by_id.update("mem_" + "f" * 32),
+    "search for no pattern": lambda store: store.search("(", regex=True),
+    "search outside": lambda store: store.search("x", under="/tmp"),
     "proposal that does not exist": lambda store: store.review.show("prop_" + "f" * 32),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain, repeat
 
 from retentive.errors import Damaged
@@ -66,22 +66,10 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
 
 
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """Return all versions of a store, or of one memory, newest first."""
-    sizes = chain(FIRST_PAGES, repeat(PAGE_VERSIONS))
-
-    def read(bound: str | None) -> list[Version]:
-        return list(snapshot.versions(memory_id=memory_id, before=bound, limit=next(sizes)))
-
-    return chain.from_iterable(version_pages(read, before=before))
-
-
-def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """Yield pages of versions, newest first.
-
-    `read(bound)` returns the next page: versions with ids below `bound`, newest first. The bound None means no limit.
-    """
-    while page := read(before):
-        yield page
-        if before is not None and page[-1].id >= before:  # rows out of order (damaged storage) would loop forever
+    """Yield all versions of a store, or of one memory, newest first."""
+    for size in chain(FIRST_PAGES, repeat(PAGE_VERSIONS)):
+        page = list(snapshot.versions(memory_id=memory_id, before=before, limit=size))
+        yield from page
+        if not page or (before is not None and page[-1].id >= before):  # out of order (damaged): it would never end
             return
         before = page[-1].id

@@ -41,12 +41,13 @@ class Pool(Generic[C]):
         self._idle: list[C] = []
         self._busy = 0
         self._held = False
-        self._change = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._change = threading.Condition(self._mutex)
 
     def run(self, work: Callable[[C], T]) -> T:
         """Return the result of `work` with a connection. If the connection fails, it is closed."""
-        with self._change:
-            if not self._change.wait_for(self._has_free, self._timeout_s):
+        with self._mutex:
+            if not self._has_free() and not self._change.wait_for(self._has_free, self._timeout_s):
                 raise Unavailable("all database connections of this process are in use; try again later")
             self._busy += 1
             connection = self._idle.pop() if self._idle else None
@@ -59,7 +60,7 @@ class Pool(Generic[C]):
             has_failed = True
             raise
         finally:
-            with self._change:
+            with self._mutex:
                 if connection is not None:
                     if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
                         connection.close()  # while it counts as busy, so that a fork waits for the close

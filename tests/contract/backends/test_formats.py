@@ -172,8 +172,9 @@ class BesideAnotherProcess(SqliteConnection):
     """A connection with another process beside it, which commits the tables right before one of the statements."""
 
     def __init__(self, path: Path, statement: int) -> None:
-        super().__init__(str(path), timeout_s=1.0)
-        self._path, self._until = str(path), statement
+        self._path, self._until = str(path), -1
+        super().__init__(self._path, timeout_s=1.0)
+        self._until = statement
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return the rows of the statement. Before the selected statement, the other process commits."""

@@ -105,11 +105,6 @@ class KeyRing:
         """Id of the key that wraps new data keys."""
         return self._newest()[0]
 
-    @property
-    def ids(self) -> list[str]:
-        """Ids of all keys."""
-        return list(self._newest()[1])
-
     def to_text(self) -> str:
         """Return the key ring as JSON. It contains the secret keys."""
         current, keys = self._ring

@@ -6,9 +6,8 @@ import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 from retentive.storage.sql.connection import Connection
@@ -82,18 +81,11 @@ class ServerConnection(Connection, ABC):
         """Close the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(NamedTuple):
     """Limits for one process: timeout of a command in seconds, and maximum number of open connections."""
 
-    timeout_s: float = 30.0
-    connections: int = 16
-
-    def __post_init__(self) -> None:
-        if not MIN_TIMEOUT_S <= self.timeout_s <= MAX_TIMEOUT_S:
-            raise InvalidInput(f"the option `timeout_s` must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
-        if not 1 <= self.connections <= 10_000:
-            raise InvalidInput("the option `connections` must be 1 to 10000")
+    timeout_s: float
+    connections: int
 
     @property
     def answer_s(self) -> float:
@@ -119,12 +111,14 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
     address, _, query = rest.partition("?")
     try:
         given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-        ours = ServerOptions(
-            timeout_s=float(given.pop("timeout_s", "30")), connections=int(given.pop("connections", "16"))
-        )
+        ours = ServerOptions(float(given.pop("timeout_s", "30")), int(given.pop("connections", "16")))
     except ValueError:
         raise InvalidInput(
             "options in the URL must have the form `?name=value&name=value`;"
             " `timeout_s` and `connections` must be numbers"
         ) from None
+    if not MIN_TIMEOUT_S <= ours.timeout_s <= MAX_TIMEOUT_S:
+        raise InvalidInput(f"the option `timeout_s` must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
+    if not 1 <= ours.connections <= 10_000:
+        raise InvalidInput("the option `connections` must be 1 to 10000")
     return address, ours, given

@@ -31,7 +31,7 @@ from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.connection import SqliteConnection, connect
+from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity, size_of
 from retentive.storage.sqlite.log_damage import check_log
 from retentive.storage.sqlite.writer import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space, Writer
@@ -60,7 +60,7 @@ class SqliteBackend(SqlBackend):
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
-        self._writer = Writer(self._path, self._space)
+        self._writer = Writer(self._space)
         self._lock = self._open_lock()
         self.renew_after_fork()
         try:
@@ -137,7 +137,8 @@ class SqliteBackend(SqlBackend):
         self._readers = Pool(self._connect)
 
     def _connect(self) -> SqliteConnection:
-        return connect(self._path) if self._space is None else self._space.connected(partial(connect, self._path))
+        assert self._space is not None
+        return self._space.connected()
 
     def check_open(self) -> None:
         """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved, replaced or deleted."""

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StorageReadOnly, StoreFull, Unavailable
 from retentive.storage.backoff import pauses, wait_until
@@ -14,36 +13,52 @@ from retentive.storage.sql.connection import Connection, Row, Value
 
 READ_TIMEOUT_S = 30.0
 _ESCAPED = str.maketrans({"%": "%25", "?": "%3f", "#": "%23"})  # Source: sqlite.org/uri.html, section 3.1
-_PRAGMAS = (
+_LOOKING = (
+    "PRAGMA temp_store = MEMORY",  # keeps texts out of temporary files
+    "PRAGMA trusted_schema = OFF",
+)
+_WRITING = (
     "PRAGMA synchronous = FULL",  # each commit syncs the log, so a change is durable when the call returns
     "PRAGMA secure_delete = ON",  # overwrites deleted content
-    "PRAGMA temp_store = MEMORY",  # keeps texts out of temporary files
-    "PRAGMA trusted_schema = OFF",  # these two also apply to connections that only read
+    *_LOOKING,
 )
+READ_ONLY, IMMUTABLE = "mode=ro", "mode=ro&immutable=1"
 
 
 class SqliteConnection(Connection):
-    """Connection to a SQLite file. Its methods raise the errors of `retentive.errors`."""
+    """Connection to the SQLite file at `path`, or to a new database in memory. Raises the errors of `retentive.errors`.
+
+    With `use_log`, it enables the write-ahead log. With `mode`, it only reads, and also reads damaged text: invalid
+    UTF-8 is decoded to lone surrogates. In the mode `IMMUTABLE`, it creates no other files, acquires no locks, and
+    ignores the write-ahead log.
+    """
 
     usable = True
 
     def __init__(
-        self, path: str | None, *, timeout_s: float, only_looks: Literal["ro", "immutable"] | None = None
+        self, path: str | None, *, timeout_s: float = READ_TIMEOUT_S, use_log: bool = False, mode: str | None = None
     ) -> None:
         name = ":memory:" if path is None else path
-        options = "mode=ro&immutable=1" if only_looks == "immutable" else "mode=ro"
         try:
             self._raw = sqlite3.connect(
-                f"file:{name.translate(_ESCAPED)}?{options}" if only_looks else name,
+                name if mode is None else f"file:{name.translate(_ESCAPED)}?{mode}",
                 timeout=timeout_s,
                 isolation_level=None,
                 check_same_thread=False,
-                uri=only_looks is not None,
+                uri=mode is not None,
             )
         except sqlite3.Error as error:
             raise meaning(error) from None
-        if only_looks:
+        if mode is not None:
             self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        try:
+            if use_log:
+                wait_until(self._uses_log, "another process has locked the database; try again later")
+            for pragma in _WRITING if mode is None else ("PRAGMA query_only = ON", *_LOOKING):
+                self.run(pragma)
+        except RetentiveError:
+            self.close()
+            raise
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         try:
@@ -82,7 +97,7 @@ class SqliteConnection(Connection):
         finally:
             self.roll_back()
 
-    def uses_log(self) -> bool:
+    def _uses_log(self) -> bool:
         """Enable the write-ahead log. Returns False while another process opens the same new file.
 
         SQLite's busy handler does not wait in this case.
@@ -122,32 +137,6 @@ class SqliteConnection(Connection):
         """Close the connection. An open transaction is rolled back."""
         with suppress(sqlite3.Error):
             self._raw.close()
-
-
-def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
-    """Open the file at `path` with settings for durable commits. If `path` is None, open a new database in memory."""
-    return _prepared(SqliteConnection(path, timeout_s=timeout_s), _PRAGMAS, use_log=path is not None)
-
-
-def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
-    """Open a read-only connection that can also read damaged text: invalid UTF-8 is decoded to lone surrogates.
-
-    With `immutable`, the connection creates no other files, acquires no locks, and ignores the write-ahead log.
-    """
-    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
-    return _prepared(connection, ("PRAGMA query_only = ON", *_PRAGMAS[-2:]))
-
-
-def _prepared(connection: SqliteConnection, pragmas: Sequence[str], *, use_log: bool = False) -> SqliteConnection:
-    try:
-        if use_log:
-            wait_until(connection.uses_log, "another process has locked the database; try again later")
-        for pragma in pragmas:
-            connection.run(pragma)
-    except RetentiveError:
-        connection.close()
-        raise
-    return connection
 
 
 def meaning(error: sqlite3.Error) -> Exception:

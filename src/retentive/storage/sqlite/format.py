@@ -15,7 +15,7 @@ from retentive.errors import Damaged
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
-from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
+from retentive.storage.sqlite.connection import IMMUTABLE, READ_ONLY, SqliteConnection
 from retentive.storage.sqlite.log_damage import HEADER_BYTES, LOG_SUFFIX
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX
 
@@ -45,11 +45,9 @@ def _is_lost(path: str) -> bool:
         return was_in_use and not os.path.exists(path + NEW_SUFFIX)
     # The header is read through SQLite and not by opening the file, because closing a descriptor of the file releases
     # the locks that this process holds on it. Only a transaction that was interrupted needs a connection that writes.
-    if size_of(path + "-journal"):
-        connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
-    else:
-        connection = connect_to_look(path, immutable=not size_of(path + LOG_SUFFIX))
-    with closing(connection):
+    is_interrupted, has_log = size_of(path + "-journal") > 0, size_of(path + LOG_SUFFIX) > 0
+    mode = None if is_interrupted else READ_ONLY if has_log else IMMUTABLE
+    with closing(SqliteConnection(path, mode=mode)) as connection:
         return not SQLITE.is_current(connection) and not os.path.exists(path + NEW_SUFFIX)
 
 

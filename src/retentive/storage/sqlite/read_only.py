@@ -24,7 +24,7 @@ from retentive.storage.disk import can_write, free_bytes, need_readable, os_erro
 from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.check import examine
-from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
+from retentive.storage.sqlite.connection import IMMUTABLE, READ_ONLY, SqliteConnection
 from retentive.storage.sqlite.format import SQLITE, check_format, integrity, size_of
 from retentive.storage.sqlite.log_damage import LOG_SUFFIX, log_findings
 
@@ -84,17 +84,17 @@ class ReadOnlyBackend(SqlBackend):
         path, has_log, has_index = self._path, stamp[3] > 0, stamp[4]
         if has_index or (can_write(path) and free_bytes(path) >= _INDEX_BYTES):
             self._stamp = None  # SQLite finds the changes of a file that it reads with locks
-            return connect_to_look(path)
+            return SqliteConnection(path, mode=READ_ONLY)
         self._stamp = stamp
         if not has_log:
-            return connect_to_look(path, immutable=True)
+            return SqliteConnection(path, mode=IMMUTABLE)
         try:
             copy = os.path.join(self._opened.enter_context(TemporaryDirectory(prefix="retentive-")), "memory.db")
             for suffix in ("", LOG_SUFFIX):
                 shutil.copyfile(path + suffix, copy + suffix)
         except OSError as error:
             raise os_error(error) from None
-        return connect_to_look(copy)
+        return SqliteConnection(copy, mode=READ_ONLY)
 
     def look(self, work: Callable[[SqliteConnection], T]) -> T:
         """Return the result of `work`. If the file changes while it is read without locks, `work` runs again."""

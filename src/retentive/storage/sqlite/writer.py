@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from retentive.errors import OutcomeUnknown, RetentiveError, StoreFull, Unavailable
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, free_bytes, local_file_system
-from retentive.storage.sqlite.connection import SqliteConnection, connect
+from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection
 
 T = TypeVar("T")
 RESERVE_SUFFIX = "-reserve"
@@ -75,8 +75,8 @@ class Space:
         """Return True if this process can write fewer than `size` bytes to the disk."""
         return free_bytes(self._path, self._file_system) < size
 
-    def connected(self, connect: Callable[[], SqliteConnection]) -> SqliteConnection:
-        """Return the result of `connect`, which opens the database. On a full disk, it uses the reserved space.
+    def connected(self, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
+        """Open the database. On a full disk, this uses the reserved space.
 
         SQLite needs space for the index of its log. It reports some failures on a full disk as an unreadable file. With
         blocks smaller than 4 KB, SQLite reserves this space with holes, and the first write to a hole on a full disk
@@ -85,6 +85,7 @@ class Space:
         has_holes = self._has_small_blocks and not os.path.exists(self._path + "-shm")
         if has_holes and self.has_less_than(RESERVE_BYTES):
             self.give_up()
+        connect = partial(SqliteConnection, self._path, timeout_s=timeout_s, use_log=True)
         try:
             connection = connect()
         except (StoreFull, Unavailable):
@@ -131,13 +132,12 @@ def _filled_up(descriptor: int, size: int) -> bool:
 
 
 class Writer:
-    """Connection for all write transactions of this process. `path` is the file, or None for a database in memory.
+    """Connection for all write transactions of this process. Only one thread at a time may use the object.
 
-    Only one thread at a time may use the object. `space` manages the reserved disk space, if there is any.
+    `space` manages the reserved disk space of the file. It is None for a database in memory.
     """
 
-    def __init__(self, path: str | None, space: Space | None) -> None:
-        self._path = path
+    def __init__(self, space: Space | None) -> None:
         self._space = space
         self._connection: SqliteConnection | None = None
         self._overwrite_due = False
@@ -146,8 +146,8 @@ class Writer:
     def connection(self) -> SqliteConnection:
         """Connection for writing. It is opened when it is first used, and again after `close`."""
         if self._connection is None:
-            opened = partial(connect, self._path, timeout_s=0.0)
-            self._connection = opened() if self._space is None else self._space.connected(opened)
+            no_wait = 0.0  # `begin` waits
+            self._connection = SqliteConnection(None) if self._space is None else self._space.connected(no_wait)
         return self._connection
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from retentive.audit.anchor import AnchorKey
 from retentive.audit.chain import AuditEntry, Head, parsed
@@ -14,25 +14,17 @@ from retentive.audit.reader import Audit
 from retentive.audit.verify import Problem, ProblemKind, Verified
 from retentive.errors import Unavailable
 from retentive.remote import objects
-from retentive.remote.methods import exchange, no_route, unsupported
+from retentive.remote.methods import RemotePart, exchange, get, no_route, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.wire.administration import AuditReport
 from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
+    pass
 
 
-class RemoteAudit(Audit):
+class RemoteAudit(RemotePart, Audit):
     """Audit log over HTTP. It has no anchors, because anchors need direct access to the storage."""
-
-    def __init__(self, store: RemoteStore) -> None:
-        self._store = store
-        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
-        self.default_sender = store.default_sender
-
-    def __repr__(self) -> str:
-        return f"<RemoteAudit of {self._store.id}>"
 
     @exchange
     def entries(self, since: datetime | None = None) -> HttpExchange[Iterator[AuditEntry]]:
@@ -60,12 +52,11 @@ class RemoteAudit(Audit):
             raise no_route("`audit.verify` with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
         query = {"expect": ",".join(heads) or None}
-        found: AuditReport = yield HttpRequest("GET", f"{self._store.base}/audit/verify", query, answer=AuditReport)
+        found = yield from get(self._store, AuditReport, "/audit/verify", query)
         unaudited = []
         for version_id in found.unaudited_memory_version_ids:
-            path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-            version: VersionObject = yield HttpRequest("GET", path, {"view": "basic"}, answer=VersionObject)
-            unaudited.append(version.version())
+            path = f"/memory_versions/{segment(version_id)}"
+            unaudited.append((yield from get(self._store, VersionObject, path, {"view": "basic"})).version())
         head = None if found.head is None else Head.parse(found.head)
         return Verified(found.entries, _problem(found.problem), head, tuple(unaudited))
 

@@ -9,8 +9,8 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import MemoryDifference, difference_of
 from retentive.history.revisions import Revision
 from retentive.history.versions import LoggedChange
-from retentive.remote.methods import PAGE, no_route, pages
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.remote.methods import PAGE, Place, get, no_route, pages
+from retentive.remote.requests import HttpExchange, JsonBody, segment
 from retentive.values.records import Version
 from retentive.wire.versions import VersionObject, VersionPage
 
@@ -18,19 +18,19 @@ Befores = Mapping[str, Version | None]
 """Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
 
 
-def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
+def versions_of(store: Place, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
     """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
-    found = yield from pages(f"{base}/memory_versions", VersionPage, most=most, **query)
+    found = yield from pages(store, "/memory_versions", VersionPage, most=most, **query)
     return [each.version() for each in found]
 
 
-def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
+def named(store: Place, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
     """Return the change that a revision names.
 
     The change contains only the versions that `query` selects. Raises `NotFound`.
     """
     if isinstance(revision.base, str):
-        version, _ = yield from version_with_text(base, revision.base)
+        version, _ = yield from version_with_text(store, revision.base)
         return grouped([version], {})[0]
     if isinstance(revision.base, datetime):
         raise no_route("naming a change by a time")
@@ -39,7 +39,7 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
     page: str | None = None
     while True:
         asked = {**query, "limit": PAGE, "page": page}
-        answer: VersionPage = yield HttpRequest("GET", f"{base}/memory_versions", asked, answer=VersionPage)
+        answer = yield from get(store, VersionPage, "/memory_versions", asked)
         found += [each.version() for each in answer.data]
         page = answer.next_page
         changes = [each for each in grouped(found, {}) if number is None or each.number <= number]
@@ -50,29 +50,30 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
     return changes[revision.back]
 
 
-def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version, str | None]]:
+def version_with_text(store: Place, version_id: str) -> HttpExchange[tuple[Version, str | None]]:
     """Return a version and its text.
 
     The text is None if the version is a deletion or is redacted. Raises `NotFound`.
     """
     try:
-        path = f"{base}/memory_versions/{segment(version_id)}"
-        found: VersionObject = yield HttpRequest("GET", path, answer=VersionObject)
+        found = yield from get(store, VersionObject, f"/memory_versions/{segment(version_id)}")
     except NotFound:
         raise NotFound(f"there is no version {version_id}") from None
     return found.version(), found.content
 
 
-def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
+def befores(store: Place, versions: Iterable[Version]) -> HttpExchange[Befores]:
     """Return, for each version, the previous version of the same memory."""
     found: dict[str, Version | None] = {}
     for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
-        listed = yield from versions_of(base, {"memory_id": memory_id})
+        listed = yield from versions_of(store, {"memory_id": memory_id})
         found |= {later.id: earlier for later, earlier in zip(listed, [*listed[1:], None], strict=True)}
     return found
 
 
-def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
+def differences(
+    store: Place, versions: Sequence[Version], before: Befores
+) -> HttpExchange[tuple[MemoryDifference, ...]]:
     """Return the difference that each version made to its memory, oldest first.
 
     `versions` must be sorted from newest to oldest. `before` maps the id of each version to the previous version.
@@ -82,11 +83,11 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Http
         earlier = before.get(version.id)
         if earlier is None and version.operation != "created":
             raise InvalidInput(f"the version that precedes {version.id} was pruned (setting keep_versions_days)")
-        found.append((yield from difference(base, earlier, version)))
+        found.append((yield from difference(store, earlier, version)))
     return tuple(found)
 
 
-def difference(base: str, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
+def difference(store: Place, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
     """Return the difference between two versions of a memory.
 
     If an argument is None or a deletion, the memory did not exist on that side.
@@ -96,7 +97,7 @@ def difference(base: str, old: Version | None, new: Version | None) -> HttpExcha
         is_there = side is not None and side.operation != "deleted"
         if side is not None and is_there and side.redacted_at is not None:
             return difference_of(old, new, reason=f"{side.id} was redacted; its text no longer exists")
-        texts.append((yield from version_with_text(base, side.id))[1] if side is not None and is_there else None)
+        texts.append((yield from version_with_text(store, side.id))[1] if side is not None and is_there else None)
     return difference_of(old, new, texts[0], texts[1])
 
 

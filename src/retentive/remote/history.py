@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
@@ -17,8 +16,8 @@ from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.history.versions import LoggedChange
 from retentive.remote import comparing, objects
-from retentive.remote.methods import exchange, no_route
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.remote.methods import RemotePart, exchange, get, no_route, post
+from retentive.remote.requests import HttpExchange, JsonBody, segment
 from retentive.values import diff
 from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
@@ -32,19 +31,10 @@ from retentive.wire.versions import VersionObject, VersionPage, VersionsRedacted
 
 if TYPE_CHECKING:
     from retentive.engine.trust import Level
-    from retentive.remote.store import RemoteStore
 
 
-class RemoteHistory(History):
+class RemoteHistory(RemotePart, History):
     """History over HTTP. Operations for which the server has no route raise `InvalidInput`."""
-
-    def __init__(self, store: RemoteStore) -> None:
-        self._store = store
-        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
-        self.default_sender = store.default_sender
-
-    def __repr__(self) -> str:
-        return f"<RemoteHistory of {self._store.id}>"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "_context":
@@ -80,7 +70,7 @@ class RemoteHistory(History):
         self, path: str | None, memory_id: str | None, only: LogFilter, limit: int | None
     ) -> HttpExchange[list[Version]]:
         query = yield from self._query(path, memory_id, only)
-        return [] if query is None else (yield from comparing.versions_of(self._store.base, query, limit))
+        return [] if query is None else (yield from comparing.versions_of(self._store, query, limit))
 
     def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> HttpExchange[JsonBody | None]:
         """Return the query that selects the versions of a log, or None if no memory was ever at the path."""
@@ -101,20 +91,20 @@ class RemoteHistory(History):
 
         The fields select the memory at the path, or all memories below it, or the last memory that was deleted there.
         """
-        target, base = objects.parsed(path), self._store.base
+        target = objects.parsed(path)
         if target.is_root:
             return {}
         try:
             basic = {"path": objects.api_path(target), "view": "basic"}
-            memory: MemoryObject = yield HttpRequest("GET", f"{base}/memory", basic, answer=MemoryObject)
+            memory = yield from get(self._store, MemoryObject, "/memory", basic)
         except NotFound:
             below = {"path_prefix": objects.prefix(target)}
-            if (yield from comparing.versions_of(base, below, 1)):
+            if (yield from comparing.versions_of(self._store, below, 1)):
                 return below
         else:
             return {"memory_id": memory.id}
         above = objects.api_path(target).rpartition("/")[0] + "/"
-        for each in (yield from comparing.versions_of(base, {"path_prefix": above})):
+        for each in (yield from comparing.versions_of(self._store, {"path_prefix": above})):
             if each.path == target.text:
                 return {"memory_id": each.memory_id}
         return None
@@ -127,12 +117,12 @@ class RemoteHistory(History):
 
         `limit` is the maximum number of groups. Raises `NotFound` if no memory is or was at or below `path`.
         """
-        base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
+        query = yield from self._query(path, None, only or LogFilter())
         if query is None:
             raise no_memory(objects.parsed(path or ROOT).text)
-        found = yield from comparing.versions_of(base, query)
+        found = yield from comparing.versions_of(self._store, query)
         is_whole = not any(value for name, value in query.items() if name != "memory_id")
-        before = comparing.befores_in(found) if is_whole else (yield from comparing.befores(base, found))
+        before = comparing.befores_in(found) if is_whole else (yield from comparing.befores(self._store, found))
         return comparing.grouped(found, before)[:limit]
 
     @exchange
@@ -145,14 +135,14 @@ class RemoteHistory(History):
         change = yield from self._change_named(revision, path)
         if len(change.versions) > 1:
             raise InvalidInput(f"the change {change.id} has several versions; specify the id of one of these versions")
-        return (yield from comparing.version_with_text(self._store.base, change.versions[0].id))
+        return (yield from comparing.version_with_text(self._store, change.versions[0].id))
 
     def _change_named(self, revision: Named, path: str | None) -> HttpExchange[LoggedChange]:
         asked = as_revision(revision)
         query = yield from self._query(path, None, LogFilter())
         if query is None:
             raise NotFound(f"there is no change {asked.text} of {path}")
-        return (yield from comparing.named(self._store.base, query, asked))
+        return (yield from comparing.named(self._store, query, asked))
 
     @exchange
     def diff(self, old: str, new: str) -> HttpExchange[list[diff.DiffLine]]:
@@ -169,7 +159,7 @@ class RemoteHistory(History):
             raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
         old = (yield from self._change_named(since, None)).versions[0]
         new = (yield from self._change_named(until, None)).versions[0]
-        return (yield from comparing.difference(self._store.base, old, new))
+        return (yield from comparing.difference(self._store, old, new))
 
     @exchange
     def differences(
@@ -187,8 +177,8 @@ class RemoteHistory(History):
         """
         if change is not None:
             found = yield from self._change_named(change, path)
-            before = yield from comparing.befores(self._store.base, found.versions)
-            listed = yield from comparing.differences(self._store.base, found.versions, before)
+            before = yield from comparing.befores(self._store, found.versions)
+            listed = yield from comparing.differences(self._store, found.versions, before)
             return Differences(listed, changes=tuple(comparing.grouped(found.versions, before)))
         ends = [as_revision(each) for each in (since, until) if each is not None]
         if only is not None or path is not None or len(ends) < 2 or not all(each.is_version for each in ends):
@@ -277,15 +267,13 @@ class RemoteHistory(History):
         dry_run: bool,
         request_id: str | None = None,
     ) -> HttpExchange[RestoreOutcome]:
-        sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run, **origin_of(**origin)}
-        path = f"{self._store.base}/{route}"
-        request = HttpRequest(
-            "POST", path, {}, given, sender, repeats=True, returns_conflicts=True, answer=ChangeResult
-        )
+        options: dict[str, Any] = {"returns_conflicts": True}
         if request_id is not None:
-            request = replace(request, key=hashlib.sha256(request_id.encode()).hexdigest())
-        found: ChangeResult | ErrorAnswer = yield request
+            options["key"] = hashlib.sha256(request_id.encode()).hexdigest()
+        found: ChangeResult | ErrorAnswer = yield from post(
+            self._store, ChangeResult, f"/{route}", given, actor, **options
+        )
         return found.restore(dry_run=dry_run) if isinstance(found, ErrorAnswer) else found.outcome()
 
     @exchange
@@ -300,10 +288,7 @@ class RemoteHistory(History):
             version_ids = (version_ids,)
         path = None if all_of is None else objects.api_path(objects.parsed(all_of))
         body = {"memory_version_ids": list(version_ids) or None, "path": path}
-        sender = self._store.sender(actor)
-        found: VersionsRedacted = yield HttpRequest(
-            "POST", f"{self._store.base}/redact", {}, body, sender, repeats=True, answer=VersionsRedacted
-        )
+        found = yield from post(self._store, VersionsRedacted, "/redact", body, actor)
         return Removed(found.versions, found.pending)
 
     @exchange
@@ -313,9 +298,7 @@ class RemoteHistory(History):
         """Permanently remove a memory and all its versions. Raises `NotFound`."""
         if memory_id is None:
             memory_id = (yield from self._store.loaded(path or ""))[0].id
-        route = f"{self._store.base}/memories/{segment(memory_id)}/erase"
-        sender = self._store.sender(actor)
-        found: MemoryErased = yield HttpRequest("POST", route, actor=sender, repeats=True, answer=MemoryErased)
+        found = yield from post(self._store, MemoryErased, f"/memories/{segment(memory_id)}/erase", None, actor)
         return Removed(found.versions, found.pending)
 
     @exchange
@@ -326,8 +309,7 @@ class RemoteHistory(History):
         """
         moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
         query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
-        path, sender = f"{self._store.base}/memory", self._store.sender()
-        found: MemoryObject = yield HttpRequest("GET", path, query, actor=sender, answer=MemoryObject)
+        found = yield from get(self._store, MemoryObject, "/memory", query)
         return (yield from self._version(found.memory_version_id)), found.content or ""
 
     @exchange
@@ -337,19 +319,16 @@ class RemoteHistory(History):
         """Return each line of the memory at a path, with the version that added the line. Raises `NotFound`."""
         LogFilter(source=source, trust=trust)
         memory_id = (yield from self._store.loaded(path))[0].id
-        route = f"{self._store.base}/memories/{segment(memory_id)}/blame"
-        query, sender = {"source": source, "trust": trust}, self._store.sender()
-        found: BlameObject = yield HttpRequest("GET", route, query, actor=sender, answer=BlameObject)
+        query = {"source": source, "trust": trust}
+        found = yield from get(self._store, BlameObject, f"/memories/{segment(memory_id)}/blame", query)
         versions: dict[str, Version] = {}
         for version_id in dict.fromkeys(each.memory_version_id for each in found.lines):
             versions[version_id] = yield from self._version(version_id)
         return [BlameLine(each.line, each.text, versions[each.memory_version_id]) for each in found.lines]
 
     def _version(self, version_id: str) -> HttpExchange[Version]:
-        path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-        basic, sender = {"view": "basic"}, self._store.sender()
-        found: VersionObject = yield HttpRequest("GET", path, basic, actor=sender, answer=VersionObject)
-        return found.version()
+        path = f"/memory_versions/{segment(version_id)}"
+        return (yield from get(self._store, VersionObject, path, {"view": "basic"})).version()
 
     @exchange
     def page(
@@ -372,8 +351,7 @@ class RemoteHistory(History):
         query = yield from self._query(None, memory_id, only or LogFilter())
         above = "/" if target is None or target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
         view = {"path_prefix": above, "view": "full" if texts else "basic", "limit": min(limit, 100), "page": after}
-        route = f"{self._store.base}/memory_versions"
-        found: VersionPage = yield HttpRequest("GET", route, {**(query or {}), **view}, answer=VersionPage)
+        found = yield from get(self._store, VersionPage, "/memory_versions", {**(query or {}), **view})
         listed = (ListedVersion(each.version(), each.content) for each in found.data)
         items = (each for each in listed if target is None or _is_at_or_below(each.version.path, target))
         return ListPage(tuple(items), found.next_page)
@@ -400,8 +378,7 @@ class RemoteHistory(History):
                 "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
             )
         query = {"after": after or None, "limit": min(limit, 500)}
-        found: ChangeFeed = yield HttpRequest("GET", f"{self._store.base}/changes", query, answer=ChangeFeed)
-        return found
+        return (yield from get(self._store, ChangeFeed, "/changes", query))
 
 
 def _is_at_or_below(path: str, target: MemoryPath) -> bool:

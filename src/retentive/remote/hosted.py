@@ -31,8 +31,8 @@ from retentive.history.removal import Removed
 from retentive.redaction.examiner import TextExaminer
 from retentive.remote import objects
 from retentive.remote.history import RemoteHistory
-from retentive.remote.location import STORES, RemoteLocation
-from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.location import RemoteLocation
+from retentive.remote.methods import exchange, get, no_route, pages, post, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
 from retentive.storage.contract import Change, Created, Deleted, Imported, Moved, State, Updated
@@ -50,7 +50,7 @@ from retentive.values.records import (
 )
 from retentive.values.records import Operation as VersionOperation
 from retentive.values.settings import DEFAULTS
-from retentive.wire.base import api_path, tool_path
+from retentive.wire.base import Answer, api_path, tool_path
 from retentive.wire.commands import CommandAnswer, CommandChange
 from retentive.wire.memories import MemoryObject, MemoryPage
 from retentive.wire.stores import StoreObject
@@ -134,8 +134,7 @@ class HostedStore(RemoteStore):
             yield from self._read(tree, path)
             memory = tree.known.get(path.text)
             if memory is not None and not isinstance(command, Delete | Rename | Clear):
-                url = f"{self.base}/memories/{segment(memory.id)}"
-                found: MemoryObject = yield HttpRequest("GET", url, answer=MemoryObject)
+                found = yield from get(self, MemoryObject, f"/memories/{segment(memory.id)}")
                 tree.known[path.text] = found.memory()
                 tree.data[path.text] = (found.content or "").encode()
         return tree
@@ -151,7 +150,7 @@ class HostedStore(RemoteStore):
         steps = [*ancestors(path.text), path.text]
         for above, step in zip([ROOT, *steps], steps, strict=False):
             prefix = above[len(ROOT) :] + "/"
-            listed = yield from pages(f"{self.base}/memories", MemoryPage, path_prefix=prefix, depth=1)
+            listed = yield from pages(self, "/memories", MemoryPage, path_prefix=prefix, depth=1)
             here = {tool_path(each.path): each for each in listed}
             if isinstance(at := here.get(step), MemoryObject):
                 tree.known[step] = at.memory()
@@ -178,25 +177,21 @@ class HostedStore(RemoteStore):
         return sent
 
     def _sent(self, change: Change) -> HttpExchange[CommandChange]:
-        memories = f"{self.base}/memories"
-        found: MemoryObject
         match change:
             case Created(path, data):
                 body: JsonBody = {"path": path[len(ROOT) :], "content": data.decode()}
-                found = yield HttpRequest("POST", memories, {}, body, answer=MemoryObject)
-                return _changed(found, "created")
+                return _changed((yield from post(self, MemoryObject, "/memories", body, repeats=False)), "created")
             case Deleted(before):
                 gone, condition = before.path[len(ROOT) :], {"expected_content_sha256": before.sha256}
                 with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
-                    yield HttpRequest("DELETE", f"{memories}/{segment(before.id)}", condition, repeats=True)
+                    yield HttpRequest("DELETE", f"{self.base}/memories/{segment(before.id)}", condition, repeats=True)
                 return CommandChange(path=gone, memory_id=before.id, memory_version_id="", operation="deleted")
             case Updated(before, path) | Moved(before, path):
                 content = None if change.data is None else change.data.decode()
                 condition = {"type": "content_sha256", "content_sha256": before.sha256}
                 body = {"content": content, "path": path[len(ROOT) :], "precondition": condition}
-                url = f"{memories}/{segment(before.id)}"
-                found = yield HttpRequest("POST", url, {}, body, repeats=True, answer=MemoryObject)
-                return _changed(found, "modified")
+                url = f"/memories/{segment(before.id)}"
+                return _changed((yield from post(self, MemoryObject, url, body)), "modified")
             case Imported():
                 raise no_route("importing versions")
 
@@ -279,8 +274,7 @@ class HostedHistory(RemoteHistory):
         if all_of is not None:
             raise no_route("`redact` with `all_of`")
         for version_id in version_ids:
-            path = f"{self._store.base}/memory_versions/{segment(version_id)}/redact"
-            yield HttpRequest("POST", path, actor=self._store.sender(actor), repeats=True)
+            yield from post(self._store, Answer, f"/memory_versions/{segment(version_id)}/redact", None, actor)
         return Removed(len(version_ids), pending=False)
 
     feed = unsupported("history.feed")
@@ -307,10 +301,9 @@ class HostedLocation(RemoteLocation):
                 "a hosted memory store can be opened only by id (memstore_...); `create_store` creates a store"
             )
         try:
-            found: StoreObject = yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}", answer=StoreObject)
+            return (yield from get(self, StoreObject, f"/{segment(id_or_key)}"))
         except NotFound:
             raise NotFound(f"there is no memory store {id_or_key!r}") from None
-        return found
 
 
 def _changed(found: MemoryObject, operation: VersionOperation) -> CommandChange:

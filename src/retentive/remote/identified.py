@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
-from retentive.remote.methods import exchange
+from retentive.remote.methods import RemotePart, exchange, get, post
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.store.by_id import ById
 from retentive.values.provenance import Origin, origin_of
@@ -14,30 +14,20 @@ from retentive.values.records import Actor, Memory, Written
 from retentive.wire.memories import MemoryObject
 
 if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
+    pass
 
 
-class RemoteById(ById):
+class RemoteById(RemotePart, ById):
     """Access by id over HTTP."""
 
-    def __init__(self, store: RemoteStore) -> None:
-        self._store = store
-        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
-        self.default_sender = store.default_sender
-
-    def __repr__(self) -> str:
-        return f"<RemoteById of {self._store.id}>"
-
     def _path(self, memory_id: str) -> str:
-        return f"{self._store.base}/memories/{segment(memory_id)}"
+        return f"/memories/{segment(memory_id)}"
 
     def _found(self, memory_id: str) -> HttpExchange[MemoryObject]:
         try:
-            sender = self._store.sender()
-            found: MemoryObject = yield HttpRequest("GET", self._path(memory_id), actor=sender, answer=MemoryObject)
+            return (yield from get(self._store, MemoryObject, self._path(memory_id)))
         except NotFound:
             raise NotFound(f"there is no memory {memory_id}") from None
-        return found
 
     @exchange
     def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
@@ -67,11 +57,7 @@ class RemoteById(ById):
         condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
         target = None if path is None else objects.api_path(objects.parsed(path))
         body: JsonBody = {"content": text, "path": target, "precondition": condition, **origin_of(**origin)}
-        sender = self._store.sender(actor)
-        after: MemoryObject = yield HttpRequest(
-            "POST", self._path(memory_id), {}, body, actor=sender, repeats=True, answer=MemoryObject
-        )
-        found = after.memory()
+        found = (yield from post(self._store, MemoryObject, self._path(memory_id), body, actor)).memory()
         changed = int(found.version_id != before.memory_version_id)
         return Written(found.path, found.version_id, changed, memory_id=found.id, memory=found)
 
@@ -87,5 +73,6 @@ class RemoteById(ById):
         """Delete the memory with the id `memory_id`. `Written.memory` is its last state."""
         found = (yield from self._found(memory_id)).memory()
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
-        yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)
+        path, sender = self._store.base + self._path(memory_id), self._store.sender(actor)
+        yield HttpRequest("DELETE", path, query, actor=sender, repeats=True)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)

@@ -13,7 +13,7 @@ from retentive.history.removal import Removed
 from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
-from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.methods import exchange, get, no_route, pages, post, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.remote.store import RemoteStore
 from retentive.store.location import DEFAULT_KEY, ID, Retentive
@@ -25,12 +25,11 @@ from retentive.wire.transfers import StoreImported
 
 _WORKSPACE = "a server uses the workspace of the API key; omit `workspace`"
 
-STORES = "/v1/memory_stores"
-
 
 class RemoteLocation(Retentive):
     """Server with memory stores. Threads and event loops may share it."""
 
+    base = "/v1/memory_stores"
     repeats_creations = True
     """True if the server creates only one memory store when a request is sent several times."""
 
@@ -70,7 +69,7 @@ class RemoteLocation(Retentive):
         if found is None and self._creates and not ID.fullmatch(key):
             try:
                 body = {"name": name or key, "key": key}
-                found = yield HttpRequest("POST", STORES, {}, body, repeats=True, answer=StoreObject)
+                found = yield from post(self, StoreObject, "", body)
             except PermissionDenied as error:
                 if error.code != PermissionDenied.code:
                     raise
@@ -89,13 +88,11 @@ class RemoteLocation(Retentive):
             raise InvalidInput(_WORKSPACE)
         if not ID.fullmatch(id_or_key):
             query = {"key": id_or_key, "include_archived": True}
-            listed: StorePage = yield HttpRequest("GET", STORES, query, answer=StorePage)
-            return next(iter(listed.data), None)
+            return next(iter((yield from get(self, StorePage, "", query)).data), None)
         try:
-            found: StoreObject = yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}", answer=StoreObject)
+            return (yield from get(self, StoreObject, f"/{segment(id_or_key)}"))
         except NotFound:
             return None
-        return found
 
     def _existing(self, id_or_key: str, workspace: str) -> HttpExchange[StoreObject]:
         found = yield from self._found(id_or_key, workspace)
@@ -110,7 +107,7 @@ class RemoteLocation(Retentive):
     @exchange
     def stores(self) -> HttpExchange[list[StoreInfo]]:
         """Return all memory stores that the API key may see, oldest first."""
-        found = yield from pages(STORES, StorePage, include_archived=True)
+        found = yield from pages(self, "", StorePage, include_archived=True)
         return [each.info() for each in reversed(found)]
 
     @exchange
@@ -129,8 +126,7 @@ class RemoteLocation(Retentive):
         given = {} if key is None else {"key": key}
         body = {"name": name, "description": description, "metadata": metadata, **given}
         repeats = key is not None or self.repeats_creations
-        made: StoreObject = yield HttpRequest("POST", STORES, {}, body, repeats=repeats, answer=StoreObject)
-        return made.info()
+        return (yield from post(self, StoreObject, "", body, repeats=repeats)).info()
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
@@ -156,7 +152,7 @@ class RemoteLocation(Retentive):
             "limit": min(limit, 100),
             "page": after,
         }
-        found: StorePage = yield HttpRequest("GET", STORES, query, answer=StorePage)
+        found = yield from get(self, StorePage, "", query)
         return ListPage(tuple(each.info() for each in found.data), found.next_page)
 
     @exchange
@@ -176,9 +172,7 @@ class RemoteLocation(Retentive):
         """
         found = yield from self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
-        path, sender = f"{STORES}/{found.id}", self._sender(actor)
-        done: StoreObject = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=StoreObject)
-        return done.info()
+        return (yield from post(self, StoreObject, f"/{found.id}", body, actor)).info()
 
     @exchange
     def archive_store(
@@ -186,16 +180,14 @@ class RemoteLocation(Retentive):
     ) -> HttpExchange[StoreInfo]:
         """Archive a memory store. This cannot be reversed."""
         found = yield from self._existing(id_or_key, workspace)
-        path, sender = f"{STORES}/{found.id}/archive", self._sender(actor)
-        done: StoreObject = yield HttpRequest("POST", path, actor=sender, repeats=True, answer=StoreObject)
-        return done.info()
+        return (yield from post(self, StoreObject, f"/{found.id}/archive", None, actor)).info()
 
     @exchange
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
         with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
-            yield HttpRequest("DELETE", f"{STORES}/{found.id}", actor=self._sender(actor), repeats=True)
+            yield HttpRequest("DELETE", f"{self.base}/{found.id}", actor=self.sender(actor), repeats=True)
         return Removed(0, pending=False)
 
     @exchange
@@ -209,7 +201,8 @@ class RemoteLocation(Retentive):
         )
         return done
 
-    def _sender(self, actor: Actor | str | None) -> str | None:
+    def sender(self, actor: Actor | str | None = None) -> str | None:
+        """Return the actor to send with a request, as text. Raises `InvalidInput`."""
         found = as_actor(actor)
         return self.default_sender if found is None else str(found)
 

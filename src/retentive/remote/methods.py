@@ -5,17 +5,22 @@ An exchange is a generator that yields requests and receives their answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.remote.requests import HttpExchange, HttpRequest
-from retentive.wire.base import AnswerPage
+from retentive.values.records import Actor
+from retentive.wire.base import Answer, AnswerPage
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 PAGE = 100
 
 
@@ -79,13 +84,59 @@ def no_route(name: str) -> InvalidInput:
     )
 
 
-def pages(path: str, model: type[AnswerPage[T]], *, most: int | None = None, **query: object) -> HttpExchange[list[T]]:
+class Place(Protocol):
+    """Memory store or location on a server. `base` is the path of its routes."""
+
+    @property
+    def base(self) -> str: ...  # noqa: D102
+
+    def sender(self, actor: Actor | str | None = None, /) -> str | None:
+        """Return the actor to send with a request, as text. Raises `InvalidInput`."""
+
+
+def get(place: Place, answer: type[A], path: str, query: Mapping[str, object] | None = None) -> HttpExchange[A]:
+    """Read from a route below `place`. Return its answer."""
+    found: A = yield HttpRequest("GET", place.base + path, query or {}, actor=place.sender(), answer=answer)
+    return found
+
+
+def post(
+    place: Place,
+    answer: type[A],
+    path: str,
+    body: Mapping[str, object] | None = None,
+    actor: Actor | str | None = None,
+    **options: Any,
+) -> HttpExchange[A]:
+    """Send a change to a route below `place`. Return its answer. `options` are fields of `HttpRequest`."""
+    given = {"repeats": True, **options}
+    found: A = yield HttpRequest(
+        "POST", place.base + path, body=body, actor=place.sender(actor), answer=answer, **given
+    )
+    return found
+
+
+class RemotePart:
+    """Part of the interface of a memory store on a server, such as its history."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store = store
+        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._store.id}>"
+
+
+def pages(
+    place: Place, path: str, model: type[AnswerPage[T]], *, most: int | None = None, **query: object
+) -> HttpExchange[list[T]]:
     """Return all objects of a paged list, or the first `most` objects."""
     found: list[T] = []
     page: str | None = None
     while most is None or len(found) < most:
         limit = PAGE if most is None else min(PAGE, most - len(found))
-        answer: AnswerPage[T] = yield HttpRequest("GET", path, {**query, "limit": limit, "page": page}, answer=model)
+        answer = yield from get(place, model, path, {**query, "limit": limit, "page": page})
         found += answer.data
         page = answer.next_page
         if page is None:

@@ -12,7 +12,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import Named, Revision
 from retentive.remote import objects
 from retentive.remote.comparing import versions_of
-from retentive.remote.methods import exchange, pages
+from retentive.remote.methods import exchange, get, pages, post
 from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.search.results import Results
 from retentive.store import MemoryStore
@@ -75,9 +75,7 @@ class RemoteReads(MemoryStore):
         return (yield from self._memory(query))
 
     def _memory(self, query: Mapping[str, object]) -> HttpExchange[tuple[Memory, str]]:
-        found: MemoryObject = yield HttpRequest(
-            "GET", f"{self.base}/memory", query, actor=self.sender(), answer=MemoryObject
-        )
+        found = yield from get(self, MemoryObject, "/memory", query)
         return found.memory(), found.content or ""
 
     @exchange
@@ -94,7 +92,7 @@ class RemoteReads(MemoryStore):
         return found
 
     def _below(self, target: MemoryPath, at: str | None = None) -> HttpExchange[list[Memory]]:
-        listed = yield from pages(f"{self.base}/memories", MemoryPage, path_prefix=objects.prefix(target), at=at)
+        listed = yield from pages(self, "/memories", MemoryPage, path_prefix=objects.prefix(target), at=at)
         return [each.memory() for each in listed if isinstance(each, MemoryObject)]
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
@@ -137,9 +135,7 @@ class RemoteReads(MemoryStore):
             "limit": min(limit, 100),
             "page": None if cursor is None else cursor.pin,
         }
-        answer: MemoryPage = yield HttpRequest(
-            "GET", f"{self.base}/memories", query, actor=self.sender(), answer=MemoryPage
-        )
+        answer = yield from get(self, MemoryPage, "/memories", query)
         following = None if answer.next_page is None else ListingCursor(answer.next_page, "")
         return ListPage(tuple(map(_listed, answer.data)), following)
 
@@ -155,27 +151,25 @@ class RemoteReads(MemoryStore):
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
         most = limit if target is None else None
-        found = yield from versions_of(self.base, {"memory_id": memory_id, "path_prefix": above}, most)
+        found = yield from versions_of(self, {"memory_id": memory_id, "path_prefix": above}, most)
         return [each for each in found if target is None or each.path == target.text][:limit]
 
     @exchange
     def version_text(self, version_id: str) -> HttpExchange[str]:
         """Return the text of a version. It is empty for a deletion. Raises `NotFound`."""
-        path = f"{self.base}/memory_versions/{segment(version_id)}"
-        found: VersionObject = yield HttpRequest("GET", path, answer=VersionObject)
+        found = yield from get(self, VersionObject, f"/memory_versions/{segment(version_id)}")
         return found.content or ""
 
     @exchange
     def usage(self) -> HttpExchange[Usage]:
         """Return the number of memories and their total size."""
-        found: UsageObject = yield HttpRequest("GET", f"{self.base}/usage", answer=UsageObject)
+        found = yield from get(self, UsageObject, "/usage")
         return Usage(found.memories, found.content_size_bytes)
 
     @exchange
     def settings(self) -> HttpExchange[Settings]:
         """Return the effective settings of the memory store."""
-        found: SettingsObject = yield HttpRequest("GET", f"{self.base}/settings", answer=SettingsObject)
-        return found.value()
+        return (yield from get(self, SettingsObject, "/settings")).value()
 
     @exchange
     def change_settings(
@@ -183,11 +177,7 @@ class RemoteReads(MemoryStore):
     ) -> HttpExchange[Settings]:
         """Change the settings for every process that uses the memory store. Return the effective settings."""
         DEFAULTS.changed(changes)
-        path, sender = f"{self.base}/settings", self.sender(actor)
-        found: SettingsObject = yield HttpRequest(
-            "POST", path, {}, changes, sender, repeats=True, answer=SettingsObject
-        )
-        return found.value()
+        return (yield from post(self, SettingsObject, "/settings", changes, actor)).value()
 
     @exchange
     def search(
@@ -217,9 +207,7 @@ class RemoteReads(MemoryStore):
             "trust": trust or None,
             "limit": 100 if limit is None else max(1, min(limit, 100)),
         }
-        path, sender = f"{self.base}/search", self.sender(actor)
-        found: SearchAnswer = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=SearchAnswer)
-        return found.results(limit)
+        return (yield from post(self, SearchAnswer, "/search", body, actor)).results(limit)
 
     @exchange
     def download(self, sink: IO[bytes], *, format: str, notes: bool) -> HttpExchange[None]:  # noqa: A002
@@ -236,11 +224,7 @@ class RemoteReads(MemoryStore):
         `pieces` returns the bytes of the file; it is called for each attempt.
         """
         query = {"path_prefix": objects.prefix(objects.parsed(under)), **options}
-        path, sender = f"{self.base}/import", self.sender()
-        done: ImportResult = yield HttpRequest(
-            "POST", path, query, actor=sender, repeats=True, upload=pieces, answer=ImportResult
-        )
-        return done
+        return (yield from post(self, ImportResult, "/import", query=query, upload=pieces))
 
 
 def _listed(given: MemoryObject | PrefixObject) -> Listed:

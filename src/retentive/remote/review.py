@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retentive.errors import NotFound
 from retentive.history.plan import Mode
-from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.requests import HttpExchange, HttpRequest, segment
+from retentive.remote.methods import RemotePart, exchange, get, no_route, pages, post, unsupported
+from retentive.remote.requests import HttpExchange, segment
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.values.records import Actor, as_actor
@@ -16,29 +16,17 @@ from retentive.wire.errors import ErrorAnswer
 from retentive.wire.review import DecisionObject, ProposalObject, ProposalPage
 
 if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
+    pass
 
 
-class RemoteReview(Review):
+class RemoteReview(RemotePart, Review):
     """Review over HTTP. One call can accept or refuse only one proposal."""
-
-    def __init__(self, store: RemoteStore) -> None:
-        self._store = store
-        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
-        self.default_sender = store.default_sender
-
-    def __repr__(self) -> str:
-        return f"<RemoteReview of {self._store.id}>"
-
-    @property
-    def _base(self) -> str:
-        return f"{self._store.base}/proposals"
 
     @exchange
     def pending(self, *, actor: Actor | str | None = None) -> HttpExchange[list[Proposal]]:
         """Return the pending proposals, oldest first. With `actor`, return only the proposals of that actor."""
         who = as_actor(actor)
-        found = yield from pages(self._base, ProposalPage, actor=None if who is None else str(who))
+        found = yield from pages(self._store, "/proposals", ProposalPage, actor=None if who is None else str(who))
         return [each.proposal(number) for number, each in enumerate(found)]
 
     @exchange
@@ -50,8 +38,7 @@ class RemoteReview(Review):
         For each of its changes, also return the text before and the text after the change.
         """
         try:
-            path = f"{self._base}/{segment(proposal_id)}"
-            found: ProposalObject = yield HttpRequest("GET", path, answer=ProposalObject)
+            found = yield from get(self._store, ProposalObject, f"/proposals/{segment(proposal_id)}")
         except NotFound:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
         proposal = found.proposal(0)
@@ -92,9 +79,9 @@ class RemoteReview(Review):
         chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
         if len(chosen) != 1 or proposed_by is not None:
             raise no_route(f"a call to {verb} several proposals")
-        path, sender = f"{self._base}/{segment(chosen[0])}/{verb}", self._store.sender(actor)
-        found: DecisionObject | ErrorAnswer = yield HttpRequest(
-            "POST", path, {}, body, actor=sender, repeats=True, returns_conflicts=True, answer=DecisionObject
+        path = f"/proposals/{segment(chosen[0])}/{verb}"
+        found: DecisionObject | ErrorAnswer = yield from post(
+            self._store, DecisionObject, path, body, actor, returns_conflicts=True
         )
         return found.decision() if isinstance(found, ErrorAnswer) else found.outcome()
 

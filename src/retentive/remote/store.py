@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError, error_of
-from retentive.history.plan import Mode, RestoreOutcome
-from retentive.history.revisions import Named
 from retentive.remote import objects
 from retentive.remote.client import Client
 from retentive.remote.core import RemoteCore
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
-from retentive.remote.methods import exchange, unsupported
+from retentive.remote.methods import exchange, post, unsupported
 from retentive.remote.reading import RemoteReads
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, T, conflicting_in
+from retentive.remote.requests import HttpExchange, JsonBody, T, conflicting_in
 from retentive.remote.review import RemoteReview
 from retentive.remote.trust import RemoteTrust
 from retentive.store.by_id import ById
@@ -155,9 +152,7 @@ class RemoteStore(RemoteReads):
         given = objects.sendable(command)
         body: JsonBody = {"command": given, "if_version": if_version, **(origin or {}), "id": tool_use_id}
         try:
-            answer: CommandAnswer = yield HttpRequest(
-                "POST", f"{self.base}/commands", {}, body, actor, run, repeats=True, answer=CommandAnswer
-            )
+            answer = yield from post(self, CommandAnswer, "/commands", body, actor, run=run)
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
@@ -183,9 +178,7 @@ class RemoteStore(RemoteReads):
     ) -> HttpExchange[list[Written]]:
         """Run up to 100 commands as one atomic change. Return the result of each command."""
         body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
-        path, sender = f"{self.base}/batch", self.sender(actor)
-        done: BatchAnswer = yield HttpRequest("POST", path, {}, body, sender, repeats=True, answer=BatchAnswer)
-        return list(map(written, done.results))
+        return list(map(written, (yield from post(self, BatchAnswer, "/batch", body, actor)).results))
 
     @exchange
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
@@ -222,32 +215,6 @@ class RemoteStore(RemoteReads):
         from retentive.remote.auditing import RemoteAudit  # noqa: PLC0415 - rarely needed
 
         return RemoteAudit(self)
-
-    def undo(
-        self,
-        change: Named,
-        *,
-        path: str | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
-        """Undo one whole change. `change` is a revision such as `HEAD`, or the id of a version."""
-        return self.history.undo(change, path=path, mode=mode, dry_run=dry_run, actor=actor, **origin)
-
-    def undo_by(
-        self,
-        by: str,
-        *,
-        since: datetime | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
-        """Undo all changes of the actors that match a pattern such as `session:s1`."""
-        return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     read_only = unsupported("read_only")
     sweep = unsupported("sweep")

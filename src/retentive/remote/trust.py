@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
-from retentive.remote.methods import exchange, pages
-from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.remote.methods import RemotePart, exchange, get, pages, post
+from retentive.remote.requests import HttpExchange, segment
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.storage.contract import Actor, Memory, Version
 from retentive.values.listing import ListPage
@@ -17,24 +17,16 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
 from retentive.wire.administration import SettingsObject
-from retentive.wire.base import Answer, tool_path
+from retentive.wire.base import tool_path
 from retentive.wire.trust import ConfirmationResult, DoubtedObject, DoubtedPage, QuarantineResult
 from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
+    pass
 
 
-class RemoteTrust(Trust):
-    """Trust over HTTP. If the answer to a change is lost, the request is not sent again."""
-
-    def __init__(self, store: RemoteStore) -> None:
-        self._store = store
-        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
-        self.default_sender = store.default_sender
-
-    def __repr__(self) -> str:
-        return f"<RemoteTrust of {self._store.id}>"
+class RemoteTrust(RemotePart, Trust):
+    """Trust over HTTP."""
 
     @exchange
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> HttpExchange[list[DoubtedMemory]]:
@@ -46,8 +38,8 @@ class RemoteTrust(Trust):
         target = objects.parsed(under)
         if level == TRUSTED:
             return []
-        path = f"{self._store.base}/doubted_memories"
-        given = yield from pages(path, DoubtedPage, path_prefix=_above(target), level=level)
+        path, above = "/doubted_memories", _above(target)
+        given = yield from pages(self._store, path, DoubtedPage, path_prefix=above, level=level)
         return _below(target, given)
 
     @exchange
@@ -62,16 +54,15 @@ class RemoteTrust(Trust):
         if level == TRUSTED:
             return ListPage(())
         query = {"path_prefix": _above(target), "level": level, "limit": min(limit or 100, 100), "page": after or None}
-        path = f"{self._store.base}/doubted_memories"
-        found: DoubtedPage = yield HttpRequest("GET", path, query, answer=DoubtedPage)
+        found = yield from get(self._store, DoubtedPage, "/doubted_memories", query)
         return ListPage(tuple(_below(target, found.data)), found.next_page)
 
     @exchange
     def contributors(self, recorded: Version | Memory) -> HttpExchange[Sequence[Contributor]]:
         """Return all contributors to the text of a version or memory, the newest last."""
         version_id = recorded.id if isinstance(recorded, Version) else recorded.version_id
-        path = f"{self._store.base}/memory_versions/{segment(version_id)}"
-        found: VersionObject = yield HttpRequest("GET", path, {"view": "basic"}, answer=VersionObject)
+        path = f"/memory_versions/{segment(version_id)}"
+        found = yield from get(self._store, VersionObject, path, {"view": "basic"})
         return found.version().provenance.contributors
 
     @exchange
@@ -80,9 +71,7 @@ class RemoteTrust(Trust):
 
         Earlier contributors to the text do not count.
         """
-        path = f"{self._store.base}/settings"
-        found: SettingsObject = yield HttpRequest("GET", path, actor=self._store.sender(), answer=SettingsObject)
-        levels = Levels(found.value())
+        levels = Levels((yield from get(self._store, SettingsObject, "/settings")).value())
         return [levels.of(author_of(each)) for each in versions]
 
     @exchange
@@ -94,7 +83,7 @@ class RemoteTrust(Trust):
         target = objects.parsed(path)
         try:
             body = {"path": objects.api_path(target)}
-            found: ConfirmationResult = yield self._change("confirm", ConfirmationResult, body, actor)
+            found = yield from post(self._store, ConfirmationResult, "/trust/confirm", body, actor)
         except NotFound:
             raise NotFound(f"there is no memory at {target.written}") from None
         return list(map(tool_path, found.paths))
@@ -106,19 +95,13 @@ class RemoteTrust(Trust):
         A contributor is an actor, a session or a source. Returns False if the pattern was already in quarantine.
         """
         body = {"pattern": check_trust_pattern(pattern)}
-        found: QuarantineResult = yield self._change("quarantine", QuarantineResult, body, actor)
-        return found.changed
+        return (yield from post(self._store, QuarantineResult, "/trust/quarantine", body, actor)).changed
 
     @exchange
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
         """End the quarantine of a pattern. Returns False if the pattern was not in quarantine."""
         body = {"pattern": check_trust_pattern(pattern)}
-        found: QuarantineResult = yield self._change("release", QuarantineResult, body, actor)
-        return found.changed
-
-    def _change(self, verb: str, answer: type[Answer], body: JsonBody, actor: Actor | str | None) -> HttpRequest:
-        sender = self._store.sender(actor)
-        return HttpRequest("POST", f"{self._store.base}/trust/{verb}", {}, body, actor=sender, answer=answer)
+        return (yield from post(self._store, QuarantineResult, "/trust/release", body, actor)).changed
 
 
 def _above(target: MemoryPath) -> str:

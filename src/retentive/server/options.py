@@ -43,8 +43,6 @@ class ServeOptions:
 
     url: str
     key_file: str | None = None
-    bucket_file: str | None = None
-    """File of `Buckets` for the request rates. The parent process creates it for its workers."""
     pages: str | None = None
     """Name of a function that returns more routes, as `module:name`. Its arguments are the server and the options."""
     host: str = option("127.0.0.1", "Address to listen on.")

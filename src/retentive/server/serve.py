@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
@@ -31,7 +31,7 @@ except ImportError as error:
 
 from retentive.server.application import Server, application, server_of
 from retentive.server.background import start
-from retentive.server.limits import Buckets, RateLimits, bucket_file
+from retentive.server.limits import RateLimits
 from retentive.server.protocol import HttpProtocol
 from retentive.server.supervisor import OneProcess, Progress, Supervisor, end_with_parent
 from retentive.server.workers import Workers
@@ -75,12 +75,7 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
     _tokens(options)  # an error in the OAuth file stops the server here, before it starts workers
     log_as_json(requests=options.request_log)
     listener = _listen(options)
-    with (
-        listener,
-        bucket_file() as path,
-        retentive.open(options.url, keys=_keys(options), sweep=False) as opened,
-    ):
-        options = replace(options, bucket_file=path)
+    with listener, retentive.open(options.url, keys=_keys(options), sweep=False) as opened:
         first = ServedLocation(opened).keys.first() if options.is_loopback else None
         started: Started = {
             "url": options.address(listener.getsockname()[1]),
@@ -149,7 +144,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     is_local = local_scheme(parse_location(options.url)[0])  # then a read takes less time than waking a thread
     together = QUICK_CALLS if is_local else 1
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
-    limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
+    limits = RateLimits(options.rate)
     shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
     served = server_of(location, workers, limits, telemetry, _tokens(options), **shape)
     return application(served, on_stop=stop, more=_more_routes(served, options))

@@ -15,7 +15,7 @@ from mcp import Client, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
 import retentive
-from retentive.server.limits import Buckets, RateLimits
+from retentive.server.limits import RateLimits
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, agree, reply_of
 
@@ -292,7 +292,7 @@ def test_a_server_that_stops_ends_the_stream_of_a_session(api: Api) -> None:
 
 def test_requests_count_for_the_rate_of_the_key(tmp_path: Path) -> None:
     (tmp_path / "rates").touch()
-    limits = RateLimits(Buckets(f"{tmp_path}/rates"), "1/h")
+    limits = RateLimits("1/h")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, limits=limits) as api:
         opened.store()
         found = [api.post("/mcp", {}, content_type="application/json").status for _ in range(2)]

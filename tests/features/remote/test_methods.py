@@ -370,7 +370,8 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
 
 COVERED = [(MemoryStore, RemoteStore), (Retentive, RemoteLocation), (History, RemoteHistory), (ById, RemoteById),
            (Review, RemoteReview), (Audit, RemoteAudit)]  # fmt: skip
-FROM_MEMORIES = {"create", "write", "append", "edit", "insert", "delete", "rename"}
+FROM_MEMORIES = {"create", "write", "append", "edit", "insert", "delete", "rename", "undo", "undo_by"}
+"""Names of base classes that only call other names."""
 
 
 @pytest.mark.parametrize(("own", "remote_kind"), COVERED, ids=[own.__name__ for own, _ in COVERED])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -22,7 +21,7 @@ from retentive import MemoryStore
 from retentive.errors import InvalidInput, StoreFull, Unavailable
 from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
-from retentive.server.limits import BodyBudget, Buckets, RateLimits, bucket_file
+from retentive.server.limits import BodyBudget, RateLimits
 from retentive.server.workers import Workers
 from retentive.wire.rates import RATE_PATTERN, Rate, rate_of
 from support import servers
@@ -46,19 +45,6 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def path() -> Iterator[str]:
-    with bucket_file() as found:
-        yield found
-
-
-@pytest.fixture
-def buckets(path: str, clock: Clock) -> Iterator[Buckets]:
-    found = Buckets(path, clock=clock)
-    yield found
-    found.close()
-
-
 @pytest.mark.parametrize(("text", "rate"), RATES)
 def test_texts_of_rates(text: str | None, rate: Rate | None) -> None:
     assert rate_of(text) == rate
@@ -71,52 +57,24 @@ def test_malformed_rates(text: str) -> None:
         rate_of(text)
 
 
-@given(steps=st.lists(st.floats(0, 3), max_size=60), burst=st.integers(1, 5), per_s=st.floats(0.1, 10))
-def test_a_key_never_gets_more_than_its_rate(steps: list[float], burst: int, per_s: float) -> None:
-    clock = Clock()
-    with bucket_file() as path:
-        buckets, taken = Buckets(path, clock=clock), 0
-        for step in steps:
-            clock.now += step
-            taken += buckets.take("a", Rate(burst, per_s)) == 0
-        buckets.close()
-    assert taken <= burst + (clock.now - 1000) * per_s + 1e-6
-
-
-def test_the_file_of_a_killed_server_is_removed(path: str) -> None:
-    """By the next start; those of running servers stay, however old they are."""
-    left = Path(path + "-left")
-    left.touch()
-    for each in (path, left):
-        os.utime(each, (0, 0))
-    with bucket_file() as other:
-        assert [Path(each).exists() for each in (path, left, other)] == [True, False, True]
-    assert not Path(other).exists()
-
-
-def _takes(path: str, counts: Any) -> None:
-    buckets = Buckets(path, clock=Clock())
-    counts.put(sum(buckets.take("a", Rate(1000, 1.0)) == 0 for _ in range(600)))
-
-
-@pytest.mark.long
-def test_processes_share_the_buckets(path: str) -> None:
-    context = multiprocessing.get_context("spawn")
-    counts = context.SimpleQueue()
-    started = [context.Process(target=_takes, args=(path, counts)) for _ in range(2)]
-    for each in started:
-        each.start()
-    assert sum(counts.get() for _ in started) == 1000
-    for each in started:
-        each.join()
+@given(steps=st.lists(st.floats(0, 3), max_size=60), burst=st.integers(1, 5))
+def test_a_key_never_gets_more_than_its_rate(steps: list[float], burst: int) -> None:
+    clock, taken = Clock(), 0
+    limits = RateLimits(f"{burst}/s", clock=clock)
+    for step in steps:
+        clock.now += step
+        with suppress(HttpError):
+            limits.check("a", None)
+            taken += 1
+    assert taken <= burst + (clock.now - 1000) * burst + 1e-6
 
 
 @pytest.fixture
-def limited(tmp_path: Path, buckets: Buckets) -> Iterator[Api]:
+def limited(tmp_path: Path, clock: Clock) -> Iterator[Api]:
     """A server with a rate, whose clock does not move."""
     with (
         retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
-        serving(opened, limits=RateLimits(buckets, "3/m")) as api,
+        serving(opened, limits=RateLimits("3/m", clock=clock)) as api,
     ):
         yield api
 

@@ -10,7 +10,6 @@ from retentive import Actor, InvalidInput, MemoryStore
 from retentive.storage.contract import ACTOR_KINDS, as_actor
 from retentive.values.patterns import check_actor_pattern
 
-WRONG = Actor(cast("Any", "usr"), "ann")
 KINDS = "session, api_key, user, service_account, job"
 
 
@@ -30,10 +29,6 @@ def test_a_text_is_a_kind_and_a_name(kind: str) -> None:
             "usr:ann",
             "the actor 'usr:ann' has an unknown kind; write KIND:NAME, such as user:ann, with one of the kinds",
         ),
-        (
-            WRONG,
-            "the actor 'usr:ann' has an unknown kind; write KIND:NAME, such as user:ann, with one of",
-        ),
         (7, "an actor must be an Actor or a string, not int; write KIND:NAME, such as user:ann, with one of the kinds"),
         (
             b"user:ann",
@@ -50,10 +45,14 @@ def test_other_actors_are_refused_with_the_list_of_kinds(store: MemoryStore, act
     assert list(store.memories()) == []
 
 
-@pytest.mark.parametrize("actor", ["user:", "user:a\nb", "user:" + "x" * 256, Actor("user", ""), Actor("user", "\0")])
-def test_a_name_has_1_to_255_characters_without_control_characters(actor: Actor | str) -> None:
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 256, "\0"])
+def test_a_name_has_1_to_255_characters_without_control_characters(name: str) -> None:
     with pytest.raises(InvalidInput, match="actor"):
-        as_actor(actor)
+        Actor.parse(f"user:{name}")
+    with pytest.raises(InvalidInput, match="actor"):
+        Actor("user", name)
+    with pytest.raises(InvalidInput, match="unknown kind"):
+        Actor(cast("Any", "usr"), "ann")
 
 
 @pytest.mark.parametrize("pattern", ["*", "*ann", "s*", "user:*", "user:ann", "?ser:ann", "*:ann"])

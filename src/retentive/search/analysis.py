@@ -48,7 +48,6 @@ _SCRIPTS = (  # first character, last character, language of the stemmer
     ("ऀ", "ॿ", "hindi"),
     ("஀", "௿", "tamil"),
 )
-LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
 _OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if `search_languages` names them
 _MIN_STEMMED = 4  # characters; shorter words are their own stems
 

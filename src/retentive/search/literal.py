@@ -37,7 +37,6 @@ MAX_PROGRAM = 5_000  # RE2 instructions; a pattern of this size takes at most 7 
 PATTERN_SECONDS = 5.0  # for one search; words have no limit
 _MAX_SPANS = 50  # maximum matches of a pattern that are marked in one line
 _MAX_FOLDED = 18  # characters; the longest folded form of a single character, which is that of U+FDFA
-_PIECE = 1 << 16
 _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 
 
@@ -145,7 +144,7 @@ def _hit(query: Literal, document: Document, check: _Check) -> Hit:
         spans_of = partial(_word_spans, query.words)
     else:
         pattern = _compiled(query.pattern)
-        counts = Counter(_matching_lines(pattern, _data(document.text), check))
+        counts = Counter(_matching_lines(pattern, document.text, check))
         spans_of = partial(_pattern_spans, pattern, check)
     in_text = [line for line in counts if line]  # line 0 is the path, not text
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[:SNIPPETS])
@@ -208,11 +207,10 @@ def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    options.never_nl = True  # a match never spans lines
     try:
-        compiled = re2.compile("(?m)" + pattern, options)
+        compiled = re2.compile(pattern, options)
     except re2.error as error:
-        reason = bytes(error.args[0]).decode("utf-8", "replace").replace("(?m)", "", 1)
+        reason = bytes(error.args[0]).decode("utf-8", "replace")
         raise InvalidInput(f"invalid RE2 pattern: {reason}") from None
     if compiled.programsize > MAX_PROGRAM:
         raise InvalidInput("the pattern is too large; use fewer repetitions or smaller character classes")
@@ -231,32 +229,20 @@ def _until(end: float) -> _Check:
 
 def _has_match(pattern: Any, document: Document, check: _Check) -> bool:
     texts = (document.path.removeprefix(ROOT), document.text)
-    return any(True for text in texts for _ in _matching_lines(pattern, _data(text), check))
+    return any(True for text in texts for _ in _matching_lines(pattern, text, check))
 
 
-def _data(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
-def _matching_lines(pattern: Any, data: bytes, check: _Check) -> Iterator[int]:
-    """Yield the numbers of the matching lines, in order. `check` is called before each step and may raise."""
-    line, counted, at = 1, 0, 0
-    while at < len(data):
+def _matching_lines(pattern: Any, text: str, check: _Check) -> Iterator[int]:
+    """Yield the numbers of the matching lines, in order. `check` is called before each line and may raise."""
+    for number, line in enumerate(text.split("\n"), 1):
         check()
-        end = data.find(b"\n", at + _PIECE) + 1 or len(data)
-        match = pattern.search(data, at, end)
-        if match is None:
-            at = end
-            continue
-        line += data.count(b"\n", counted, match.start())
-        counted = match.start()
-        yield line
-        at = data.find(b"\n", counted) + 1 or len(data)
+        if pattern.search(line) is not None:
+            yield number
 
 
 def _pattern_spans(pattern: Any, check: _Check, row: str) -> list[Span]:
     spans: list[Span] = []
-    for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
+    for match in islice(pattern.finditer(row), _MAX_SPANS):
         check()
         spans.append(match.span())
     return united(span for span in spans if span[0] < span[1])

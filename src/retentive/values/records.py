@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
@@ -37,10 +37,18 @@ HIGHEST_COUNTER = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Author of a change: a session, an API key, a user, a service account, or one of retentive's own jobs."""
+    """Author of a change: a session, an API key, a user, a service account, or one of retentive's own jobs.
+
+    Raises `InvalidInput` for an unknown kind and for an invalid id.
+    """
 
     kind: ActorKind
     id: str
+
+    def __post_init__(self) -> None:
+        if self.kind not in ACTOR_KINDS:
+            raise _not_an_actor(f"the actor {str(self)[:80]!r} has an unknown kind")
+        plain_name("an actor name", self.id)
 
     @classmethod
     def parse(cls, text: str) -> Actor:
@@ -54,21 +62,17 @@ class Actor:
 @lru_cache(maxsize=1_024)  # a history has few actors, and many versions
 def _parsed_actor(text: str) -> Actor:
     kind, colon, name = text.partition(":")
-    for known in ACTOR_KINDS:
-        if colon and kind == known:
-            return Actor(known, plain_name("an actor name", name))
-    raise _not_an_actor(f"the actor {text[:80]!r} has {'an unknown' if colon else 'no'} kind")
+    if not colon:
+        raise _not_an_actor(f"the actor {text[:80]!r} has no kind")
+    return Actor(cast("ActorKind", kind), name)
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput` for an invalid string or `Actor`."""
-    if actor is None or isinstance(actor, str):
-        return None if actor is None else Actor.parse(actor)
-    if not isinstance(actor, Actor):
+    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput` for an invalid string."""
+    if isinstance(actor, str):
+        return Actor.parse(actor)
+    if actor is not None and not isinstance(actor, Actor):
         raise _not_an_actor(f"an actor must be an Actor or a string, not {type(actor).__name__}")
-    if actor.kind not in ACTOR_KINDS:
-        raise _not_an_actor(f"the actor {str(actor)[:80]!r} has an unknown kind")
-    plain_name("an actor name", actor.id)
     return actor
 
 

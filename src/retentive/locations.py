@@ -142,9 +142,9 @@ def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> 
 
         return ForeignDirectory(path, clock=clock, new_id=new_id)
     if not can_write(os.path.join(private, "memory.db")):
-        from retentive.storage.files.read_only import UnwritableDirectory  # noqa: PLC0415 - rarely needed
+        from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - rarely needed
 
-        return UnwritableDirectory(path)
+        return ReadOnlyDirectory(path, compares=True)
     return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 

@@ -17,7 +17,9 @@ An encrypted memory store has no files, because nobody could read or edit them. 
 from __future__ import annotations
 
 import os
+import shutil
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -84,7 +86,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class DirectoryBackend(SqliteBackend, PlainFiles):
     """Backend that keeps memories as files below the directory `root`. Linux and macOS.
 
-    `private` is an existing directory that is used for the bookkeeping instead of `.retentive` (`foreign.py`).
+    `temporary` is a directory that is used for the bookkeeping instead of `.retentive`, until the backend is closed.
     `mount_id` returns a name of the boot of the machine and of the mount of a file system.
     """
 
@@ -94,16 +96,18 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         *,
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
-        private: str | None = None,
+        temporary: str | None = None,
         mount_id: MountId = mount_id,
     ) -> None:
         self.root = os.path.abspath(root)
-        self.private = private or os.path.join(self.root, PRIVATE)
+        self.private = temporary or os.path.join(self.root, PRIVATE)
         self._trees: dict[str, FileTree | None] = {}  # by store id; an encrypted store has no files
         self._unwritten: dict[str, Unwritten] = {}  # by store id
         self._journal = Journal()
         self._unsynced_since: float | None = None
         self._opened = ExitStack()
+        if temporary is not None:
+            self._opened.callback(weakref.finalize(self, _remove, temporary, os.getpid()))
         try:
             self._open_files(mount_id)
             super().__init__(os.path.join(self.private, DATABASE), clock=clock, new_id=new_id)
@@ -323,6 +327,11 @@ def _folds(root: str) -> bool:
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
     tx.record([Deleted(memory) for memory, _ in tx.list(ROOT)], actor)
+
+
+def _remove(temporary: str, creator: int) -> None:
+    if os.getpid() == creator:  # not in a forked child
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _own_directory(name: str, base: int) -> None:

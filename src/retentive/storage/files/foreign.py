@@ -1,8 +1,7 @@
 """Directory of memories without the bookkeeping of retentive. The SDK's local tool creates such directories.
 
-A read creates nothing in the directory. When the directory is opened, its files become versions in a temporary
-database. Each version has the time of its file, and an id that is computed from the path and the text. Therefore every
-process sees the same history until the first change.
+A read creates nothing in the directory: its files become versions in a temporary database. The first change copies the
+database into the directory, so the ids that this process has read stay valid.
 """
 
 from __future__ import annotations
@@ -10,40 +9,29 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from typing import TypeVar, Unpack
 
 from retentive.errors import RetentiveError
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
-    EXTERNAL,
     Actor,
     Backend,
     Clock,
-    Imported,
     NewId,
     NewStore,
     Snapshot,
     StoreInfo,
     StoreSelection,
     Transaction,
-    Version,
-    now_us,
     sortable_id,
-    to_datetime,
 )
 from retentive.storage.disk import os_error, sync_directory
 from retentive.storage.files.backend import DirectoryBackend
-from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE
-from retentive.storage.files.transaction import DirectoryTransaction
-from retentive.storage.files.tree import hash_of
-from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE, temporary_folder
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
@@ -52,8 +40,7 @@ T = TypeVar("T")
 class ForeignDirectory(Backend):
     """Backend on a directory that has no bookkeeping folder yet.
 
-    The bookkeeping (database and locks) is in a temporary directory. The first change copies it into the directory of
-    the memories. Ids that were read before the first change stay valid.
+    The bookkeeping is in a temporary directory until the first change.
     """
 
     inner: DirectoryBackend
@@ -62,34 +49,11 @@ class ForeignDirectory(Backend):
         self._root = os.path.abspath(root)
         self._clock, self._new_id = clock, new_id
         self._lock = threading.RLock()
-        try:
-            self._temporary = tempfile.mkdtemp(prefix="retentive-")
-            self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
-            oldest_us = _oldest_us(self._root)
-        except OSError as error:
-            raise os_error(error) from None
-        self._copy = self.inner = DirectoryBackend(self._root, clock=clock, new_id=new_id, private=self._temporary)
-        created_us = min(oldest_us or now_us(clock), now_us(clock)) - 1  # versions are later than their store
-        store_id, created_at = _id("memstore_", created_us, self._root, b""), to_datetime(created_us)
-        self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY, created_at=created_at, store_id=store_id)
+        self._copy = DirectoryBackend(self._root, clock=clock, new_id=new_id, temporary=temporary_folder())
+        self.inner = self._copy
+        store = self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY)
         with suppress(RetentiveError):  # a file that cannot be read; the command that reads it reports the error
-            self.inner.write(store_id, self._import)
-
-    def _import(self, tx: Transaction) -> None:
-        """Record all files as versions, oldest first. Their times and ids depend only on the files."""
-        assert isinstance(tx, DirectoryTransaction)
-        files, now, versions = tx.tree.scan(ROOT), now_us(self._clock), []
-        for edit in tx.external_edits(ROOT):
-            path, data = str(edit.path), edit.data or b""
-            at = min(_time_us(files[path]), now) if path in files else now  # no time in the future
-            version = Version(
-                _id("memver_", at, path, data), _id("mem_", at, path, data), "created", path, len(data), hash_of(data),
-                EXTERNAL, to_datetime(at), revision=1, provenance_text=edit.provenance_text,
-            )  # fmt: skip
-            versions.append((version, data))
-        versions.sort(key=lambda item: item[0].id)
-        changes = [Imported(version, None, data) for version, data in versions]
-        SqlTransaction.record(tx, changes, EXTERNAL)
+            self.inner.read(store.id, lambda snapshot: snapshot.list(ROOT))
 
     def _adopted(self) -> DirectoryBackend:
         """Copy the bookkeeping into the directory of the memories if this was not done before.
@@ -100,7 +64,7 @@ class ForeignDirectory(Backend):
             if self.inner is self._copy:
                 try:
                     with self._copy.exclusive():
-                        _adopt(self._temporary, self._root)
+                        _adopt(self._copy.private, self._root)
                 except OSError as error:
                     raise os_error(error) from None
                 self.inner = DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id)
@@ -145,23 +109,6 @@ class ForeignDirectory(Backend):
         with self._lock:
             self.inner.close()
             self._copy.close()
-            self._finalizer()
-
-
-def _time_us(file: os.stat_result) -> int:
-    return max(file.st_mtime_ns // 1_000, 2)
-
-
-def _oldest_us(root: str) -> int | None:
-    folders = os.walk(os.path.join(root, "memories"))
-    files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-    return min((_time_us(os.lstat(file)) for file in files), default=None)
-
-
-def _id(prefix: str, at_us: int, path: str, data: bytes) -> str:
-    """Return an id in the form of `sortable_id`, with a digest of path and text instead of random digits."""
-    name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
-    return f"{prefix}{at_us:014x}{sha256(prefix.encode() + name).hexdigest()[:18]}"
 
 
 def _adopt(temporary: str, root: str) -> None:
@@ -182,9 +129,3 @@ def _adopt(temporary: str, root: str) -> None:
     except OSError:
         shutil.rmtree(part, ignore_errors=True)
         raise
-
-
-def _remove(temporary: str, creator: int) -> None:
-    """Remove the directory `temporary`. Does nothing in a forked child of the process `creator`."""
-    if os.getpid() == creator:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
+from retentive.storage.disk import os_error
 from retentive.storage.sql.schema import ForeignSchema
 
 DEFAULT_KEY = "default"
@@ -42,6 +44,14 @@ def check_private(private: str) -> None:
         raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")
     if DATABASE not in names and any(name not in _NEW and not name.startswith(DATABASE) for name in names):
         raise ForeignSchema("the folder .retentive has no database of retentive; use another directory")
+
+
+def temporary_folder() -> str:
+    """Create a temporary directory for bookkeeping, and return its path."""
+    try:
+        return tempfile.mkdtemp(prefix="retentive-")
+    except OSError as error:
+        raise os_error(error) from None
 
 
 def not_a_directory(name: str) -> InvalidInput:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +15,7 @@ from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.check import examine_files
-from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of
+from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of, temporary_folder
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
 from retentive.storage.files.tree import FileTree
 from retentive.storage.sql.connection import Connection
@@ -31,14 +30,18 @@ T = TypeVar("T")
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """Backend for reading a directory without writing, creating or recovering anything.
+    """Backend for reading a directory without writing, creating or recovering anything in it.
 
-    Use it to examine a directory that may be damaged, or to find external edits without recording them. Raises
-    `NotFound` if the directory has no database.
+    By default, the records are read, for example to examine a directory that may be damaged. With `compares`, files are
+    compared with their records, as in every read. A file that a person edited cannot be recorded here, so such a
+    directory is read through a temporary copy of its database, in which the edit is recorded. Raises `NotFound` if the
+    directory has no database.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, compares: bool = False) -> None:
         self.root = os.path.abspath(root)
+        self._compares = compares
+        self._recorded: DirectoryBackend | None = None
         private = os.path.join(self.root, PRIVATE)
         for name in (PRIVATE, "memories"):
             path = os.path.join(self.root, name)
@@ -72,24 +75,11 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
             os.close(self._base)
             self._base = -1
 
-
-class UnwritableDirectory(ReadOnlyDirectory):
-    """Backend for reading the memories of a directory that cannot be written.
-
-    Files are compared with their records, as in every read. A file that a person edited cannot be recorded here. Such
-    a directory is therefore read through a temporary copy of its database, in which the edit is recorded.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._recorded: DirectoryBackend | None = None
-        super().__init__(root)
-
     def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
-        parts = parts_of(find_store(connection, store_id))
+        parts = parts_of(find_store(connection, store_id)) if self._compares else None
         if parts is None:
             return super().snapshot(connection, store_id)
-        tree = FileTree(self._base, parts, Scratch(-1))
-        return DirectorySnapshot(connection, store_id, tree, wants_stamps=False)
+        return DirectorySnapshot(connection, store_id, FileTree(self._base, parts, Scratch(-1)), wants_stamps=False)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         try:
@@ -103,19 +93,18 @@ class UnwritableDirectory(ReadOnlyDirectory):
                 return self._recorded.read(store_id, work)
 
     def _copied(self) -> DirectoryBackend:
-        private = tempfile.mkdtemp(prefix="retentive-")
+        private = temporary_folder()
         try:
             for name in ("journal", DATABASE, f"{DATABASE}-wal"):
                 with suppress(FileNotFoundError):
                     shutil.copyfile(os.path.join(self.root, PRIVATE, name), os.path.join(private, name))
-            return DirectoryBackend(self.root, private=private)
         except OSError as error:
             shutil.rmtree(private, ignore_errors=True)
             raise os_error(error) from None
+        return DirectoryBackend(self.root, temporary=private)
 
     def _drop(self) -> None:
         recorded, self._recorded = self._recorded, None
         if recorded is not None:
             recorded.close()
-            shutil.rmtree(recorded.private, ignore_errors=True)
         super()._drop()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import re
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
+from retentive.engine.core import StoreCore
 from retentive.engine.settings import ChangeProperties
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import InvalidInput, NotFound, RetentiveError, StorageReadOnly
+from retentive.history.expiry import sweep_of_today
 from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities, forking
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
-from retentive.store.daily_sweep import PIECES_AT_CLOSE, DailySweep
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
 from retentive.values.listing import ListPage
@@ -34,6 +38,43 @@ DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
 _AT_ONCE = 100
 _KEPT_US = 86_400_000_000  # a day
+_LOOK_EVERY_S = 3_600.0
+_PIECES_AT_CLOSE = 20  # more pieces of a sweep than a write does; later openings do the rest
+
+
+class DailySweep:
+    """Sweeps one memory store of an open location, at most once a day across all processes. Thread-safe.
+
+    It needs no thread and no schedule: each call does one small piece of the work. A failure is logged and not raised.
+    """
+
+    def __init__(self, core: StoreCore) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._looked_at: float | None = None
+        self._pieces: Iterator[None] | None = None
+
+    def go_on(self, most: int = 1) -> None:
+        """Do some pieces of a sweep. Once an hour, look whether the sweep of today is still to be done."""
+        now, last = self._core.clock(), self._looked_at
+        if self._pieces is None and last is not None and abs(now - last) < _LOOK_EVERY_S:
+            return
+        if not self._lock.acquire(blocking=False):  # another thread sweeps, or this is a write of the sweep itself
+            return
+        try:
+            if self._pieces is None:
+                self._looked_at = now
+                settings = self._core.settings()
+                is_used = settings.expires or settings.keep_versions_days
+                self._pieces = sweep_of_today(self._core) if is_used else iter(())
+            if sum(1 for _ in islice(self._pieces, most)) < most:
+                self._pieces = None
+        except RetentiveError as error:
+            self._pieces = None
+            if not isinstance(error, StorageReadOnly):  # another process sweeps
+                logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
+        finally:
+            self._lock.release()
 
 
 @atexit.register
@@ -45,7 +86,7 @@ def _close_all() -> None:
 
 def _close(accesses: Accesses, backend: Backend, sweeping: Iterable[DailySweep]) -> None:
     for daily in list(sweeping):
-        daily.go_on(PIECES_AT_CLOSE)
+        daily.go_on(_PIECES_AT_CLOSE)
     accesses.close()
     backend.close()
 

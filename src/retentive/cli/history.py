@@ -27,7 +27,7 @@ from retentive.history.log import LogFilter
 from retentive.history.revisions import TIMES, Revision
 from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Version
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified
 from retentive.values.provenance import Contributor
 
@@ -69,8 +69,7 @@ def log(
     """
     _, path = revisions_and_path(what, at_most=0)
     with location.existing() as store:
-        with core_of(store).checking("log"):
-            chosen = LogFilter(actor=whose, **only)
+        chosen = LogFilter(actor=whose, **only)
         found = store.history.changes(path, only=chosen, limit=limit)
         if not found:
             _check_known(store, chosen)
@@ -267,8 +266,7 @@ def diff(
         if len(revisions) == 2:
             found = store.history.differences(path, since=revisions[0], until=revisions[1])
         elif has_span:
-            with core_of(store).checking("diff"):
-                only = LogFilter(actor=whose, session=session) if is_filtered else None
+            only = LogFilter(actor=whose, session=session) if is_filtered else None
             found = store.history.differences(path, since=since, until=until, only=only)
             if only is not None and not (found.found or found.hidden):
                 _check_known(store, only)

@@ -91,8 +91,7 @@ def _past_load(store: MemoryStore, path: str, at: Revision) -> tuple[Memory, str
     if remote is not None:
         return remote.load_at(path, at)
     core = core_of(store)
-    with core.checking("load.as_of"):
-        operation = load(core.parsed(path))
+    operation = load(core.parsed(path))
     return core.result_of(_at(at, operation))
 
 
@@ -102,8 +101,7 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     Raises `NotFound` and `InvalidInput`.
     """
     core = core_of(store)
-    with core.checking("list" if at is None else "list.as_of"):
-        target = core.parsed(path)
+    target = core.parsed(path)
     remote = remote_store(store)
     if remote is not None and at is None:
         found = remote.memories(path)

@@ -71,8 +71,7 @@ def perform_text(
         return perform(store, if_version, command=command.name, path=path, file_text=text)
     core = core_of(store)
     try:
-        with core.checking(command.name):
-            target = core.parsed(path)
+        target = core.parsed(path)
     except RetentiveError as error:
         return Done(output.failure(error), path)
     return run(store, RunCommand(command(target, text), if_version=if_version))

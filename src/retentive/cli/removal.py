@@ -67,8 +67,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
             confirm(_REDACT.format(f"all old versions of {all_of}"))
         elif all_of is not None and not yes:
             core = core_of(store)
-            with core.checking("redact"):
-                path = core.parsed(all_of)
+            path = core.parsed(all_of)
             preview = Read("redact.preview", partial(_old, path), path, needs_external_edits=True)
             if count := core.peek(preview):
                 confirm(_REDACT.format(output.counted(count, "version")), declined=partial(core.result_of, preview))
@@ -152,8 +151,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             _erase_remote(location, store, name, target, yes=yes)
             return
         core = core_of(store)
-        with core.checking("erase"):
-            path = None if target.path is None else core.parsed(target.path)
+        path = None if target.path is None else core.parsed(target.path)
         preview = Read("erase.preview", partial(_to_erase, target, path), path, needs_external_edits=True)
         counts = core.peek(preview)
         many = output.counted(len(counts), "memory") + " in " if len(counts) > 1 else ""

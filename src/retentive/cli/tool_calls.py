@@ -33,8 +33,10 @@ def execute(location: Location) -> None:
 def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     """Return the reply to one line: a `Reply`, or a tool_result block."""
     try:
-        with core_of(store).checking(None):
+        try:
             given = parsed(line)
+        except InvalidInput as error:
+            core_of(store).reject(error)
         if _is_tool_use(given):
             return run_block(store, given)
         return store.execute(given)

@@ -152,8 +152,7 @@ def _would_work(store: MemoryStore, operation: Undo | Restore) -> bool:
 
 def _target(store: MemoryStore, path: str) -> MemoryPath:
     core = core_of(store)
-    with core.checking("undo.preview"):
-        return core.parsed(path)
+    return core.parsed(path)
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:

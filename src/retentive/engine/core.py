@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, NoReturn, Self, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import Viewed
@@ -170,17 +169,10 @@ class StoreCore:
         except Refused as refusal:
             raise self.raised(refusal) from None
 
-    @contextmanager
-    def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
-        """Context manager for checks of the arguments of the operation `name`.
-
-        An error inside it is recorded in the audit log under this name and raised again.
-        """
-        try:
-            yield
-        except RetentiveError as error:
-            self.result_of(AuditOnly(name, error), actor)  # raises the error
-            raise
+    def reject(self, error: RetentiveError, actor: Actor | str | None = None, *, name: str | None = None) -> NoReturn:
+        """Raise `error` for a call that is refused before it is an operation. The audit log gets an entry."""
+        self.result_of(AuditOnly(name, error), actor)
+        raise error
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state of the store. This is for bookkeeping, which has no audit entry."""

@@ -120,16 +120,15 @@ class MemoryTree(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        with self._core.checking(name, actor):
-            if not isinstance(if_version, str | None):
-                raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
-            if None in fields.values():
-                raise InvalidInput("a path, a line or a text must not be None")
-            try:
-                command = parse_for_applications({"command": name, **fields})
-            except Refused as refusal:
-                said = error_reply(self._core, refusal)
-                raise error_of(said.text, said.code) from None
+        if not isinstance(if_version, str | None):
+            raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
+        if None in fields.values():
+            raise InvalidInput("a path, a line or a text must not be None")
+        try:
+            command = parse_for_applications({"command": name, **fields})
+        except Refused as refusal:
+            said = error_reply(self._core, refusal)
+            raise error_of(said.text, said.code) from None
         return self._written(command, if_version, actor, origin)
 
 

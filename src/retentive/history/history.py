@@ -73,10 +73,9 @@ class History:
         `source`, `session`, `integration` and `flag` are patterns such as `session:*`. `trust` is the trust level of
         the author of the version; earlier contributors to the text do not count. Memories in quarantine are included.
         """
-        with self._context.checking("log"):
-            only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
-            reads.check_limit(limit)
-            target = None if path is None else self._context.parsed(path)
+        only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
+        reads.check_limit(limit)
+        target = None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             versions = versions_in(snapshot, target, memory_id)
@@ -100,10 +99,9 @@ class History:
         `after` is the `next` of the previous page. A page reads at most 5,000 versions. It may therefore have a `next`
         although it has few items or none.
         """
-        with self._context.checking("versions"):
-            if limit < 1:
-                raise InvalidInput(f"the limit must be at least 1, not {limit}")
-            target = None if path is None else self._context.parsed(path)
+        if limit < 1:
+            raise InvalidInput(f"the limit must be at least 1, not {limit}")
+        target = None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
             versions, following = reads.page_of(
@@ -125,11 +123,10 @@ class History:
 
         The cursor is the `next` of an earlier feed, or the id of a version or an event without its prefix.
         """
-        with self._context.checking("feed"):
-            if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-                raise InvalidInput(
-                    "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
-                )
+        if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
+            raise InvalidInput(
+                "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
+            )
         return self._context.result_of(reads.feed(after, limit))
 
     def newest(self) -> str:
@@ -143,9 +140,8 @@ class History:
 
         Raises `NotFound` if no memory is or was at or below `path`.
         """
-        with self._context.checking("log"):
-            reads.check_limit(limit)
-            target = None if path is None else self._context.parsed(path)
+        reads.check_limit(limit)
+        target = None if path is None else self._context.parsed(path)
         chosen = only or LogFilter()
 
         def work(snapshot: Snapshot) -> list[LoggedChange]:
@@ -163,8 +159,7 @@ class History:
         If `path` is given, only versions at or below it count. Raises `NotFound`, and `InvalidInput` if the revision
         names a change with several versions.
         """
-        with self._context.checking("show"):
-            named, target = self._named(revision), None if path is None else self._context.parsed(path)
+        named, target = self._named(revision), None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> tuple[Version, str | None]:
             version = one_version(snapshot, named, target)
@@ -174,8 +169,7 @@ class History:
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
         """Return the version and the text of the memory that was at `path` at an earlier time. Raises `NotFound`."""
-        with self._context.checking("text_at"):
-            target, revision = self._context.parsed(path), self._named(at)
+        target, revision = self._context.parsed(path), self._named(at)
 
         def work(snapshot: Snapshot) -> tuple[Version, str]:
             memory = past_of(snapshot, revision, target).get(target.text).memory
@@ -191,12 +185,9 @@ class History:
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
-        with self._context.checking("diff"):
-            since, until = self._named(old), self._named(new)
-            if not (since.is_version and until.is_version):
-                raise InvalidInput(
-                    "`diff` compares versions by their ids; to compare changes or times, use `differences`"
-                )
+        since, until = self._named(old), self._named(new)
+        if not (since.is_version and until.is_version):
+            raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
         found = self._context.result_of(Compare(since=since, until=until)).found
         if found[0].reason:
             raise InvalidInput(found[0].reason)
@@ -220,13 +211,12 @@ class History:
         default now) are compared. Memories that are hidden from the actor are only counted. Raises `NotFound`, and
         `InvalidInput` if necessary versions were pruned.
         """
-        with self._context.checking("diff"):
-            if (change is None) == (since is None and until is None and only is None):
-                raise InvalidInput("specify `change` alone, or select changes with `since`, `until` and `only`")
-            if only is None and change is None and since is None:
-                raise InvalidInput("`until` can only be used together with `since` or `only`")
-            change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
-            target = None if path is None else self._context.parsed(path)
+        if (change is None) == (since is None and until is None and only is None):
+            raise InvalidInput("specify `change` alone, or select changes with `since`, `until` and `only`")
+        if only is None and change is None and since is None:
+            raise InvalidInput("`until` can only be used together with `since` or `only`")
+        change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
+        target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
@@ -235,9 +225,8 @@ class History:
         If the version that added a line was pruned, the oldest remaining version is returned for the line. `source` and
         `trust` select lines by their versions, as in `log`.
         """
-        with self._context.checking("blame"):
-            only = LogFilter(source=source, trust=trust)
-            target = self._context.parsed(path)
+        only = LogFilter(source=source, trust=trust)
+        target = self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
             memory = snapshot.get(target.text).memory
@@ -277,8 +266,7 @@ class History:
         `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
         at that time.
         """
-        with self._context.checking("restore.preview" if dry_run else "restore", actor):
-            operation = Restore(self._context.parsed(path), self._named(to), mode)
+        operation = Restore(self._context.parsed(path), self._named(to), mode)
         return self._change(operation, dry_run, actor, origin)
 
     def undo(
@@ -301,9 +289,8 @@ class History:
         `partial`, what `merge` can reverse is reversed, and `left` lists the other memories with the reasons. `source`
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
-        with self._context.checking("undo.preview" if dry_run else "undo", actor):
-            target = None if path is None else self._context.parsed(path)
-            operation = Undo(self._named(change), None, None, mode, target)
+        target = None if path is None else self._context.parsed(path)
+        operation = Undo(self._named(change), None, None, mode, target)
         return self._change(operation, dry_run, actor, origin)
 
     def undo_own(
@@ -321,17 +308,16 @@ class History:
         The other arguments are those of `undo`. If the actor repeats the call with the same `request_id` within 24
         hours, the first result is returned and nothing changes. Raises `ReadOnly` for a change by another actor.
         """
-        with self._context.checking("undo", actor):
-            own = str(as_actor(actor) or self._context.actor or "")
-            if not own:
-                raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
-            target = None if path is None else self._context.parsed(path)
-            named = None if change is None else self._named(change)
-            operation = Undo(named, None, None, mode, target, own)
-            history = self
-            if request_id is not None:
-                asked = "" if named is None else named.text, "" if target is None else target.text, mode
-                history = History(self._context.with_options(request=request_key(own, request_id, "undo", *asked)))
+        own = str(as_actor(actor) or self._context.actor or "")
+        if not own:
+            raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
+        target = None if path is None else self._context.parsed(path)
+        named = None if change is None else self._named(change)
+        operation = Undo(named, None, None, mode, target, own)
+        history = self
+        if request_id is not None:
+            asked = "" if named is None else named.text, "" if target is None else target.text, mode
+            history = History(self._context.with_options(request=request_key(own, request_id, "undo", *asked)))
         return history._change(operation, False, actor, origin)
 
     def undo_by(
@@ -348,8 +334,7 @@ class History:
 
         `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
-        with self._context.checking("undo.preview" if dry_run else "undo", actor):
-            operation = Undo(None, by, since, mode)
+        operation = Undo(None, by, since, mode)
         return self._change(operation, dry_run, actor, origin)
 
     def redact(
@@ -363,8 +348,7 @@ class History:
         Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
         a new version or delete the memory.
         """
-        with self._context.checking("redact", actor):
-            target = None if all_of is None else self._context.parsed(all_of)
+        target = None if all_of is None else self._context.parsed(all_of)
         ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
         return remove(self._context, Redact(ids, self._context.clock(), target), actor)
 
@@ -376,8 +360,7 @@ class History:
         For a directory, this removes its present and deleted memories, and the proposals and the paths in the audit log
         that name something below it. Raises `NotFound`.
         """
-        with self._context.checking("erase", actor):
-            target = memory_id if memory_id is not None else self._context.parsed(path or "")
+        target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return remove(self._context, Erase(target), actor)
 
     def _named(self, given: Named) -> Revision:

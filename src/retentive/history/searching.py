@@ -55,9 +55,8 @@ class StoreSearch:
 
     def check(self, context: StoreCore) -> None:
         """Raise `InvalidInput` if the query or the directory is malformed."""
-        with context.checking("search"):
-            context.parsed(self.under)
-            self._parsed(_now(context))
+        context.parsed(self.under)
+        self._parsed(_now(context))
 
     def check_text(self) -> None:
         """Raise `InvalidInput` if the query is malformed. The directory is not checked."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import NoReturn, TypeVar, cast
 
 from retentive.errors import InvalidInput, Refused
@@ -34,5 +33,6 @@ def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Rep
 
 def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
     """Raise `InvalidInput` with the text `problem` for a call that has no id, and record the call in the audit log."""
-    with core_of_tree(memory).checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
-        raise InvalidInput(problem)
+    if isinstance(memory, MemoryStore | Mounts):
+        core_of_tree(memory).reject(InvalidInput(problem), actor)
+    raise InvalidInput(problem)

@@ -156,10 +156,9 @@ class Mounts(MemoryTree):
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        with self._core.checking("load"):
-            target = self._core.parsed(path)
-            if target.text in self._places.fixed:
-                raise NotFound(f"there is no memory at {path}")
+        target = self._core.parsed(path)
+        if target.text in self._places.fixed:
+            raise NotFound(f"there is no memory at {path}")
         mount = self._places.owner(target.text)
         with self._explained(target, mount):
             memory, text = mount.core.result_of(load(target.within(mount.point)))
@@ -171,8 +170,7 @@ class Mounts(MemoryTree):
         The memories of one store are from one consistent state. Two stores may be read at different times.
         """
         found: list[Memory] = []
-        with self._core.checking("list"):
-            target = self._core.parsed(under)
+        target = self._core.parsed(under)
         for mount, inner in self._places.parts(target.text):
             with self._explained(target, mount):
                 found += mount.shown(mount.core.result_of(list_memories(MemoryPath.known(inner))))
@@ -195,11 +193,10 @@ class Mounts(MemoryTree):
         path, so a word that occurs only in a mount point has no hits. A rare word counts more than a frequent word of
         the same store.
         """
-        with self._core.checking("search", actor):
-            patterns = tuple(check_path_pattern(pattern) for pattern in paths)
-            if limit is not None and limit < 0:
-                raise InvalidInput("`limit` must be an integer of at least 0")
-            target = self._core.parsed(under)
+        patterns = tuple(check_path_pattern(pattern) for pattern in paths)
+        if limit is not None and limit < 0:
+            raise InvalidInput("`limit` must be an integer of at least 0")
+        target = self._core.parsed(under)
         searches = [
             (mount, StoreSearch(query, mode, regex, inner, limit=None))
             for mount, inner in self._places.parts(target.text)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
 from retentive.engine.rendering import error_reply
-from retentive.errors import Refused
+from retentive.errors import Refused, RetentiveError
 from retentive.remote.methods import no_route
 from retentive.remote.objects import parsed
 from retentive.values.paths import MemoryPath
@@ -22,9 +21,9 @@ class RemoteCore:
         """Texts for errors in arguments."""
         return REPLIES
 
-    def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
-        """Return a context manager that does nothing. The server writes audit entries for the calls that reach it."""
-        return nullcontext()
+    def reject(self, error: RetentiveError, actor: Actor | str | None = None) -> NoReturn:
+        """Raise `error`. The server writes audit entries for the calls that reach it."""
+        raise error
 
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""

@@ -57,8 +57,7 @@ class Review:
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
         """Return the pending proposals, oldest first. With `actor`, return only the proposals of this actor."""
-        with self._context.checking("review.list"):
-            who = as_actor(actor)
+        who = as_actor(actor)
         found = self._context.result_of(Read("review.list", pending))
         return [proposal for proposal in found if actor is None or proposal.actor == who]
 
@@ -136,9 +135,8 @@ class Review:
     ) -> DecisionOutcome:
         context = self._context
         wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
-        with context.checking("review.accept" if is_accepted else "review.refuse", actor):
-            proposer = as_actor(proposed_by)
-            check_mode(mode)
+        proposer = as_actor(proposed_by)
+        check_mode(mode)
         at = to_datetime(now_us(context.clock))
         return context.result_of(Decide(wanted, is_accepted, at, context.replies, mode, proposer), actor)
 

@@ -65,11 +65,10 @@ class Trust:
         A page ends after 10,000 examined memories, so a page with few or no items can have a `next`. If `limit` is
         None, the page has all memories.
         """
-        with self._context.checking("trust.list"):
-            check_level(level)
-            if limit is not None and limit < 1:
-                raise InvalidInput(f"the limit must be at least 1, not {limit}")
-            target = self._context.parsed(under)
+        check_level(level)
+        if limit is not None and limit < 1:
+            raise InvalidInput(f"the limit must be at least 1, not {limit}")
+        target = self._context.parsed(under)
 
         def work(snapshot: Snapshot) -> ListPage[DoubtedMemory, str]:
             settings = self._context.settings_of(snapshot)
@@ -107,9 +106,8 @@ class Trust:
         Returns the paths of the memories. A confirmation does not cover later changes by contributors that are not
         trusted. Raises `NotFound`.
         """
-        with self._context.checking("trust.confirm", actor):
-            self._check_writable()
-            operation = Confirm(self._context.parsed(path), self._context.clock())
+        self._check_writable("trust.confirm", actor)
+        operation = Confirm(self._context.parsed(path), self._context.clock())
         return self._context.result_of(operation, actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
@@ -125,14 +123,14 @@ class Trust:
         return self._change_quarantine("trust.release", pattern, actor)
 
     def _change_quarantine(self, name: str, pattern: str, actor: Actor | str | None) -> bool:
-        with self._context.checking(name, actor):
-            self._check_writable()
-            operation = ChangeQuarantine(name, check_trust_pattern(pattern))
+        self._check_writable(name, actor)
+        operation = ChangeQuarantine(name, check_trust_pattern(pattern))
         return self._context.result_of(operation, actor)
 
-    def _check_writable(self) -> None:
+    def _check_writable(self, name: str, actor: Actor | str | None) -> None:
         if self._context.pins.get("read_only"):
-            raise ReadOnly("the memory store was opened read-only, so its trust cannot be changed")
+            error = ReadOnly("the memory store was opened read-only, so its trust cannot be changed")
+            self._context.reject(error, actor, name=name)
 
 
 def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | None = None) -> Iterable[Memory]:

@@ -132,19 +132,18 @@ class ById:
         is checked afterwards. If it is not free, raises `AlreadyExists` or `NotADirectory`. The attribute
         `conflicting` of these two errors is the memory that occupies the path.
         """
-        with self._core.checking("update", actor):
-            if text is None and path is None:
-                raise InvalidInput("specify a text, a path or both")
-            target = None if path is None else self._core.parsed(path)
-            _check_sha256(if_sha256)
-            try:
-                with _naming(target or MemoryPath.known(ROOT)):
-                    if target is not None:
-                        check_file_path(target)
-                    if text is not None:
-                        check_text("text", text)
-            except Refused as refusal:
-                raise self._core.raised(refusal) from None
+        if text is None and path is None:
+            raise InvalidInput("specify a text, a path or both")
+        target = None if path is None else self._core.parsed(path)
+        _check_sha256(if_sha256)
+        try:
+            with _naming(target or MemoryPath.known(ROOT)):
+                if target is not None:
+                    check_file_path(target)
+                if text is not None:
+                    check_text("text", text)
+        except Refused as refusal:
+            raise self._core.raised(refusal) from None
         operation = ChangeMemory(memory_id, text, target, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
@@ -160,8 +159,7 @@ class ById:
 
         Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text.
         """
-        with self._core.checking("delete", actor):
-            _check_sha256(if_sha256)
+        _check_sha256(if_sha256)
         return self._core.written(
             ChangeMemory(memory_id, if_sha256=if_sha256, deletes=True), self._core.invocation(actor, **origin)
         )

@@ -145,14 +145,12 @@ class MemoryStore(MemoryTree):
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        with self._core.checking("load"):
-            target = self._core.parsed(path)
+        target = self._core.parsed(path)
         return self._core.found(load(target))
 
     def memories(self, under: str = ROOT) -> list[Memory]:
         """Return all memories below a directory, in byte order of their paths."""
-        with self._core.checking("list"):
-            target = self._core.parsed(under)
+        target = self._core.parsed(under)
         return self._core.found(list_memories(target))
 
     def list_memories(
@@ -173,10 +171,9 @@ class MemoryStore(MemoryTree):
         the last is on exactly one page. Raises `CursorExpired` if versions that these pages need were removed after the
         first page was read.
         """
-        with self._core.checking("list"):
-            target = self._core.parsed(under)
-            if limit < 1 or depth not in {0, 1}:
-                raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
+        target = self._core.parsed(under)
+        if limit < 1 or depth not in {0, 1}:
+            raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
         return self._core.found(ListMemories(target, depth, cursor, limit, texts))
 
     def versions(
@@ -186,8 +183,7 @@ class MemoryStore(MemoryTree):
 
         `path` selects the versions recorded at one path. `memory_id` selects those of one memory, across its renames.
         """
-        with self._core.checking("versions"):
-            at = None if path is None else self._core.parsed(path)
+        at = None if path is None else self._core.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
@@ -253,8 +249,7 @@ class MemoryStore(MemoryTree):
         """
         from retentive.history.searching import StoreSearch  # noqa: PLC0415 - the stemmers take long to load
 
-        with self._core.checking("search", actor):
-            target = self._core.parsed(under)
+        target = self._core.parsed(under)
         search = StoreSearch(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
         return search.run(self._core, actor, partial(self._core.found, actor=actor))
 
@@ -270,8 +265,7 @@ class MemoryStore(MemoryTree):
         If one command is refused, nothing changes. Its error is raised, and the `position` of the error is the index of
         the command.
         """
-        with self._core.checking("batch", actor):
-            batch = batch_of(self._core, commands)
+        batch = batch_of(self._core, commands)
         core = self._core
         outcome = core.run(batch, core.invocation(actor, **origin))
         if isinstance(outcome.error, Refused):

@@ -149,9 +149,8 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
     and synced to disk.
     """
     target, remote = os.path.abspath(expanded(path)), remote_store(store)
-    with core_of(store).checking("export"):
-        if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
-            check_free(target)
+    if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
+        check_free(target)
     with new_directory(target) as part, spool(os.path.dirname(target)) as raw:
         if remote is None:
             write_tar(store, raw, progress=progress)

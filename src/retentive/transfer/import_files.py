@@ -160,11 +160,10 @@ def import_files(
     the actor is the actor of the requests.
     """
     known = origin_of(**origin)
-    with core_of(store).checking(ImportFiles.name, actor):
-        try:
-            under = MemoryPath.parse(under).text
-        except Refused as refusal:
-            raise InvalidInput(_sentence(store.replies, refusal, under)) from None
+    try:
+        under = MemoryPath.parse(under).text
+    except Refused as refusal:
+        raise InvalidInput(_sentence(store.replies, refusal, under)) from None
     ready, outcomes = dict[str, ReadyFile](), dict[FileOutcome, None]()  # a reserved directory has one outcome
     with mapped_os_errors(), spool() as texts:
         for item in counted(files.items(), progress):

@@ -19,80 +19,21 @@ from retentive.audit.reader import AuditEntry
 from retentive.engine import operation
 from retentive.engine.handlers import HANDLERS
 from retentive.errors import RetentiveError
-from retentive.transfer.export import export_files
-from retentive.transfer.import_files import import_files
 from support.modules import import_all, reads_by_function
 
 from .doors import DOORS, Doors
-from .table import ANN, BOB, OPERATIONS, ROOT, A, Operation, Scene, reads
+from .table import BOB, OPERATIONS, ROOT, Operation, Scene, reads
 
 BAD = "/elsewhere"
 INVALID: dict[str, Operation] = {
     "execute": Operation(lambda _, at: at.execute({"command": "view", "path": BAD}), "view"),
     "execute, unknown": Operation(lambda _, at: at.execute({"command": "nothing"}), None),
     "execute, no command": Operation(lambda _, at: at.execute(None), None),
-    "create": reads("create", lambda _, at: at.create(BAD, "x")),
-    "create, text": reads("create", lambda _, at: at.create(A, "a\0b")),
-    "write": reads("write", lambda _, at: at.write(BAD, "x")),
-    "write, version": reads("write", lambda _, at: at.write(A, "x", if_version=3)),  # type: ignore[arg-type] # invalid
-    "append": reads("append", lambda _, at: at.append(BAD, "x")),
-    "edit": reads("str_replace", lambda _, at: at.edit(BAD, "x", "y")),
-    "insert": reads("insert", lambda _, at: at.insert(A, "x", "y")),  # type: ignore[arg-type] # invalid
-    "delete": reads("delete", lambda _, at: at.delete(BAD)),
-    "rename": reads("rename", lambda _, at: at.rename(A, BAD)),
     "view": reads("view", lambda _, at: at.view(BAD)),
-    "load": reads("load", lambda _, at: at.load(BAD)),
-    "list": reads("list", lambda _, at: at.memories(BAD)),
-    "list, page": reads("list", lambda _, at: at.list_memories(BAD)),
-    "list, limit": reads("list", lambda _, at: at.list_memories(limit=0)),
-    "versions": reads("versions", lambda _, at: at.versions(BAD)),
-    "search": reads("search", lambda _, at: at.search("two", under=BAD)),
     "search, query": reads("search", lambda _, at: at.search('""'), ROOT),
-    "log": reads("log", lambda _, at: at.history.log(BAD)),
-    "by_id.update": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id, path=BAD)),
-    "by_id.update, text": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id, text="a\0b")),
-    "by_id.update, nothing": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id)),
-    "by_id.delete": reads("delete", lambda scene, at: at.by_id.delete(scene.newest.memory_id, if_sha256="x")),
-    "log, pattern": reads("log", lambda _, at: at.history.log(actor="")),
-    "page": reads("versions", lambda _, at: at.history.page(BAD)),
-    "feed": reads("feed", lambda _, at: at.history.feed("no id")),
-    "text_at": reads("text_at", lambda scene, at: at.history.text_at(BAD, scene.oldest.id)),
-    "changes": reads("log", lambda _, at: at.history.changes(BAD)),
-    "show, name": reads("show", lambda _, at: at.history.show("HEAD~x")),
-    "show, path": reads("show", lambda _, at: at.history.show("HEAD", BAD)),
-    "diff, states": reads("diff", lambda _, at: at.history.diff("HEAD~1", "HEAD")),
-    "differences": reads("diff", lambda _, at: at.history.differences(BAD, since="HEAD")),
-    "differences, nothing": reads("diff", lambda _, at: at.history.differences()),
-    "restore, name": reads("restore", lambda _, at: at.history.restore(A, "soon")),
-    "undo, name": reads("undo", lambda _, at: at.history.undo(change="1234")),
-    "blame": reads("blame", lambda _, at: at.history.blame(BAD)),
-    "blame, level": reads("blame", lambda _, at: at.history.blame(A, trust="none")),  # type: ignore[arg-type] # invalid
-    "restore": reads("restore", lambda scene, at: at.history.restore(BAD, scene.oldest.id)),
-    "restore, mode": reads("restore", lambda _, at: at.history.restore(A, "x", mode="no")),  # type: ignore[arg-type] # invalid
-    "restore, preview": reads("restore.preview", lambda _, at: at.history.restore(BAD, "x", dry_run=True)),
-    "undo": reads("undo", lambda _, at: at.history.undo("x", mode="no")),  # type: ignore[arg-type] # invalid
-    "undo, preview": reads("undo.preview", lambda _, at: at.history.undo_by("", dry_run=True)),
-    "redact": reads("redact", lambda _, at: at.history.redact(all_of=BAD)),
-    "erase": reads("erase", lambda _, at: at.history.erase(BAD)),
-    "trust.list": reads("trust.list", lambda _, at: at.trust.doubted(BAD)),
-    "trust.confirm": reads("trust.confirm", lambda _, at: at.trust.confirm(BAD)),
-    "trust.quarantine": reads("trust.quarantine", lambda _, at: at.trust.quarantine("")),
-    "trust.release": reads("trust.release", lambda _, at: at.trust.release("")),
-    "review.list": reads("review.list", lambda _, at: at.review.pending(actor="nobody")),
-    "review.accept": reads("review.accept", lambda _, at: at.review.accept(None, actor=ANN, proposed_by="nobody")),
-    "review.refuse": reads("review.refuse", lambda _, at: at.review.refuse(None, actor=ANN, proposed_by="nobody")),
-    "import": Operation(lambda _, at: import_files(at, None, under=BAD), "import", actor="job:import"),  # type: ignore[arg-type]
-    "export": Operation(lambda scene, at: export_files(at, str(scene.files)), "export", outcome="already_exists"),
     "Mounts.execute": reads("view", lambda _, at: Mounts({ROOT: at}).execute({"command": "view", "path": BAD})),
-    "Mounts.load": reads("load", lambda _, at: Mounts({ROOT: at}).load(BAD)),
-    "Mounts.load, a mount point": Operation(
-        lambda _, at: Mounts({ROOT: at, "/memories/m": at}).load("/memories/m"), "load", outcome="not_found"
-    ),
-    "Mounts.memories": reads("list", lambda _, at: Mounts({ROOT: at}).memories(BAD)),
-    "Mounts.search": reads("search", lambda _, at: Mounts({ROOT: at}).search("two", under=BAD)),
-    "Mounts.search, limit": reads("search", lambda _, at: Mounts({ROOT: at}).search("two", limit=-1)),
 }
-"""Calls with arguments that are refused before the operation runs."""
+"""Calls of a model that are no operation, and an operation with invalid arguments."""
 
 
 def operations() -> set[str]:

@@ -76,11 +76,10 @@ def undo(visit: Visit) -> PageAnswer:
     if bool(change) == bool(actor or session):
         raise invalid("specify a change, an actor or a session")
     mode, core = _mode(visit), core_of(visit.store)
-    with core.checking("undo" if visit.method == "POST" else "undo.preview"):
-        if change:
-            operation = Undo(as_revision(change), mode=mode)
-        else:
-            operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
+    if change:
+        operation = Undo(as_revision(change), mode=mode)
+    else:
+        operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
 
     def run(is_preview: bool) -> RestoreOutcome:
         try:

@@ -101,8 +101,7 @@ def show_change(visit: Visit) -> PageAnswer:
     The head of the page is sent before the versions of the change are read, because a change can have thousands.
     """
     core, named = core_of(visit.store), visit.ids["revision"]
-    with core.checking("diff"):
-        change = as_revision(named)
+    change = as_revision(named)
     operation = Compare(change=change, actor=core.actor, limit=FILES)
 
     def shown() -> ShownDifferences:
@@ -137,8 +136,7 @@ def show_since(visit: Visit) -> PageAnswer:
     For a directory, only the newest versions of the store are read, because versions have no index by directory.
     """
     at, core = visit.query.get("at", ""), core_of(visit.store)
-    with core.checking("diff"):
-        path, start = core.parsed(tool_path(visit.ids.get("path", ""))).text, as_revision(moment(at))
+    path, start = core.parsed(tool_path(visit.ids.get("path", ""))).text, as_revision(moment(at))
     limit, most_read = (FILES, LOOKED_AT) if path == ROOT else (None, SINCE)
     try:
         compared = Compare(since=start, only=LogFilter(), actor=core.actor, limit=limit, most_read=most_read)
@@ -168,8 +166,7 @@ def show_actor(visit: Visit) -> PageAnswer:
     actor, until = visit.ids["actor"], visit.query.get("until", "")
     if until and not VERSION_ID.fullmatch(until):
         raise not_found("memory version")
-    with core_of(visit.store).checking("diff"):
-        only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
+    only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
     operation = Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT)
     if until:

@@ -137,7 +137,7 @@ FIRST_COMMANDS: dict[str, dict[str, object]] = {
     "view": {"command": "view", "path": "/memories/a.txt"},
     "refused": {"command": "str_replace", "path": "/memories/a.txt", "old_str": "not there", "new_str": "x"},
 }
-CASES = list(product(EDITS, FIRST_COMMANDS, WAYS)) if LONG else combined(EDITS, FIRST_COMMANDS, WAYS)
+CASES = list(product(EDITS, FIRST_COMMANDS, WAYS)) if LONG else combined(EDITS, list(FIRST_COMMANDS), WAYS)
 
 
 @pytest.fixture(scope="module")

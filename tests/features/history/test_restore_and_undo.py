@@ -318,7 +318,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
         lambda mode: store.history.undo_by("session:s", mode=mode),
     ]
     conflicts = [refused(ask("refuse")) for ask in asked]
-    assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
+    assert conflicts[:2] == [[(A, told), ("/memories/d/gone", told)], [("/memories/d/gone", told)]]
     assert conflicts[2] == [(A, "the previous version was redacted")]
     assert refused(asked[1]("force")) == conflicts[1]  # no other memory to restore
     assert tree(store) == before

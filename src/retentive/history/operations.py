@@ -153,7 +153,7 @@ def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict
     wanted: dict[str, State | None] = {each.memory_id: State.of(each) for each in found.list_at(before, path)}
     present = {memory.id: memory for memory, _ in found.list(path)}
     gone = {each.memory_id for each in found.versions(after=before) if each.operation == "deleted"}
-    for memory_id in (present.keys() | gone) - wanted.keys():
+    for memory_id in sorted((present.keys() | gone) - wanted.keys()):
         memory, was = present.get(memory_id), next(found.versions(memory_id=memory_id, before=before, limit=1), None)
         if was is not None and was.redacted_at is not None and was.operation != "deleted":
             place = _last_path(found, memory_id, f"{path}/") if memory is None else memory.path

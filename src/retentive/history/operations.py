@@ -188,16 +188,8 @@ class Undo(PlannedOperation):
     session: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` if the fields do not select the changes to reverse, or if `change` is a time.
-
-        The valid combinations are `change` alone, `by` alone, `session` alone, `by` with `session`, and `own` alone.
-        `own` may also be added to each of the other combinations.
-        """
+        """Raise `InvalidInput` for an unknown mode, or if `change` is a time."""
         PlannedOperation.__post_init__(self)
-        who = self.by or self.session
-        named = (self.change, who, None if self.change or who else self.own)
-        if sum(each is not None for each in named) != 1:
-            raise InvalidInput("specify what to undo: one change, or all changes of an actor or session")
         if self.change is not None and self.change.is_time:
             raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
         check_zone(self.since)

@@ -15,7 +15,7 @@ from retentive.engine.guard import Guard, Rules
 from retentive.engine.operation import Outcome, Plan, Write
 from retentive.engine.trust import forgotten
 from retentive.engine.visibility import CONFIRMED
-from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
+from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.versions import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
@@ -209,16 +209,8 @@ def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
 
 
 def remove(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Removed:
-    """Run a removal and complete it. Raises the errors of its `decide`, and `InvalidInput` for an actor under review.
-
-    The text, path, size and hash of a redacted version are removed, and its actor and time are kept. With a memory, all
-    its versions are erased; with a directory, also the proposals and the paths in the audit log that name something at
-    or below it.
-    """
-    try:
-        result = context.result_of(operation, actor)
-    except PermissionDenied as error:
-        raise InvalidInput(str(error)) from None
+    """Run a removal and complete it. Raises the errors of its `decide`."""
+    result = context.result_of(operation, actor)
     if "memories" in result:
         context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(result["memories"]))
     return Removed(len(result["erased" if "memories" in result else "redacted"]), pending=not finish(context))

@@ -10,7 +10,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Read, Write
 from retentive.engine.pending import Pending
-from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
+from retentive.errors import Damaged, Refused
 from retentive.history.removal import finish, traces_of
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
@@ -75,28 +75,22 @@ class RedactFound(Write[Scanned]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Scanned]:
         """Remove the sensitive values, all at once. Raises `Refused` if one of the memories to change is read-only."""
-        every = list(_findings(view, self.examiner, guard.settings, history=self.history, likely=self.likely))
-        findings = [found for each, found, _ in every if isinstance(each, Memory)]
-        older = [(each, found) for each, found, _ in every if isinstance(each, Version) and found.kinds]
-        unclean = [
-            (each, MemoryPath(each.path, found.path), found, examined.text)
-            for each, found, examined in every
-            if isinstance(each, Memory) and examined.removed
-        ]
+        found = list(_findings(view, self.examiner, guard.settings, history=self.history, likely=self.likely))
+        findings = [finding for of, finding, _ in found if isinstance(of, Memory)]
+        older = [(of, finding) for of, finding, _ in found if isinstance(of, Version) and finding.kinds]
+        unclean = [(of, finding, text) for of, finding, text in found if isinstance(of, Memory) and text.removed]
         after = Pending(view)
-        for _, path, _, _ in unclean:
-            guard.check(path)
-        for memory, path, found, text in unclean:
-            after.add(guard.put(after, view.get(path.text), path, text, is_removal=True).changes)
+        for memory, finding, _ in unclean:
+            guard.check(MemoryPath(memory.path, finding.path))
+        for memory, finding, text in unclean:
+            path = MemoryPath(memory.path, finding.path)
+            after.add(guard.put(after, view.get(path.text), path, text.text, is_removal=True).changes)
             if self.history:
-                older.append((find_version(view, memory.version_id), replace(found, in_path=False)))
+                older.append((find_version(view, memory.version_id), replace(finding, in_path=False)))
         living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
-        for version, found in older:
-            guard.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
-        result = Scanned(
-            _joined([*findings, *(found for _, found in older)]),
-            rewritten=len(unclean),
-        )
+        for version, finding in older:
+            guard.check(MemoryPath(living.get(version.memory_id, version.path), finding.path))
+        result = Scanned(_joined([*findings, *(finding for _, finding in older)]), rewritten=len(unclean))
         if not older:
             return Plan(result, after.changes)
         redacted = tuple(version.id for version, _ in older)
@@ -126,10 +120,7 @@ def scan(
     try:
         if not redact:
             return Scanned(context.result_of(scan_read(context, history=history), actor))
-        found = RedactFound(context.examiner, history, context.clock(), likely)
-        scanned = context.result_of(found, actor, **origin)
-    except PermissionDenied as error:
-        raise InvalidInput(str(error)) from None
+        scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor, **origin)
     except Refused as refusal:
         raise context.raised(refusal) from None
     if history:
@@ -155,33 +146,34 @@ def _findings(
     The kinds are those that the settings name, even if the settings turn off the checks of new texts.
     """
     settings = settings.changed({"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"})
-
-    def examined(of: Memory | Version, data: bytes | None, *, is_damaged: bool) -> tuple[Finding, Examined]:
+    for of, data in _texts(snapshot, history=history):
+        is_damaged = data is None or not is_text(data)
         shown, in_path = examiner(settings, of.path)
         found = examiner.examine(settings, decoded(None if is_damaged else data), path=of.path)
         flagged = (kind for _, kinds in found.flagged for kind in kinds.split(", "))
         kinds, flags = tuple(dict.fromkeys((*in_path, *found.removed))), tuple(dict.fromkeys(flagged))
-        return Finding(shown, kinds, bool(in_path) and isinstance(of, Memory), flags, is_damaged), found
+        if kinds or flags or is_damaged:
+            yield of, Finding(shown, kinds, bool(in_path) and isinstance(of, Memory), flags, is_damaged), found
 
+
+def _texts(snapshot: Snapshot, *, history: bool) -> Iterator[tuple[Memory | Version, bytes | None]]:
+    """Yield memories and then older versions with their bytes. A deletion has no bytes; None is a damaged text."""
     present = set()
     for memory, data in readable_texts(snapshot):
         present.add(memory.version_id)
-        finding, text = examined(memory, data, is_damaged=data is None or not is_text(data))
-        if finding.kinds or finding.likely or finding.damaged:
-            yield memory, finding, text
+        yield memory, data
     for version in all_versions(snapshot) if history else ():
         if version.id in present or version.redacted_at is not None:
             continue
+        data = b""
         try:
-            data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
-            is_damaged = data is not None and not is_text(data)
+            if version.operation != "deleted":
+                data = snapshot.version(version.id)[1]
         except Damaged as error:
             if error.is_outdated:
                 raise
-            data, is_damaged = None, True
-        finding, text = examined(version, data, is_damaged=is_damaged)
-        if finding.kinds or finding.likely or finding.damaged:
-            yield version, finding, text
+            data = None
+        yield version, data
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore
-from retentive.errors import StoreFull
+from retentive import MemoryStore
+from retentive.errors import PermissionDenied, StoreFull
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from support.commands import create, edit
@@ -92,7 +92,7 @@ def test_actors_under_review_cannot_remove_history(audited: MemoryStore) -> None
         lambda: audited.scan(redact=True, actor=AGENT),
     ]
     for action in actions:
-        with pytest.raises(InvalidInput, match="need review"):
+        with pytest.raises(PermissionDenied, match="need review"):
             action()
     assert outcomes(audited)[2:] == [
         ("erase", "permission_denied"),

@@ -12,6 +12,7 @@ import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.engine.access_times import KIND
+from retentive.errors import PermissionDenied
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, Moved, Transaction
@@ -190,7 +191,7 @@ def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> 
     before = tree(store)
     store.change_settings({"review": ["session:*"]})
     for history in (False, True):
-        with pytest.raises(InvalidInput, match="need review"):
+        with pytest.raises(PermissionDenied, match="need review"):
             store.scan(redact=True, history=history, actor="session:s")
     assert tree(store) == before
     assert [one.path for one in store.scan(actor="session:s")] == [A]

@@ -100,8 +100,7 @@ def search_index(
     for number, lines in found.items():
         scores[number] += lines.score()
     best = sorted(found, key=lambda number: _order_of(index, scores, number))[:limit]
-    marks = _Marks(terms.words, index)
-    hits = tuple(_hit(index.documents[number], scores[number], found[number], marks) for number in best)
+    hits = tuple(_hit(index, number, scores[number], found[number], terms.words) for number in best)
     return Results(hits, len(matching), unknown=_unknown(index, terms, counts, sees), relaxed=relaxed)
 
 
@@ -222,38 +221,32 @@ class _Lines:
         return score + self._from_headings(middle, here) / (1 + K1)
 
 
-class _Marks:
-    """Positions of the terms of a query in a line."""
-
-    def __init__(self, terms: Iterable[Term], index: Index) -> None:
-        self._wanted = {token for term in terms for token in term.tokens}
-        self._characters = tuple(term.text for term in terms if term.is_character)
-        self._index = index
-
-    def spans(self, row: str) -> list[Span]:
-        found = [(start, end) for word, start, end in spans(row) if self._is_wanted(normal(word))]
-        found += [(date.start, date.end) for date in dates(row) if not self._wanted.isdisjoint(date.tokens)]
-        return united(sorted(found)[:_MAX_SPANS])
-
-    def _is_wanted(self, word: str) -> bool:
-        if self._characters and word.startswith(self._characters):
-            return True
-        return not self._wanted.isdisjoint(self._index.tokens(word))
+def _marks(row: str, terms: Iterable[Term], index: Index) -> list[Span]:
+    """Return the positions of the terms of a query in a line."""
+    wanted = {token for term in terms for token in term.tokens}
+    characters = tuple(term.text for term in terms if term.is_character)
+    found = [(date.start, date.end) for date in dates(row) if not wanted.isdisjoint(date.tokens)]
+    for word, start, end in spans(row):
+        text = normal(word)
+        if (characters and text.startswith(characters)) or not wanted.isdisjoint(index.tokens(text)):
+            found.append((start, end))
+    return united(sorted(found)[:_MAX_SPANS])
 
 
-def _hit(document: Document, score: float, lines: _Lines, marks: _Marks) -> Hit:
-    in_path = marks.spans(document.path.removeprefix(ROOT))
-    path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
-    memory = (document.path, document.memory_id, document.version_id, document.updated_at)
+def _hit(index: Index, number: int, score: float, lines: _Lines, terms: Sequence[Term]) -> Hit:
+    document = index.documents[number]
+    in_path = _marks(document.path.removeprefix(ROOT), terms, index)
     best = sorted(lines.terms, key=lambda row: (-lines.line_score(row), row))[:SNIPPETS]
     rows = document.text.split("\n") if best else []
-    snippets = tuple(_snippet(rows, row, lines, marks) for row in sorted(best))
-    return Hit(*memory, len(lines.terms), snippets, path_spans, score=round(score, 4), actor=document.actor)
-
-
-def _snippet(rows: Sequence[str], row: int, lines: _Lines, marks: _Marks) -> Snippet:
-    headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in lines.above(row))
-    return snippet(row + 1, rows[row], marks.spans(rows[row]), headings)
+    snippets: list[Snippet] = []
+    for row in sorted(best):
+        headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in lines.above(row))
+        snippets.append(snippet(row + 1, rows[row], _marks(rows[row], terms, index), headings))
+    return Hit(
+        document.path, document.memory_id, document.version_id, document.updated_at, len(lines.terms), tuple(snippets),
+        tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path), score=round(score, 4),
+        actor=document.actor,
+    )  # fmt: skip
 
 
 def _unknown(

@@ -127,12 +127,11 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
             given = json.loads(line)
             versions = {str(version): str(leaf) for version, leaf in given["versions"].items()}
             texts = {name: str(given[name]) for name in _TEXTS}
-            key_id, head = given["key"], Head.parse(given["head"])
+            key_id, anchor = given["key"], Anchor(head=Head.parse(given["head"]), versions=versions, **texts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
         if key_id != key.id:
             raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
-        anchor = Anchor(head=head, versions=versions, **texts)
         if not hmac.compare_digest(anchor.signature, key.digest(anchor.body(key))):
             raise Damaged(f"line {number} of the anchor file was modified")
         if anchor.store == store:

@@ -2,7 +2,7 @@
 
 The log is sound if every entry is present, unchanged and in order. A version that is missing or redacted although an
 anchor has it is not reported if the log has a later entry for its removal (`redact`, `erase`, `scan --redact --history`
-or `sweep`). The entry of a large sweep contains only the number of pruned versions.
+or `sweep`).
 """
 
 from __future__ import annotations
@@ -221,26 +221,17 @@ def _differences(
     leaves = anchored.key.leaves(snapshot, versions.values())
     anchors = {id_: anchor for anchor in anchored.anchors for id_ in anchor.versions}
     newest = max((anchor.newest for anchor in anchored.anchors), default="")
-    first = min((anchor.head.seq for anchor in anchors.values()), default=0)
-    removed: dict[str, int] = {}
-    unnamed = 0  # versions that sweeps removed without listing them
+    removed = dict[str, int]()  # number of the entry that removed a version
     for entry in entries:
-        if entry.outcome == "ok":
-            for name in ("redacted", "erased", "pruned_versions"):
-                ids = entry.facts.get(name)
-                removed |= dict.fromkeys(map(str, ids if isinstance(ids, list) else ()), entry.seq)
-            pruned = entry.facts.get("pruned")
-            if isinstance(pruned, int) and "pruned_versions" not in entry.facts and entry.seq > first:
-                unnamed += pruned
+        for name in ("redacted", "erased", "pruned_versions") if entry.outcome == "ok" else ():
+            ids = entry.facts.get(name)
+            removed |= dict.fromkeys(map(str, ids if isinstance(ids, list) else ()), entry.seq)
     for id_, anchor in anchors.items():
         if leaves.get(id_) == anchor.versions[id_]:
             continue
         if removed.get(id_, 0) > anchor.head.seq and (id_ not in versions or versions[id_].redacted_at is not None):
             continue
-        if id_ not in versions and unnamed > 0:
-            unnamed -= 1
-        else:
-            yield Difference("altered" if id_ in versions else "missing", id_)
+        yield Difference("altered" if id_ in versions else "missing", id_)
     yield from (Difference("unknown", id_) for id_ in versions if id_ <= newest and id_ not in anchors)
     edits = (version for version in versions.values() if version.actor in OF_FILES and not anchored.has_files)
     yield from (Difference("unaudited", each.id) for each in (*unaudited, *edits) if each.id > newest)

@@ -32,7 +32,6 @@ EXPIRY = Actor("job", "expiry")
 SWEPT, LAST, POSITION = "swept", "last", "position"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
 _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
-_LISTED_VERSIONS = 500  # an audit entry does not list more pruned versions
 _AT_ONCE = 100  # memories that a piece deletes
 _FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
 _NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
@@ -254,11 +253,10 @@ class Sweep(Write[Swept]):
     def facts(self, result: Any) -> Mapping[str, object]:
         """Return the fields of the audit entry.
 
-        They give the number of pruned versions, the ids of these versions if there are few, and the length of a clock
-        jump.
+        They give the number and the ids of pruned versions, and the length of a clock jump.
         """
         facts: dict[str, object] = {"pruned": result.versions_pruned}
-        if 0 < len(self.old) <= _LISTED_VERSIONS:
+        if self.old:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]
         if self.clock_jump is not None:
             facts["clock_jump_days"] = round(self.clock_jump.days)

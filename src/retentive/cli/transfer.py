@@ -39,12 +39,12 @@ _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=
 
 @output.command(json="Print a JSON object.")
 @click.argument("dest", callback=file_to_write)
-@click.option("--notes", is_flag=True, help="If DEST is a file, include side records, such as proposals.")
-def export(location: Location, dest: str, *, notes: bool) -> None:
+def export(location: Location, dest: str) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
     DEST is a file if its name ends in .tar, .tar.gz or .tgz. The file or directory appears under its name only after it
-    is complete. The export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export.
+    is complete. The export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. The
+    audit log, proposals and other records are only in backups.
 
     Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory. Exits with status 13 if
     stored data is damaged. In this case, an export to a directory still has the memories that are not damaged. An
@@ -54,7 +54,7 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
-            whole = export_whole(store, dest, records=notes, progress=progress)
+            whole = export_whole(store, dest, progress=progress)
             output.emit(whole, plain=f"Exported {_contents(whole)}, as of revision {whole.revision}.\n")
             return
         done = export_files(store, dest, progress=progress)

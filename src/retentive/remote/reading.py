@@ -210,10 +210,9 @@ class RemoteReads(MemoryStore):
         return (yield from post(self, SearchAnswer, "/search", body, actor)).results(limit)
 
     @exchange
-    def download(self, sink: IO[bytes], *, format: str, notes: bool) -> HttpExchange[None]:  # noqa: A002
+    def download(self, sink: IO[bytes], *, format: str) -> HttpExchange[None]:  # noqa: A002
         """Write an export to a file. Each attempt overwrites the file from its start."""
-        query = {"format": format, "notes": notes}
-        yield HttpRequest("GET", f"{self.base}/export", query, actor=self.sender(), sink=sink)
+        yield HttpRequest("GET", f"{self.base}/export", {"format": format}, actor=self.sender(), sink=sink)
 
     @exchange
     def upload(

@@ -67,32 +67,28 @@ class Exported:
     damaged: int
 
 
-def export_whole(
-    store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
-) -> Copy:
+def export_whole(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Copy:
     """Write the memory store with its history to the new file `path`. Both are written as they are at one revision.
 
-    The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. With `records`,
-    the file also has records and side records. The file gets its name only when it is complete. Texts in the file are
-    not encrypted, even if the memory store is.
+    The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. The file gets its
+    name only when it is complete. Texts in the file are not encrypted, even if the memory store is. Records, such as
+    the audit log and proposals, are only in backups.
     """
     remote = remote_store(store)
     if remote is None:
         with new_archive(path) as archive:
-            return export_to(archive, store, records=records, progress=progress)
+            return export_to(archive, store, progress=progress)
     with new_file(path) as raw:
-        remote.download(raw, format="tar.gz" if path.endswith(COMPRESSED) else "tar", notes=records)
+        remote.download(raw, format="tar.gz" if path.endswith(COMPRESSED) else "tar")
         header = Archive(raw).exported()
         return Copy.of(header, added=header.versions)
 
 
-def export_to(
-    archive: ArchiveWriter, store: MemoryStore, *, records: bool, progress: TransferProgress | None = None
-) -> Copy:
+def export_to(archive: ArchiveWriter, store: MemoryStore, *, progress: TransferProgress | None = None) -> Copy:
     """Add a memory store with its history to an archive."""
     core = core_of(store)
     core.result_of(AuditOnly("export"))
-    return _add(archive, core.backend, core.info, records=records, progress=progress)
+    return _add(archive, core.backend, core.info, records=False, progress=progress)
 
 
 def back_up(
@@ -155,7 +151,7 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
         if remote is None:
             write_tar(store, raw, progress=progress)
         else:
-            remote.download(raw, format="files", notes=False)
+            remote.download(raw, format="files")
         return _unpack(raw, part, store)
 
 

@@ -17,7 +17,6 @@ class ExportQuery(Fields):
         "tar",
         description="Format of the archive; `files` has the memories as plain files in its directory `memories`",
     )
-    notes: QueryFlag = Field(False, description="Export side records too, such as proposals")
 
 
 class ImportQuery(Fields):

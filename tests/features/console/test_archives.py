@@ -21,7 +21,7 @@ def test_an_export_has_each_format(person: Person, store: MemoryStore, at: str, 
     page = person.get(f"{at}/export")
     assert "2 memories" in page.text
     assert f"{at}/export/file" in [action for _, action, _ in page.forms]
-    file = person.http.get(f"{at}/export/file?format={wanted}&notes=1")
+    file = person.http.get(f"{at}/export/file?format={wanted}")
     assert file.content.startswith(start)
     assert (b"plain" in file.content) == (wanted != "tar.gz")
     assert file.headers["content-disposition"].startswith("attachment")

@@ -22,7 +22,6 @@ from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import FileOutcome, import_files
-from retentive.transfer.lines import Record
 from retentive.transfer.sources import Source, directory_source
 from retentive.wire.transfers import ImportResult
 from support.commands import tree
@@ -79,19 +78,15 @@ def test_an_import_under_review_awaits_it(store: MemoryStore, files: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
-@pytest.mark.parametrize("records", [False, True])
-def test_an_archive_is_that_of_the_storage(
-    store: MemoryStore, filled: MemoryStore, tmp_path: Path, name: str, records: bool
-) -> None:
-    found = export_whole(store, str(tmp_path / name), records=records)
+def test_an_archive_is_that_of_the_storage(store: MemoryStore, filled: MemoryStore, tmp_path: Path, name: str) -> None:
+    found = export_whole(store, str(tmp_path / name))
     (tmp_path / "local").mkdir()
-    assert found == export_whole(filled, str(tmp_path / "local" / name), records=records)
+    assert found == export_whole(filled, str(tmp_path / "local" / name))
     with open_archive(str(tmp_path / name)) as archive, open_archive(str(tmp_path / "local" / name)) as expected:
         lines, wanted = (
             [line for _, found in each.stores([filled.id]) for line in found] for each in (archive, expected)
         )
         assert (archive.headers, lines) == (expected.headers, wanted)
-        assert any(isinstance(line, Record) for line in lines) == records
     with pytest.raises(errors.AlreadyExists):
         export_whole(store, str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == [name, "local"]
@@ -139,11 +134,11 @@ def test_names_that_leave_the_directory_are_refused(
 def test_sync_and_async_transports_are_alike(store: MemoryStore, filled: MemoryStore) -> None:
     """The async client streams bodies in both directions too."""
     remote, sync, body = cast("RemoteStore", store), io.BytesIO(), io.BytesIO()
-    remote.download(sync, format="files", notes=False)
+    remote.download(sync, format="files")
 
     async def run() -> object:
         described = remote.described
-        exchange = described.download(body, format="files", notes=False)
+        exchange = described.download(body, format="files")
         await remote.client.run_async(cast("object", exchange))  # type: ignore[arg-type]  # a described method
         upload = described.upload(lambda: iter([body.getvalue()]), "/memories/copy")
         return await remote.client.run_async(cast("object", upload))  # type: ignore[arg-type]

@@ -204,7 +204,7 @@ def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: M
         source = other.store("whole")
         source.create("/memories/a", "one", actor="user:ann")
         source.write("/memories/a", "two")
-        export_whole(source, str(tmp_path / "a.tar"), records=True)
+        export_whole(source, str(tmp_path / "a.tar"))
         archive, versions = (tmp_path / "a.tar").read_bytes(), source.versions()
     key = f"copy of {store.key}"[-200:]
     first = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"), idempotency_key="k")

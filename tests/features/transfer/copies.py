@@ -57,7 +57,7 @@ def adorn(store: MemoryStore) -> None:
     for number, kind in enumerate(RECORD_KINDS[:3]):
         _put_record(store, kind, str(number))
     for kind in SIDE_RECORD_KINDS:
-        store._core.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
+        store._core.backend.put_side_records(store.id, kind, {"a": "1", "b": "2.5"})
 
 
 def _put_record(store: MemoryStore, kind: str, key: str) -> None:
@@ -80,10 +80,10 @@ def lose(store: MemoryStore, chance: random.Random) -> None:
         store._core.backend.write(store.id, work)
 
 
-def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str, object]:
+def facts(backend: Backend, store_id: str, *, redacted: bool = True, records: bool = True) -> dict[str, object]:
     """Return everything that can be read of a store except its encryption metadata.
 
-    `redacted` includes the time and the actor of redactions.
+    `redacted` includes the time and the actor of redactions. `records` includes the records, which exports do not have.
     """
     info = backend.get_store(store_id)
     assert info is not None
@@ -98,11 +98,13 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str
             "tree": {memory.path: snapshot.get(memory.path).data for memory, _ in snapshot.list(ROOT)},
             "usage": snapshot.state.usage,
             "settings": snapshot.state.settings,
-            "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS},
+            "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS if records},
         }
 
     found = backend.read(store_id, look)
-    return found | {"side records": {kind: list(backend.side_records(store_id, kind)) for kind in SIDE_RECORD_KINDS}}
+    return found | {
+        "side records": {kind: list(backend.side_records(store_id, kind)) for kind in SIDE_RECORD_KINDS if records}
+    }
 
 
 def _plain(version: Version, *, redacted: bool) -> Version:

@@ -23,7 +23,7 @@ from .copies import fill
 SEED = 3
 
 
-@pytest.fixture(scope="module", params=["e.tar", "e.tar.gz", "b.tar"])
+@pytest.fixture(scope="module", params=["e.tar", "b.tar.gz", "b.tar"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bytes of a valid export or backup."""
     path = tmp_path_factory.mktemp("whole") / str(request.param)
@@ -33,7 +33,8 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if request.param.startswith("b"):
             back_up(opened.backend, str(path))
         else:
-            export_whole(store, str(path), records=True)
+            store._core.backend.write(store.id, lambda tx: tx.put_record("contributors", "mem_x", "[]"))
+            export_whole(store, str(path))
     assert contents(path) is not None
     return path
 

@@ -18,7 +18,7 @@ def test_every_kind_that_is_written_is_known() -> None:
     """A new kind must be added to `retentive/transfer/copies.py`, because backups would omit it otherwise."""
     found = set(written())
     assert {kind for method, kind in found if method != "put_side_records"} - set(RECORD_KINDS) == set()
-    assert ("records", "contributors") in found
+    assert ("get_record", "contributors") in found
     assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()
     assert ("put_side_records", "accessed") in found
 

@@ -35,10 +35,10 @@ def show_export(visit: Visit) -> PageAnswer:
 
 def export_file(visit: Visit) -> PageAnswer:
     """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
-    wanted, notes = visit.query.get("format", "tar.gz"), visit.query.get("notes") == "1"
+    wanted = visit.query.get("format", "tar.gz")
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
-    query = ExportQuery.read({"format": wanted, "notes": "true" if notes else "false"})
+    query = ExportQuery.read({"format": wanted})
     found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), query)
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]

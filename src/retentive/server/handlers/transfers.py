@@ -45,7 +45,7 @@ def export_store(call: RouteCall, query: ExportQuery) -> Streamed:
             write_tar(call.store, raw)
         else:
             with writing_archive(raw, compressed=query.format == "tar.gz") as archive:
-                export_to(archive, call.store, records=query.notes)
+                export_to(archive, call.store)
     except BaseException:
         raw.close()
         raise

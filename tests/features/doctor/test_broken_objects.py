@@ -10,7 +10,6 @@ import pytest
 from retentive import Retentive
 from retentive.storage.contract import Created
 from retentive.storage.objects.backend import ObjectsBackend
-from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
 from support.places import place_of
@@ -46,7 +45,8 @@ def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
     with opened_again(place) as found:
         version = found.store().load(A)[0].version_id
         row: Any = found.store()._core.read(lambda seen: cast("ObjectsSnapshot", seen)._map.get("v" + version))
-        pack = pack_of(row.text or "")
+        assert row.text is not None
+        pack = row.text.pack
         backend_of(found)._requests.delete([key for key in objects(found, "packs") if key.endswith(pack)])
     findings = look(place, repair=True)
     assert codes(findings) == {"object_missing", "text_wrong", "old_text_wrong"}

@@ -14,6 +14,7 @@ from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
+from retentive.storage.objects.records import TextRef
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
@@ -57,7 +58,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
     deadline: float = field(init=False)
     losses: int = 0  # attempts in which another writer was first
     texts: NewTexts = field(init=False)
-    uploaded: dict[str, bytes] = field(default_factory=dict)
+    uploaded: dict[TextRef, bytes] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     is_in_doubt: bool = False
     pages: list[str] = field(default_factory=list)
@@ -144,7 +145,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
             self.held = alive(self.manifests.now(self.reader.store_id))
         self.is_fresh = True
 
-    def _erase(self, texts: Sequence[str], *, has_pages: bool) -> None:
+    def _erase(self, texts: Sequence[TextRef], *, has_pages: bool) -> None:
         """Erase removed texts. If `has_pages` is true, replaced pages may contain something of what was removed."""
         erase_texts(texts, self.reader)
         if has_pages:

@@ -24,8 +24,8 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, SIDE, Gone, ObjectStorage, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import is_obsolete, pack, text_in, unpack
+from retentive.storage.objects.reader import PACKS, PAGES, SIDE, Gone, ObjectStorage, Reader, by_pack, without
+from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.paths import ROOT
@@ -40,7 +40,7 @@ class Reach:
 
     pages: set[str] = field(default_factory=set)
     packs: set[str] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
+    texts: set[TextRef] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
         """Return True if an object is reachable or contains side records."""
@@ -69,7 +69,7 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
             items += [item for item in zip(page.keys, page.values, strict=True) if item[0] not in manifest.log]
         refs = tuple(ref for page in pages for ref in page.refs)
     reach.texts = {text for _, value in items if value is not None and (text := text_in(value))}
-    reach.packs = {f"{PACKS}/{pack_of(text)}" for text in reach.texts}
+    reach.packs = {f"{PACKS}/{text.pack}" for text in reach.texts}
     return reach
 
 
@@ -79,7 +79,7 @@ def orphans(manifest: Manifest, reader: Reader) -> list[str]:
     return [name for name in reader.listed() if not reach.has(name)]
 
 
-def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set[str] = frozenset()) -> None:
+def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set[TextRef] = frozenset()) -> None:
     """Delete every object to which neither `manifest` nor a later manifest of the store can refer.
 
     By default, only pages are compared, and no leaf is read. With `packs`, those of `texts` that the manifest does not
@@ -144,7 +144,7 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
     return manifest if state == manifest.state else replace(manifest, state=state)
 
 
-def put_mark(requests: Requests, store_id: str, texts: Sequence[str] = ()) -> str:
+def put_mark(requests: Requests, store_id: str, texts: Sequence[TextRef] = ()) -> str:
     """Write a mark, a small object with which `purge` finds a store that has data to erase.
 
     `texts` are references to the texts to erase. Returns the object key of the mark.
@@ -154,12 +154,12 @@ def put_mark(requests: Requests, store_id: str, texts: Sequence[str] = ()) -> st
     return key
 
 
-def marked_texts(requests: Requests, marks: Sequence[str]) -> set[str]:
+def marked_texts(requests: Requests, marks: Sequence[str]) -> set[TextRef]:
     """Return references to the texts that marks tell to erase. A mark that another process has deleted is skipped."""
-    texts = set[str]()
+    texts = set[TextRef]()
     for key in marks:
         with suppress(Missing):
-            texts.update(unpack("mark", requests.get(key)[0]))
+            texts.update(map(TextRef._make, unpack("mark", requests.get(key)[0])))
     return texts
 
 
@@ -171,7 +171,7 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
     return marks
 
 
-def erase_texts(refs: Sequence[str], reader: Reader) -> None:
+def erase_texts(refs: Sequence[TextRef], reader: Reader) -> None:
     """Erase the texts to which `refs` refer: write their packs again without them, and delete packs that become empty.
 
     If a concurrent reader of an earlier state finds a text missing, it repeats its read with the current state.
@@ -183,7 +183,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
     reader.forget(refs)
 
 
-def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
+def _erase(key: str, refs: Sequence[TextRef], requests: Requests) -> str | None:
     """Write the pack at `key` again without the texts to which `refs` refer.
 
     If no text would remain, the pack is not written. The result is then `key`, and the caller must delete the pack. In

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 from retentive.errors import Damaged
 from retentive.storage.contract import Clock, NewId
@@ -20,6 +20,7 @@ from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.records import (
     Page,
     Ref,
+    TextRef,
     check_head,
     check_name,
     decode_page,
@@ -37,49 +38,22 @@ _HEAD = head_of("pack")
 _ERASED = b"\xff"  # no text has only such bytes: a plain text is UTF-8, and an encrypted one begins with a header
 
 
-class TextRef(NamedTuple):
-    """Parsed reference to a text: its pack, its original offset there, its length in bytes and its digest."""
-
-    pack: str
-    offset: int
-    length: int
-    digest: str
-
-    @classmethod
-    def parse(cls, ref: str) -> TextRef:
-        try:
-            pack, offset, length, expected = ref.split("-")
-            return cls(pack, int(offset, 16), int(length, 16), expected)
-        except ValueError:
-            raise Damaged("a reference to a text in the object storage is malformed") from None
-
-
-def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Return a reference to the text `data` at `offset` of a pack. The reference to an empty text is ""."""
-    return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
-
-
-def pack_of(ref: str) -> str:
-    """Return the name of the pack to which a reference to a text refers."""
-    return ref.partition("-")[0]
-
-
-def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
+def by_pack(refs: Iterable[TextRef]) -> dict[str, list[TextRef]]:
     """Group references to texts by the name of their pack. References to empty texts are left out."""
-    found = defaultdict[str, list[str]](list)
+    found = defaultdict[str, list[TextRef]](list)
     for ref in filter(None, refs):
-        found[pack_of(ref)].append(ref)
+        found[ref.pack].append(ref)
     return found
 
 
-def without(data: bytes, refs: Iterable[str]) -> bytes | None:
+def without(data: bytes, refs: Iterable[TextRef]) -> bytes | None:
     """Return the bytes of the pack `data` after erasing the texts to which `refs` refer, or None if no text remains.
 
     Raises `Damaged` or `UnknownSchema`.
     """
     check_head("pack", data)
     left = bytearray(data)
-    for _, offset, length, _ in map(TextRef.parse, refs):
+    for _, offset, length, _ in refs:
         left[offset : offset + length] = _ERASED * len(left[offset : offset + length])
     return bytes(left) if left[len(_HEAD) :].strip(_ERASED) else None
 
@@ -94,15 +68,16 @@ class NewTexts:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.pack = new_name(generation)
-        self.texts: dict[str, bytes] = {}
+        self.texts: dict[TextRef, bytes] = {}
         self._end = len(_HEAD)
 
-    def add(self, data: bytes) -> str:
+    def add(self, data: bytes) -> TextRef:
         """Add a text and return its reference."""
-        ref = ref_to(self.pack, self._end, data)
+        if not data:
+            return TextRef()
+        ref = TextRef(self.pack, self._end, len(data), digest(data))
         self._end += len(data)
-        if ref:
-            self.texts[ref] = data
+        self.texts[ref] = data
         return ref
 
     def undo(self, count: int) -> None:
@@ -172,7 +147,7 @@ class Reader:
 
     store_id: str
     storage: ObjectStorage
-    new_texts: Mapping[str, bytes] = field(default_factory=dict)
+    new_texts: Mapping[TextRef, bytes] = field(default_factory=dict)
 
     def key(self, *names: str) -> str:
         """Return the object key of a page or pack. `names` are its kind (`PAGES` or `PACKS`) and its name.
@@ -203,11 +178,11 @@ class Reader:
         for name, (data, page) in pages.items():
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
-    def texts(self, refs: Sequence[str]) -> list[bytes]:
+    def texts(self, refs: Sequence[TextRef]) -> list[bytes]:
         """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
-        parts = list[list[str]]()
+        parts = list[list[TextRef]]()
         for missing in packs.values():
             parts += [missing] if len(missing) > _MANY else [[ref] for ref in missing]
         for read in together([partial(self._read, part) for part in parts]):
@@ -215,26 +190,26 @@ class Reader:
             found |= read
         return [cast("bytes", found[ref]) for ref in refs]
 
-    def keep_texts(self, texts: Mapping[str, bytes]) -> None:
+    def keep_texts(self, texts: Mapping[TextRef, bytes]) -> None:
         """Cache texts that were just read or uploaded. `texts` has them by reference."""
         for ref, data in texts.items():
             self.storage.cache.put((self.store_id, ref), data, len(data))
 
-    def _known(self, ref: str) -> bytes | None:
+    def _known(self, ref: TextRef) -> bytes | None:
         if not ref:
             return b""
         return self.new_texts.get(ref) or cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
 
-    def _read(self, refs: Sequence[str]) -> dict[str, bytes]:
-        found, texts, requests = list(map(TextRef.parse, refs)), dict[str, bytes](), self.storage.requests
-        key, start, length = self.key(PACKS, found[0].pack), found[0].offset, found[0].length
+    def _read(self, refs: Sequence[TextRef]) -> dict[TextRef, bytes]:
+        first, texts, requests = refs[0], dict[TextRef, bytes](), self.storage.requests
+        key, start = self.key(PACKS, first.pack), first.offset if len(refs) == 1 else 0
         if len(refs) == 1:
-            data = self._present(lambda: requests.get_range(key, start, length))
+            data = self._present(lambda: requests.get_range(key, start, first.length))
         else:
-            start, data = 0, self._present(lambda: requests.get(key)[0])
-        for ref, (_, offset, length, expected) in zip(refs, found, strict=True):
-            texts[ref] = data[offset - start : offset - start + length]
-            if digest(texts[ref]) != expected:
+            data = self._present(lambda: requests.get(key)[0])
+        for ref in refs:
+            texts[ref] = data[ref.offset - start : ref.offset - start + ref.length]
+            if digest(texts[ref]) != ref.digest:
                 raise Gone("a text of the memory store was erased, truncated or modified")
         return texts
 
@@ -244,6 +219,6 @@ class Reader:
         except Missing:
             raise Gone("an object of the memory store is missing") from None
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Iterable[str | TextRef]) -> None:
         """Remove pages (by name) or texts (by reference) from the cache."""
         self.storage.cache.drop(*((self.store_id, name) for name in names))

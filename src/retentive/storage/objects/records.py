@@ -13,7 +13,7 @@ import re
 import zlib
 from base64 import b64decode
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from retentive.errors import Damaged, UnknownSchema
@@ -23,17 +23,27 @@ from retentive.values.records import time_in_id
 FORMAT = 1
 MEMORY, RECORD, VERSION = "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
-INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
 DIGEST_CHARS = 2 * _DIGEST_BYTES
 _LEVEL = 1  # compression level: twice as fast as the default of zlib, with output a tenth larger
 
 
+class TextRef(NamedTuple):
+    """Reference to a text: its pack, its offset there, its length in bytes and its digest. False for an empty text."""
+
+    pack: str = ""
+    offset: int = 0
+    length: int = 0
+    digest: str = ""
+
+    def __bool__(self) -> bool:
+        return self.length > 0
+
+
 class VersionRow(NamedTuple):
     """Row of one version in the map of a memory store.
 
-    `memory` is the id of the memory. `text` is a reference to the text of the version; for an empty text, it is the
-    empty string. `at` is the time of the version in microseconds.
+    `memory` is the id of the memory. `text` is a reference to its text. `at` is its time in microseconds.
     """
 
     id: str
@@ -46,7 +56,7 @@ class VersionRow(NamedTuple):
     size: int | None = None
     sha256: str | None = None
     seal: str | None = None
-    text: str | None = None
+    text: TextRef | None = None
     redacted_at: int | None = None
     redacted_by: str | None = None
     provenance: str | None = None
@@ -72,7 +82,8 @@ class VersionRow(NamedTuple):
         return kept._replace(redacted_at=at, redacted_by=by)
 
 
-MapValue: TypeAlias = VersionRow | str
+MapValue: TypeAlias = VersionRow | TextRef | str
+"""Row of a version, or the value of a record. A long value is a text in a pack."""
 Edits: TypeAlias = "Mapping[str, MapValue | None]"
 """Edits of the map: new values by key. The value None removes a key."""
 
@@ -82,24 +93,9 @@ def record_key(kind: str, key: str) -> str:
     return f"{RECORD}{kind}\0{key}"
 
 
-def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
-    """Return the value of a record in the form that is stored in the map.
-
-    A long value is stored as a text in a pack, and the map has only a reference to that text. `add_text` adds a text
-    and returns its reference.
-    """
-    is_long = len(value) > LONG_CHARS
-    return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
-
-
-def text_in(value: MapValue) -> str | None:
-    """Return the text reference that a value of the map contains, or None if it contains none.
-
-    The text is in a pack. Long records, and versions that have a text, contain such a reference.
-    """
-    if isinstance(value, VersionRow):
-        return value.text
-    return value[1:] if value.startswith(PACKED) else None
+def text_in(value: MapValue) -> TextRef | None:
+    """Return the text reference that a value of the map contains, or None if it contains none."""
+    return value.text if isinstance(value, VersionRow) else value if isinstance(value, TextRef) else None
 
 
 class Ref(NamedTuple):
@@ -145,8 +141,13 @@ def decode_page(data: bytes) -> Page:
 
 
 def decoded(value: Any) -> Any:
-    """Return a value of the map from its JSON. Raises `TypeError` for a row with a wrong number of fields."""
-    return VersionRow(*value) if isinstance(value, list) else value
+    """Return a value of the map from its JSON. Raises `TypeError` for a wrong number of fields."""
+    if not isinstance(value, list):
+        return value
+    if len(value) == len(TextRef._fields):
+        return TextRef(*value)
+    row = VersionRow(*value)
+    return row if row.text is None else row._replace(text=TextRef(*row.text))
 
 
 def pack(kind: str, value: object) -> bytes:

@@ -22,7 +22,7 @@ from retentive.storage.contract import (
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
+from retentive.storage.objects.records import MEMORY, VERSION, Edits, MapValue, TextRef, VersionRow, record_key
 from retentive.values.listing import listed
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
@@ -144,7 +144,7 @@ class ObjectsSnapshot(Snapshot):
         for group in _groups(rows):
             if any(row.text is None for row in group):
                 raise Damaged("a text of the memory store is missing")
-            texts = self._reader.texts([row.text or "" for row in group])
+            texts = self._reader.texts([row.text or TextRef() for row in group])
             for memory, data in zip(map(self._memory, group), texts, strict=True):
                 yield memory, verified(data, memory.sha256, memory.seal, memory.path)
 
@@ -178,9 +178,9 @@ class ObjectsSnapshot(Snapshot):
 
     def _contents(self, values: Iterable[MapValue]) -> Sequence[str]:
         """Return the values of records. `values` has their forms in the map: a long value is a reference to a pack."""
-        found = [(str(value), text_in(value)) for value in values]
-        texts = iter(self._reader.texts([text for _, text in found if text is not None]))
-        return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
+        found = list(values)
+        texts = iter(self._reader.texts([value for value in found if isinstance(value, TextRef)]))
+        return [value if isinstance(value, str) else next(texts).decode(errors="surrogatepass") for value in found]
 
 
 def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool) -> Iterator[VersionRow]:

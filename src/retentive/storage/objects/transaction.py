@@ -21,7 +21,16 @@ from retentive.storage.contract import (
 )
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.reader import NewTexts, Reader
-from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, record_key, record_value, text_in
+from retentive.storage.objects.records import (
+    LONG_CHARS,
+    MEMORY,
+    VERSION,
+    MapValue,
+    TextRef,
+    VersionRow,
+    record_key,
+    text_in,
+)
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -38,8 +47,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         super().__init__(manifest, replace(reader, new_texts=texts.texts))
         self._revision_before = manifest.state.revision
         self._texts = texts
-        self._edited: dict[str, VersionRow | str | None] = {}
-        self.removed: list[str] = []
+        self._edited: dict[str, MapValue | None] = {}
+        self.removed: list[TextRef] = []
         self.changed = False
         self.must_compact = False
 
@@ -127,7 +136,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         name = record_key(kind, key)
         if (replaced := self._map.get(name)) is not None and (text := text_in(replaced)):
             self.removed.append(text)
-        self._edit({name: None if value is None else record_value(value, self._texts.add)})
+        is_long = value is not None and len(value) > LONG_CHARS
+        self._edit({name: self._texts.add(value.encode(errors="surrogatepass")) if value and is_long else value})
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
@@ -147,7 +157,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         going = [row for row in going if row.operation != "deleted" or left.get(row.memory, row.id) >= row.id]
         self._remove(dict.fromkeys(going), staying.keys())
 
-    def _edit(self, edits: Mapping[str, VersionRow | str | None]) -> None:
+    def _edit(self, edits: Mapping[str, MapValue | None]) -> None:
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -161,13 +171,13 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         newest = {row.id for row in present if isinstance(row, VersionRow)}
         return [row for row in found if row.id not in newest]
 
-    def _texts_that_stay(self, going: Sequence[VersionRow]) -> dict[str, str]:
+    def _texts_that_stay(self, going: Sequence[VersionRow]) -> dict[TextRef, str]:
         """Return the texts that the versions to remove (`going`) share with versions that stay.
 
         The keys are references to these texts. The values are the ids of the versions that wrote them.
         """
         ids, memories = {row.id for row in going}, {row.memory for row in going}
-        texts, staying, writers = {row.text for row in going if row.text}, set[str](), dict[str, str]()
+        texts, staying, writers = {row.text for row in going if row.text}, set[TextRef](), dict[TextRef, str]()
         rows = self._rows("", None)
         while memories and (row := next(rows, None)) is not None:
             if row.text is not None and row.text in texts:
@@ -178,7 +188,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 memories.discard(row.memory)
         return {text: writers[text] for text in staying}
 
-    def _remove(self, edits: Mapping[VersionRow, VersionRow | None], staying: Collection[str]) -> None:
+    def _remove(self, edits: Mapping[VersionRow, VersionRow | None], staying: Collection[TextRef]) -> None:
         """Redact or remove versions and their texts, except the texts in `staying`.
 
         `edits` maps the row of each version to its redacted row, or to None to remove it.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Unpack
 
-from retentive.errors import Damaged, InvalidInput, Refused
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import (
     Actor,
     Change,
@@ -50,10 +50,7 @@ class SealedSnapshot(Snapshot):
 
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
-        try:
-            entry = self._inner.get(hidden)
-        except Refused as refusal:
-            raise _refused(refusal, {hidden: path}) from None
+        entry = self._inner.get(hidden)
         if entry.memory is None:
             above = entry.above and "/".join(path.split("/")[: entry.above.count("/") + 1])
             return Entry(above=above, below=entry.below)
@@ -137,12 +134,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
         self._tx = inner
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        sealed = [self._sealed(change) for change in changes]
-        try:
-            return self._tx.record(sealed, actor)
-        except Refused as refusal:
-            paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
-            raise _refused(refusal, paths) from None
+        return self._tx.record([self._sealed(change) for change in changes], actor)
 
     def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
         if "seal" in metadata:
@@ -206,9 +198,3 @@ class SealedTransaction(SealedSnapshot, Transaction):
     def _hidden(self, memory: Memory) -> Memory:
         """Return the memory at its path in the inner backend."""
         return replace(memory, path=self._keys.hidden(memory.path))
-
-
-def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
-    """Return the refusal with the real path instead of the path that the inner backend uses."""
-    path = str(refusal.values.get("path"))
-    return Refused(refusal.key, **{**refusal.values, "path": real[path]}) if path in real else refusal

@@ -19,17 +19,7 @@ _NETWORK = frozenset([
     "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "smb3", "smbfs",
 ])  # fmt: skip
-_KINDS = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISREG, "a file"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-)
-_NO_NAMES = {
-    errno.ENOTDIR: "is below a file; only directories can have names below them",
-    errno.ELOOP: "is a link that leads back to itself",
-    errno.ENAMETOOLONG: "has a name that is too long for the file system",
-}
+_NO_NAMES = frozenset({errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
@@ -90,7 +80,7 @@ def free_bytes(path: str, file_system: str = "") -> int:
 
 
 def kind_of(path: str) -> str:
-    """Return what stands at `path`: `nothing`, `a directory`, `a file`, or a phrase such as `a pipe`.
+    """Return what stands at `path`: `nothing`, `a directory`, `a file`, or another phrase.
 
     Links are followed. Raises `InvalidInput` for a name that cannot exist, and `PermissionDenied` if this process may
     not find out what is there.
@@ -101,9 +91,9 @@ def kind_of(path: str) -> str:
         return "a link to nothing" if os.path.islink(path) else "nothing"
     except OSError as error:
         if error.errno in _NO_NAMES:
-            raise InvalidInput(f"the location {_NO_NAMES[error.errno]}") from None
+            raise InvalidInput("the location is below a file, in a loop of links, or has too long a name") from None
         raise os_error(error) from None
-    return next((phrase for is_kind, phrase in _KINDS if is_kind(mode)), "a device")
+    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a pipe, socket or device"
 
 
 def exists(path: str) -> bool:

@@ -182,12 +182,13 @@ def test_what_is_neither_a_file_nor_a_directory_is_named(kind: str, backend: str
         path.mkdir() if backend == "sqlite" else path.write_text("")
         kind = "a directory" if backend == "sqlite" else "a file"
     at = f"sqlite:///{path}" if backend == "sqlite" else str(path)
+    named = "a pipe, socket or device" if kind in {"a pipe", "a socket", "a device"} else kind
     with a_socket(path) if kind == "a socket" else closing(open(os.devnull)):
         for command in (["ls"], ["doctor"], ["create", "a", "text"], ["stores"]):
             found = here(at, *command)
             assert (found.exit_code, found.stdout) == (INVALID, ""), (command, found.stderr)
-            assert f"the location is {kind}" in found.stderr
-        with pytest.raises(retentive.InvalidInput, match=f"the location is {kind}"):
+            assert f"the location is {named}" in found.stderr
+        with pytest.raises(retentive.InvalidInput, match=f"the location is {named}"):
             retentive.open(at)
 
 

@@ -29,7 +29,7 @@ from retentive.storage.contract import (
     Updated,
     Usage,
 )
-from retentive.storage.overlay import Overlay, one_level_list, shown
+from retentive.storage.overlay import Overlay
 from retentive.values.paths import ancestors
 from retentive.values.records import EPOCH
 
@@ -126,29 +126,23 @@ class Pending(Overlay):
         return Entry(below=entry.below and any(True for _ in self.list(path, limit=1)))
 
     def find(self, memory_id: str) -> Memory | None:
-        if memory_id in self._own:
-            return self._own[memory_id].memory
-        memory = self._inner.find(memory_id)
-        return memory if memory is not None and self._shows(memory) else None
+        placed = self._own.get(memory_id)
+        return super().find(memory_id) if placed is None else placed.memory
 
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        if one_level:
-            return one_level_list(self, under, start=start, limit=limit, texts=texts)
-
-        def read(at: str, size: int) -> Iterator[tuple[Memory, bytes | None]]:
-            return self._inner.list(under, start=at, limit=size, texts=texts)
-
+        present = super().list(under, start=start, limit=limit, one_level=one_level, texts=texts)
+        if one_level:  # read through the list of all levels
+            return present
         placed = (
             (each.memory, each.data() if texts else None)
             for each in (self._own[self._paths[path]] for path in sorted(self._paths) if path.startswith(f"{under}/"))
             if each.memory is not None and each.memory.path >= start
         )
-        present = shown(read, lambda pair: pair[0], self._shows, start, limit)
         return islice(merge(present, placed, key=lambda pair: pair[0].path), limit)
 
-    def _shows(self, memory: Memory) -> bool:
+    def shows(self, memory: Memory) -> bool:
         """Return whether no change concerns `memory`, a memory of the inner snapshot, or its path."""
         if memory.id in self._own or memory.path in self._paths or self._directories[memory.path] > 0:
             return False

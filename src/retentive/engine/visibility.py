@@ -18,7 +18,7 @@ from retentive.engine.trust import QUARANTINED, TRUSTED, UNCONFIRMED, Level, Lev
 from retentive.errors import NotFound
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Entry, Memory, Selection, Snapshot, Version
-from retentive.storage.overlay import Overlay, one_level_list, shown
+from retentive.storage.overlay import Overlay, shown
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT
 from retentive.values.patterns import covers, matches_actor
@@ -100,32 +100,20 @@ class Filtered(Overlay):
         self, inner: Snapshot, shows: Callable[[Memory | Version], bool], *, history: bool, scope: tuple[str, ...] = ()
     ) -> None:
         super().__init__(inner)
-        self._shows, self._hides_history, self._scope = shows, history, scope
+        self._is_shown, self._hides_history, self._scope = shows, history, scope
+
+    def shows(self, memory: Memory | Version) -> bool:
+        return self._is_shown(memory)
 
     def get(self, path: str) -> Entry:
         entry = self._inner.get(path)
-        if entry.memory is not None and not self._shows(entry.memory):
+        if entry.memory is not None and not self.shows(entry.memory):
             return Entry()
         if entry.above is not None:
             above = self._inner.get(entry.above).memory
-            is_shown = covers(self._scope, path) if self._scope else above is None or self._shows(above)
+            is_shown = covers(self._scope, path) if self._scope else above is None or self.shows(above)
             return entry if is_shown else Entry()
         return replace(entry, below=entry.below and any(True for _ in self.list(path, limit=1)))
-
-    def find(self, memory_id: str) -> Memory | None:
-        memory = self._inner.find(memory_id)
-        return memory if memory is not None and self._shows(memory) else None
-
-    def list(
-        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        if one_level:
-            return one_level_list(self, under, start=start, limit=limit, texts=texts)
-
-        def read(at: str, size: int) -> Iterator[tuple[Memory, bytes | None]]:
-            return self._inner.list(under, start=at, limit=size, texts=texts)
-
-        return shown(read, lambda pair: pair[0], self._shows, start, limit)
 
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
@@ -137,7 +125,7 @@ class Filtered(Overlay):
         def read(at: str, size: int) -> Iterator[Version]:
             return self._inner.list_at(before, under, start=at, limit=size)
 
-        return shown(read, lambda version: version, self._shows, start, limit)
+        return shown(read, lambda version: version, self.shows, start, limit)
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         if not self._hides_history:
@@ -148,7 +136,7 @@ class Filtered(Overlay):
         wanted["limit"] = _PAGE
         while left != 0:
             page = list(self._inner.versions(**wanted))
-            for version in islice(filter(self._shows, page), left):
+            for version in islice(filter(self.shows, page), left):
                 yield version
                 left = None if left is None else left - 1
             if len(page) < _PAGE:
@@ -157,7 +145,7 @@ class Filtered(Overlay):
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         found = self._inner.version(version_id)
-        if self._hides_history and not self._shows(found[0]):
+        if self._hides_history and not self.shows(found[0]):
             raise NotFound(f"there is no version {version_id}")
         return found
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Version
-from retentive.values.listing import P, one_level, path_after
+from retentive.values.listing import P, path_after
+from retentive.values.listing import one_level as one_level_of
 
 _MOST = 1_000  # memories in one batch of a walk
 T = TypeVar("T")
@@ -18,6 +19,10 @@ class Overlay(Snapshot):
     def __init__(self, inner: Snapshot) -> None:
         self._inner = inner
 
+    def shows(self, memory: Memory) -> bool:
+        """Return whether a memory of `inner` is in this snapshot too, unchanged."""
+        return True
+
     @property
     def state(self) -> State:
         return self._inner.state
@@ -26,12 +31,22 @@ class Overlay(Snapshot):
         return self._inner.get(path)
 
     def find(self, memory_id: str) -> Memory | None:
-        return self._inner.find(memory_id)
+        memory = self._inner.find(memory_id)
+        return memory if memory is not None and self.shows(memory) else None
 
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        return self._inner.list(under, start=start, limit=limit, one_level=one_level, texts=texts)
+        def walk(at: str, size: int) -> Iterator[Memory]:
+            return (memory for memory, _ in self.list(under, start=at, limit=size))
+
+        def read(at: str, size: int) -> Iterator[tuple[Memory, bytes | None]]:
+            return self._inner.list(under, start=at, limit=size, texts=texts)
+
+        if not one_level:
+            return shown(read, lambda pair: pair[0], self.shows, start, limit)
+        level = one_level_of(walk, under, start=start, limit=limit)
+        return ((memory, self.get(memory.path).data if texts else None) for memory in level)
 
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
@@ -69,16 +84,3 @@ def shown(
         if len(page) < size:
             return
         start, size = path_after(item(page[-1]).path), min(2 * size, _MOST)
-
-
-def one_level_list(
-    view: Snapshot, under: str, *, start: str, limit: int | None, texts: bool
-) -> Iterator[tuple[Memory, bytes | None]]:
-    """Yield one level of `view.list`, read through the list of all levels and `view.get`."""
-    walk = one_level(
-        lambda at, size: (memory for memory, _ in view.list(under, start=at, limit=size)),
-        under,
-        start=start,
-        limit=limit,
-    )
-    return ((memory, view.get(memory.path).data if texts else None) for memory in walk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,12 +17,10 @@ from retentive.history.past import Past, past_of
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import MemoryPath
 from retentive.values.provenance import Origin
 from retentive.values.records import Written
 from retentive.values.text import decoded
-
-_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,10 @@ class ChangeMemory(Write[CommandResult]):
         old = MemoryPath.known(memory.path)
         new = self.path or old
         with _naming(new):
+            if self.path is not None:
+                check_file_path(self.path)
+            if self.text is not None:
+                check_text("text", self.text)
             guard.check(old)
             text = None if self.text is None or self.text.encode() == entry.data else self.text
             if text is None and new == old and not self.deletes:
@@ -135,15 +136,6 @@ class ById:
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
         target = None if path is None else self._core.parsed(path)
-        _check_sha256(if_sha256)
-        try:
-            with _naming(target or MemoryPath.known(ROOT)):
-                if target is not None:
-                    check_file_path(target)
-                if text is not None:
-                    check_text("text", text)
-        except Refused as refusal:
-            raise self._core.raised(refusal) from None
         operation = ChangeMemory(memory_id, text, target, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
@@ -159,10 +151,8 @@ class ById:
 
         Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text.
         """
-        _check_sha256(if_sha256)
-        return self._core.written(
-            ChangeMemory(memory_id, if_sha256=if_sha256, deletes=True), self._core.invocation(actor, **origin)
-        )
+        operation = ChangeMemory(memory_id, if_sha256=if_sha256, deletes=True)
+        return self._core.written(operation, self._core.invocation(actor, **origin))
 
 
 def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> tuple[Entry, Memory]:
@@ -173,11 +163,6 @@ def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> 
     if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
     return entry, entry.memory
-
-
-def _check_sha256(given: object) -> None:
-    if given is not None and not (isinstance(given, str) and _SHA256.fullmatch(given)):
-        raise InvalidInput("`if_sha256` must be 64 lowercase hexadecimal digits")
 
 
 @contextmanager

@@ -166,7 +166,7 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
     """For each route with GET, its cases: a name, and the URL of a request."""
     at, last = f"/console/s/{store.id}", scale.versions
     newest = store.history.page(limit=100).items
-    ids = [each.version for each in newest if each.version.path.startswith("/memories/0")]
+    ids = [each for each in newest if each.path.startswith("/memories/0")]
     proposal = store.review.pending()[0].id
 
     def some(draw: random.Random) -> str:

@@ -17,7 +17,7 @@ from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history import log as reads
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import BlameLine, Feed, ListedVersion, LogFilter
+from retentive.history.log import BlameLine, Feed, LogFilter
 from retentive.history.operations import PlannedOperation, Restore, Undo
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
@@ -92,8 +92,7 @@ class History:
         oldest_first: bool = False,
         after: str | None = None,
         limit: int = 20,
-        texts: bool = False,
-    ) -> ListPage[ListedVersion, str]:
+    ) -> ListPage[Version, str]:
         """Return one page of versions: those recorded at or below `path`, or those of one memory. All match `only`.
 
         `after` is the `next` of the previous page. A page reads at most 5,000 versions. It may therefore have a `next`
@@ -103,8 +102,8 @@ class History:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
         target = None if path is None else self._context.parsed(path)
 
-        def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
-            versions, following = reads.page_of(
+        def work(snapshot: Snapshot) -> ListPage[Version, str]:
+            return reads.page_of(
                 partial(snapshot.versions, memory_id=memory_id, oldest_first=oldest_first),
                 only or LogFilter(),
                 self._context.settings_of(snapshot),
@@ -113,8 +112,6 @@ class History:
                 after=after,
                 limit=limit,
             )
-            read = ((each, _text(snapshot, each, path=each.path) if texts else None) for each in versions)
-            return ListPage(tuple(ListedVersion(*pair) for pair in read), following)
 
         return self._context.result_of(Read("versions", work, target))
 
@@ -377,6 +374,6 @@ class History:
             raise self._context.raised(refusal) from None
 
 
-def _text(found: Snapshot, version: Version, *, path: str = "") -> str | None:
+def _text(found: Snapshot, version: Version) -> str | None:
     data = found.version(version.id)[1]
-    return None if data is None else decoded(data, path=path)
+    return None if data is None else decoded(data)

@@ -16,6 +16,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import Named, check_zone, first_id, moment
 from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS
+from retentive.values.listing import ListPage
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.records import to_us
 from retentive.values.settings import DEFAULTS, Settings
@@ -90,14 +91,6 @@ class BlameLine:
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class ListedVersion:
-    """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
-
-    version: Version
-    text: str | None = field(default=None, repr=False)
-
-
 def page_of(
     select: Callable[..., Iterable[Version]],
     only: LogFilter,
@@ -107,8 +100,8 @@ def page_of(
     oldest_first: bool,
     after: str | None,
     limit: int,
-) -> tuple[list[Version], str | None]:
-    """Return the next matching versions after the version id `after`, and the cursor of the next page.
+) -> ListPage[Version, str]:
+    """Return the next matching versions after the version id `after`, with the cursor of the next page.
 
     `select` is `Snapshot.versions` with all arguments but the bounds and the limit.
     """
@@ -127,8 +120,8 @@ def page_of(
         found += matching.chosen((each for each in page if f"{each.path}/".startswith(below)), settings)
         is_end, last, left = len(page) < size, page[-1].id if page else last, left - size
     if len(found) > limit:
-        return found[:limit], found[limit - 1].id
-    return found, None if is_end else last
+        return ListPage(tuple(found[:limit]), found[limit - 1].id)
+    return ListPage(tuple(found), None if is_end else last)
 
 
 def check_limit(limit: int | None) -> None:

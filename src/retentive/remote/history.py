@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import History
-from retentive.history.log import BlameLine, Feed, ListedVersion, LogFilter, no_memory
+from retentive.history.log import BlameLine, Feed, LogFilter, no_memory
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
@@ -340,9 +340,8 @@ class RemoteHistory(RemotePart, History):
         oldest_first: bool = False,
         after: str | None = None,
         limit: int = 20,
-        texts: bool = False,
-    ) -> HttpExchange[ListPage[ListedVersion, str]]:
-        """Return one page of versions, newest first. A page has at most 100 versions, or 20 if `texts` is True."""
+    ) -> HttpExchange[ListPage[Version, str]]:
+        """Return one page of versions, newest first. A page has at most 100 versions."""
         if oldest_first:
             raise no_route("`history.page` with `oldest_first`")
         if limit < 1:
@@ -350,10 +349,10 @@ class RemoteHistory(RemotePart, History):
         target = None if path is None else objects.parsed(path)
         query = yield from self._query(None, memory_id, only or LogFilter())
         above = "/" if target is None or target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
-        view = {"path_prefix": above, "view": "full" if texts else "basic", "limit": min(limit, 100), "page": after}
+        view = {"path_prefix": above, "view": "basic", "limit": min(limit, 100), "page": after}
         found = yield from get(self._store, VersionPage, "/memory_versions", {**(query or {}), **view})
-        listed = (ListedVersion(each.version(), each.content) for each in found.data)
-        items = (each for each in listed if target is None or _is_at_or_below(each.version.path, target))
+        versions = (each.version() for each in found.data)
+        items = (each for each in versions if target is None or _is_at_or_below(each.path, target))
         return ListPage(tuple(items), found.next_page)
 
     @exchange

@@ -47,7 +47,7 @@ def pages_of(store: MemoryStore, **options: Any) -> list[Any]:
     """The items of all pages."""
     found, page = list[Any](), store.history.page(**options)
     while True:
-        found += [(plain(each.version), each.text) for each in page.items]
+        found += map(plain, page.items)
         if page.next is None:
             return found
         page = store.history.page(after=page.next, **options)
@@ -112,7 +112,7 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "feed after a change": lambda store: plain(store.history.feed(store.history.feed(limit=2).next, limit=3).items),
     "newest": lambda store: store.history.newest(),
     "page": lambda store: pages_of(store, limit=2),
-    "page of a directory, with texts": lambda store: pages_of(store, path="/memories/d", limit=1, texts=True),
+    "page of a directory": lambda store: pages_of(store, path="/memories/d", limit=1),
     "page by source": lambda store: pages_of(store, only=LogFilter(source="web:*")),
     "audit.entries": lambda store: without_reads(store.audit.entries()),
     "audit.verify": lambda store: store.audit.verify().is_sound,

@@ -178,7 +178,7 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
         return Redirect(visit.proposed_url())
     newest = visit.store.history.page(limit=1).items
     is_own = bool(done.steps) and bool(newest)
-    return Redirect(visit.url("change", newest[0].version.id) if is_own else visit.url("activity"))
+    return Redirect(visit.url("change", newest[0].id) if is_own else visit.url("activity"))
 
 
 def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:

@@ -244,8 +244,8 @@ def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> tuple[str | No
     older = visit.store.history.page(after=min(ids), limit=1).items
     newer = visit.store.history.page(after=max(ids), oldest_first=True, limit=1).items
     return (
-        f"r{older[0].version.revision}" if older else None,
-        f"r{newer[0].version.revision}" if newer else None,
+        f"r{older[0].revision}" if older else None,
+        f"r{newer[0].revision}" if newer else None,
     )
 
 
@@ -257,9 +257,8 @@ def show_activity(visit: Visit) -> PageAnswer:
     if before and not VERSION_ID.fullmatch(before):
         raise invalid("before: must be the id of a version")
     found = visit.store.history.page(None if path == ROOT else path, only=only, after=before, limit=VERSIONS)
-    versions = [each.version for each in found.items]
-    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
-    shown = max([revision, *(each.revision for each in versions[:1])])
+    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(found.items, key=_origin)]
+    shown = max([revision, *(each.revision for each in found.items[:1])])
     values = {
         "runs": runs,
         "following": found.next,

@@ -53,7 +53,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         return _gone(visit, path)
     view = _view(visit, memory)
     newest = visit.store.history.page(memory_id=memory.id, limit=6)
-    version = next((each.version for each in newest.items if each.version.id == memory.version_id), None)
+    version = next((each for each in newest.items if each.id == memory.version_id), None)
     reads = reads_of(visit, memory)
     core_of(visit.store).accesses.note(visit.store.id, memory)
     values = {
@@ -64,7 +64,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         "version": version,
         "reads": reads,
         "is_pattern": is_pattern,
-        "newest": [each.version for each in newest.items],
+        "newest": newest.items,
         "older": _neighbour(visit, memory.id, memory.version_id),
         "view": view,
         "at": at,
@@ -107,7 +107,7 @@ def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, ob
     if view == "history":
         after = visit.query.get("after")
         found = visit.store.history.page(memory_id=memory.id, limit=VERSIONS, after=after)
-        return {"versions": [each.version for each in found.items], "following": found.next}
+        return {"versions": found.items, "following": found.next}
     return _lines(visit, raw_lines(text))
 
 
@@ -147,7 +147,7 @@ def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
     page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
-    return page.items[0].version.id if page.items else None
+    return page.items[0].id if page.items else None
 
 
 def by_id(visit: Visit) -> PageAnswer:

@@ -8,11 +8,13 @@ import re
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
@@ -87,6 +89,15 @@ def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTI
 def here(location: str | Path, *arguments: str, text: bytes = b"") -> Result:
     """Run `retentive` in this process on a location."""
     return CliRunner().invoke(app, ["--at", str(location), *arguments], input=text)
+
+
+def inside(directory: Path, *arguments: str, text: bytes = b"", **variables: str) -> Ended:
+    """Run `retentive` in this process as `process` does in one of its own, which starts half a second later."""
+    wanted = environment(directory, variables)
+    env = {name: wanted.get(name) for name in {*os.environ, *wanted}}  # None removes a variable
+    with chdir(directory), patch.object(tempfile, "tempdir", None):
+        ended = CliRunner().invoke(app, arguments, input=text, env=env, prog_name="retentive")
+    return Ended(ended.stdout_bytes, ended.stderr, ended.exit_code)
 
 
 class Terminal:

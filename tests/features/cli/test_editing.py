@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from support.command_line import AT, RETENTIVE, Ended, environment, process
+from support.command_line import AT, RETENTIVE, Ended, environment, inside, process
 
 PATH = "/memories/notes.md"
 HIDDEN = "/memories/d/.dir-locals.el"
@@ -30,7 +30,7 @@ class Desk:
         self.drafts.mkdir()
 
     def run(self, *arguments: str, text: bytes = b"", **variables: str) -> Ended:
-        return process(self.directory, "--at", AT, *arguments, text=text, TMPDIR=str(self.drafts), **variables)
+        return inside(self.directory, "--at", AT, *arguments, text=text, TMPDIR=str(self.drafts), **variables)
 
     def editor(self, script: str) -> str:
         """Create an editor whose name contains a space.
@@ -44,6 +44,11 @@ class Desk:
 
     def edit(self, script: str, path: str = PATH, *options: str) -> Ended:
         return self.run("edit", path, *options, VISUAL=self.editor(script))
+
+    def shown_by(self, script: str, path: str = PATH) -> bytes:
+        """Edit in a process of its own, whose output has that of the editor."""
+        edit = ("--at", AT, "edit", path)
+        return process(self.directory, *edit, TMPDIR=str(self.drafts), VISUAL=self.editor(script)).out
 
     def versions(self) -> list[tuple[str, str, str]]:
         """Return the operation, the text and the actor of each version, newest first."""
@@ -78,15 +83,13 @@ def test_the_edited_text_is_saved_as_one_change(desk: Desk) -> None:
 
 
 def test_the_draft_is_private_and_named_as_the_memory(desk: Desk) -> None:
-    ended = desk.edit('ls -l "$2"; ls -ld "$(dirname "$2")"')
-    file, directory = ended.out.decode().splitlines()[:2]
+    file, directory = desk.shown_by('ls -l "$2"; ls -ld "$(dirname "$2")"').decode().splitlines()[:2]
     assert re.fullmatch(rf"-rw-------.* {desk.drafts}/retentive-\w+/notes\.md", file)
     assert re.fullmatch(rf"drwx------.* {desk.drafts}/retentive-\w+", directory)
 
 
 def test_names_that_editors_execute_are_replaced(desk: Desk) -> None:
-    ended = desk.edit('basename "$2"', HIDDEN)
-    assert ended.out.decode().splitlines()[0] == "memory.txt"
+    assert desk.shown_by('basename "$2"', HIDDEN).startswith(b"memory.txt\n")
 
 
 def test_no_change_adds_no_version(desk: Desk) -> None:

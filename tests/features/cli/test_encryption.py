@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from retentive.storage.sealed.keys import KeyRing
-from support.command_line import AT, here, interactive, process, terminal
+from support.command_line import AT, here, inside, interactive, process, terminal
 
 MARKER = "quetzal-7731"
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -80,11 +80,11 @@ def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
     here(sealed.at, "--keys", str(other), "encryption", "new")
     assert here(sealed.at, "--keys", str(other), "cat", "/memories/a.md").exit_code == 15
     assert here(sealed.at, "--keys", str(sealed.directory / "none"), "cat", "/memories/a.md").exit_code == 3
-    by_file = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
-    by_text = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS=sealed.file.read_text())
+    by_file = inside(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
+    by_text = inside(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS=sealed.file.read_text())
     assert (by_file.out, by_text.out) == (MARKER.encode(), MARKER.encode())
     text, file = sealed.file.read_text(), str(sealed.file)
-    both = process(sealed.directory, "--at", AT, "ls", RETENTIVE_KEYS=text, RETENTIVE_KEYS_FILE=file)
+    both = inside(sealed.directory, "--at", AT, "ls", RETENTIVE_KEYS=text, RETENTIVE_KEYS_FILE=file)
     assert both.status == 2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentive.cli.location import shown
-from support.command_line import here, process
+from support.command_line import here, inside
 from support.damage import sql
 
 PATH = "/memories/notes.md"
@@ -92,7 +92,7 @@ def test_files_are_named(command: list[str], named: str) -> None:
     [("notes.db", "notes.db"), ("sqlite:m.db", "sqlite:m.db"), ("mysql://ann:secret@host/d?a=b", "mysql://host/d")],
 )
 def test_an_invalid_location_is_named(tmp_path: Path, command: list[str], location: str, shown: str) -> None:
-    ended = process(tmp_path, *command, RETENTIVE_AT=location)
+    ended = inside(tmp_path, *command, RETENTIVE_AT=location)
     assert (ended.status, ended.out) == (2, b"")
     assert ended.err.endswith(f"\nLocation: {shown}\n")
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT
 from retentive.cli.examples import EXAMPLES
 from retentive.cli.options import GLOBAL_OPTIONS, GlobalOption
 from retentive.cli.settings import settings
-from support.command_line import here, process
+from support.command_line import here, inside
 
 PATH = "/memories/notes.md"
 
@@ -46,7 +46,7 @@ def all_commands(group: click.Group = app, above: str = "") -> Iterator[tuple[st
     ],
 )
 def test_global_options_are_accepted_anywhere(tmp_path: Path, arguments: list[str]) -> None:
-    ended = process(tmp_path, *(each.format(at(tmp_path)) for each in arguments), RETENTIVE_STORE="other")
+    ended = inside(tmp_path, *(each.format(at(tmp_path)) for each in arguments), RETENTIVE_STORE="other")
     assert (ended.status, ended.err) == (0, "")
     with retentive.open(at(tmp_path)) as opened:
         (version,) = opened.store("team").versions()
@@ -61,7 +61,7 @@ def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
         ["settings", "--at", at(tmp_path), "show", "--json"],
         ["--json", "settings", "show", "--at", at(tmp_path)],
     ):
-        ended = process(tmp_path, *arguments)
+        ended = inside(tmp_path, *arguments)
         assert (ended.status, json.loads(ended.out)["read_only"]) == (0, False), ended.err
 
 
@@ -85,7 +85,7 @@ def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ("typed", "meant"), [("vew", "view"), ("creat", "create"), ("remove", "rm"), ("server", "serve")]
 )
 def test_a_mistyped_command_is_answered_with_a_suggestion(tmp_path: Path, typed: str, meant: str) -> None:
-    ended = process(tmp_path, typed)
+    ended = inside(tmp_path, typed)
     assert ended.status == 2
     assert f"No such command '{typed}'. Did you mean {meant}" in ended.err
 
@@ -147,7 +147,7 @@ def test_the_names_of_the_protocol_are_aliases(tmp_path: Path) -> None:
     ],
 )
 def test_errors_of_the_usage_are_json_if_asked(tmp_path: Path, arguments: list[str], said: str) -> None:
-    ended = process(tmp_path, *arguments)
+    ended = inside(tmp_path, *arguments)
     found = json.loads(ended.out)
     assert (ended.status, ended.err) == (2, "")
     assert found["text"].startswith(said)
@@ -155,7 +155,7 @@ def test_errors_of_the_usage_are_json_if_asked(tmp_path: Path, arguments: list[s
 
 
 def test_a_text_that_reads_like_an_option_is_a_text(tmp_path: Path) -> None:
-    ended = process(tmp_path, "nosuch", "--", "--json")
+    ended = inside(tmp_path, "nosuch", "--", "--json")
     assert (ended.out, ended.status) == (b"", 2)
     assert "No such command" in ended.err
 

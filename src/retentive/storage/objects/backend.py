@@ -46,8 +46,7 @@ from retentive.storage.contract import (
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import commit_jobs
-from retentive.storage.objects.manifest import MANIFESTS, Manifest
-from retentive.storage.objects.manifest_swap import Held, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import SIDE, Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.records import pack, unpack

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
-from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
+from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader

@@ -21,8 +21,7 @@ from functools import partial
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
-from retentive.storage.objects.manifest import MANIFESTS, Manifest
-from retentive.storage.objects.manifest_swap import ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, SIDE, Gone, ObjectStorage, Reader, by_pack, without
 from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack

@@ -15,12 +15,11 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
-from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from retentive.errors import InvalidInput
 from retentive.search.query import check_text
@@ -29,8 +28,6 @@ from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.text import lines_with
-
-_Check: TypeAlias = Callable[[], None]
 
 MAX_WORDS = 32
 MAX_PROGRAM = 5_000  # RE2 instructions; a pattern of this size takes at most 7 ms per KB of text
@@ -114,38 +111,45 @@ def search_literal(query: Literal, documents: Iterable[Document], *, limit: int 
     Hits are ordered by the time of the newest change, newest first, then by path. Each hit shows up to three lines: the
     lines with the most matching words, in the order of the text. Raises `InvalidInput` if a pattern takes too long.
     """
-    check = _until(time.monotonic() + PATTERN_SECONDS)
-    matching = _filter(query, documents, check)
-    matching.sort(key=lambda document: (document.path, document.memory_id, document.version_id))
-    matching.sort(key=attrgetter("updated_at"), reverse=True)
-    return Results(tuple(_hit(query, document, check) for document in matching[:limit]), len(matching))
+    end = time.monotonic() + PATTERN_SECONDS
+    matching: list[tuple[Document, Counter[int]]] = []
+    for document in documents:
+        if query.within and not covers(query.within, document.path):
+            continue
+        counts = (
+            _lines_with_words(query, document) if query.pattern is None else _lines_like(query.pattern, document, end)
+        )
+        if counts is not None:
+            matching.append((document, counts))
+    matching.sort(key=lambda found: (found[0].path, found[0].memory_id, found[0].version_id))
+    matching.sort(key=lambda found: found[0].updated_at, reverse=True)
+    return Results(tuple(_hit(query, *found) for found in matching[:limit]), len(matching))
 
 
-def _filter(query: Literal, documents: Iterable[Document], check: _Check) -> list[Document]:
-    if query.pattern is None:
-        words = sorted(query.words, key=len, reverse=True)  # the longest word is usually the rarest
-        matching = [document for document in documents if _has_words(document, words, query.excluded)]
-    else:
-        pattern = _compiled(query.pattern)
-        matching = [document for document in documents if _has_match(pattern, document, check)]
-    return [document for document in matching if covers(query.within, document.path)] if query.within else matching
-
-
-def _has_words(document: Document, words: Sequence[str], excluded: Sequence[str]) -> bool:
+def _lines_with_words(query: Literal, document: Document) -> Counter[int] | None:
+    """Return how many words each line has; line 0 is the path. None if the memory does not match."""
     folded = fold_document(document.path, document.text)
-    return all(word in folded for word in words) and not any(word in folded for word in excluded)
+    if not all(word in folded for word in query.words) or any(word in folded for word in query.excluded):
+        return None
+    return Counter(line - 1 for word in query.words for line in lines_with(folded, word))
 
 
-def _hit(query: Literal, document: Document, check: _Check) -> Hit:
-    spans_of: Callable[[str], list[Span]]
-    if query.pattern is None:
-        folded = fold_document(document.path, document.text)
-        counts = Counter(line - 1 for word in query.words for line in lines_with(folded, word))
-        spans_of = partial(_word_spans, query.words)
-    else:
-        pattern = _compiled(query.pattern)
-        counts = Counter(_matching_lines(pattern, document.text, check))
-        spans_of = partial(_pattern_spans, pattern, check)
+def _lines_like(text: str, document: Document, end: float) -> Counter[int] | None:
+    """Return the lines that match a pattern; line 0 is the path. None if there are none."""
+    pattern = _compiled(text)
+    counts = Counter[int]()
+    for number, row in enumerate([document.path.removeprefix(ROOT), *document.text.split("\n")]):
+        if time.monotonic() > end:
+            raise InvalidInput("the pattern takes too long; simplify it or search fewer paths")
+        if pattern.search(row) is not None:
+            counts[number] = 1
+    return counts or None
+
+
+def _hit(query: Literal, document: Document, counts: Counter[int]) -> Hit:
+    def spans_of(row: str) -> list[Span]:
+        return _word_spans(query.words, row) if query.pattern is None else _pattern_spans(query.pattern, row)
+
     in_text = [line for line in counts if line]  # line 0 is the path, not text
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[:SNIPPETS])
     rows = document.text.split("\n") if best else []
@@ -219,30 +223,6 @@ def _compiled(pattern: str) -> Any:
     return compiled
 
 
-def _until(end: float) -> _Check:
-    def check() -> None:
-        if time.monotonic() > end:
-            raise InvalidInput("the pattern takes too long; simplify it or search fewer paths")
-
-    return check
-
-
-def _has_match(pattern: Any, document: Document, check: _Check) -> bool:
-    texts = (document.path.removeprefix(ROOT), document.text)
-    return any(True for text in texts for _ in _matching_lines(pattern, text, check))
-
-
-def _matching_lines(pattern: Any, text: str, check: _Check) -> Iterator[int]:
-    """Yield the numbers of the matching lines, in order. `check` is called before each line and may raise."""
-    for number, line in enumerate(text.split("\n"), 1):
-        check()
-        if pattern.search(line) is not None:
-            yield number
-
-
-def _pattern_spans(pattern: Any, check: _Check, row: str) -> list[Span]:
-    spans: list[Span] = []
-    for match in islice(pattern.finditer(row), _MAX_SPANS):
-        check()
-        spans.append(match.span())
+def _pattern_spans(text: str, row: str) -> list[Span]:
+    spans = (match.span() for match in islice(_compiled(text).finditer(row), _MAX_SPANS))
     return united(span for span in spans if span[0] < span[1])

@@ -11,7 +11,7 @@ import pytest
 import retentive
 from retentive.errors import Damaged
 from retentive.storage.contract import Created, Transaction, create_or_update
-from retentive.storage.queue import StoreJob
+from retentive.storage.queue import StoreJob, run_batch
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.mariadb import MariadbBackend, MariadbConnection
 from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlConnection
@@ -46,7 +46,7 @@ def store(backend: ServerBackend) -> str:
 def batch(backend: ServerBackend, store: str, works: Sequence[Work]) -> list[StoreJob]:
     """Run works as one batch, and return the jobs with their outcomes."""
     jobs = [StoreJob(store, work, may_use_reserve=False) for work in works]
-    backend._run_batch(jobs)
+    run_batch(jobs, backend._attempt)
     return jobs
 
 

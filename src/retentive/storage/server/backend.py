@@ -18,6 +18,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from os import urandom
 from typing import ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -118,14 +119,9 @@ class ServerBackend(SqlBackend):
         first_path: str | None = None,
     ) -> T:
         with self._queues_mutex:
-            queue = self._queues.get(store_id)
-            if queue is None:
-                queue = self._queues[store_id] = WriteQueue(self._run_batch)
+            queue = self._queues.setdefault(store_id, WriteQueue(partial(run_batch, attempt=self._attempt)))
         job = StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve, deadline=self._deadline())
         return cast("T", queue.submit(job))
-
-    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
-        run_batch(jobs, self._attempt)
 
     def _attempt(self, jobs: Sequence[StoreJob]) -> None:
         """Run the jobs of one store and commit. Retries until the deadline of the oldest job."""

@@ -49,6 +49,8 @@ _HEAD = (
     "s.no, s.seal, s.settings, s.properties, COALESCE(n.id, ''), COALESCE(n.created_at, 0), COALESCE(n.revision, 0),"
     " COALESCE(n.memories, 0), COALESCE(n.total_bytes, 0), s.token"
 )
+_AND_HEAD = f", {_HEAD} {stores.OF_STORE}"
+_HEAD_ALONE = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
 _ENTRY_COLUMNS, _HEAD_COLUMNS = 12, 10
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
 _SAME_REVISION = (
@@ -90,13 +92,13 @@ class StoreHead:
 
 
 @cache
-def _entry_sql(above: int, more: str, tables: str) -> str:
+def _entry_sql(above: int, rest: str) -> str:
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
     return (
         "SELECT CASE WHEN m.path IS NULL THEN"
         " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END,"
-        f" CASE WHEN m.path IS NULL THEN {upper if above else 'NULL'} END, m.path, {_TEXT}, {_MEMORY}{more}"
-        f" {tables} LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
+        f" CASE WHEN m.path IS NULL THEN {upper if above else 'NULL'} END, m.path, {_TEXT}, {_MEMORY}{rest}"
+        " LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
         f" LEFT JOIN versions v ON {_NEWEST} WHERE s.id = ? AND s.erased_at IS NULL"
     )
 
@@ -120,10 +122,9 @@ class SqlSnapshot(Snapshot):
         """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
         if self._head is None:
             if self.first_path is None:
-                sql = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
-                rows: Sequence[Row] = self.connection.rows(sql, (self.store_id,))
+                rows: Sequence[Row] = self.connection.rows(_HEAD_ALONE, (self.store_id,))
             else:
-                rows = self._entry_rows(self.first_path, f", {_HEAD}", stores.OF_STORE)
+                rows = self._entry_rows(self.first_path, _AND_HEAD)
                 self._ahead = rows
             if not rows:
                 raise stores.no_store(self.store_id)
@@ -157,11 +158,9 @@ class SqlSnapshot(Snapshot):
             return Entry(above=cast("str | None", above), below=below is not None)
         return Entry(self._memory(found, fields), data if isinstance(data, bytes) else None)
 
-    def _entry_rows(self, path: str, more: str = "", tables: str = "FROM stores s") -> Sequence[Row]:
+    def _entry_rows(self, path: str, rest: str = " FROM stores s") -> Sequence[Row]:
         above = ancestors(path)
-        return self.connection.rows(
-            _entry_sql(len(above), more, tables), (path + "/", path + "0", *above, path, self.store_id)
-        )
+        return self.connection.rows(_entry_sql(len(above), rest), (path + "/", path + "0", *above, path, self.store_id))
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):

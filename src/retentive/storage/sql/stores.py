@@ -167,15 +167,11 @@ def _store(row: Row) -> StoreInfo:
     id_, key, name, created, memories, total_bytes, seal, erased, workspace, properties = cast(
         "tuple[str, str | None, str, int, int | None, int | None, str | None, int | None, str, str | None]", row
     )
-    optional = [value for value in (key, seal, properties) if value is not None]
     try:
-        for text in (id_, name, workspace, *optional):
-            text.encode()
+        for text in (id_, name, workspace, *(text for text in (key, seal, properties) if text is not None)):
+            str.encode(text)
         created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
-        count, size = (memories or 0, total_bytes or 0) if memories else (0, 0)
-        readable = isinstance(count + size, int)
-    except (Damaged, AttributeError, TypeError, UnicodeEncodeError):
-        readable = False
-    if not readable or not all(isinstance(text, str) for text in (id_, name, workspace, *optional)):
-        raise Damaged(f"the row of memory store {visible(str(id_))} cannot be read")
+        count, size = (int.__index__(memories), int.__index__(total_bytes or 0)) if memories else (0, 0)
+    except (Damaged, TypeError, UnicodeEncodeError):
+        raise Damaged(f"the row of memory store {visible(str(id_))} cannot be read") from None
     return StoreInfo(id_, key, name, created_at, count, size, seal, erased_at, workspace, properties)

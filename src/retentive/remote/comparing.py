@@ -12,7 +12,8 @@ from retentive.history.versions import LoggedChange
 from retentive.remote.methods import PAGE, Place, get, no_route, pages
 from retentive.remote.requests import HttpExchange, JsonBody, segment
 from retentive.values.records import Version
-from retentive.wire.versions import VersionObject, VersionPage
+from retentive.wire.base import AnswerPage
+from retentive.wire.versions import VersionObject
 
 Befores = Mapping[str, Version | None]
 """Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
@@ -20,7 +21,7 @@ Befores = Mapping[str, Version | None]
 
 def versions_of(store: Place, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
     """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
-    found = yield from pages(store, "/memory_versions", VersionPage, most=most, **query)
+    found = yield from pages(store, "/memory_versions", AnswerPage[VersionObject], most=most, **query)
     return [each.version() for each in found]
 
 
@@ -39,7 +40,7 @@ def named(store: Place, query: JsonBody, revision: Revision) -> HttpExchange[Log
     page: str | None = None
     while True:
         asked = {**query, "limit": PAGE, "page": page}
-        answer = yield from get(store, VersionPage, "/memory_versions", asked)
+        answer = yield from get(store, AnswerPage[VersionObject], "/memory_versions", asked)
         found += [each.version() for each in answer.data]
         page = answer.next_page
         changes = [each for each in grouped(found, {}) if number is None or each.number <= number]

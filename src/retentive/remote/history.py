@@ -24,10 +24,11 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version
 from retentive.wire.administration import MemoryErased
+from retentive.wire.base import AnswerPage
 from retentive.wire.errors import ErrorAnswer
 from retentive.wire.history import BlameObject, ChangeFeed, ChangeResult
 from retentive.wire.memories import MemoryObject
-from retentive.wire.versions import VersionObject, VersionPage, VersionsRedacted
+from retentive.wire.versions import VersionObject, VersionsRedacted
 
 if TYPE_CHECKING:
     from retentive.engine.trust import Level
@@ -350,7 +351,7 @@ class RemoteHistory(RemotePart, History):
         query = yield from self._query(None, memory_id, only or LogFilter())
         above = "/" if target is None or target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
         view = {"path_prefix": above, "view": "basic", "limit": min(limit, 100), "page": after}
-        found = yield from get(self._store, VersionPage, "/memory_versions", {**(query or {}), **view})
+        found = yield from get(self._store, AnswerPage[VersionObject], "/memory_versions", {**(query or {}), **view})
         versions = (each.version() for each in found.data)
         items = (each for each in versions if target is None or _is_at_or_below(each.path, target))
         return ListPage(tuple(items), found.next_page)

@@ -20,7 +20,8 @@ from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.listing import ListPage
 from retentive.values.properties import StoreInfo
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, as_actor
-from retentive.wire.stores import StoreObject, StorePage
+from retentive.wire.base import AnswerPage
+from retentive.wire.stores import StoreObject
 from retentive.wire.transfers import StoreImported
 
 _WORKSPACE = "a server uses the workspace of the API key; omit `workspace`"
@@ -88,7 +89,7 @@ class RemoteLocation(Retentive):
             raise InvalidInput(_WORKSPACE)
         if not ID.fullmatch(id_or_key):
             query = {"key": id_or_key, "include_archived": True}
-            return next(iter((yield from get(self, StorePage, "", query)).data), None)
+            return next(iter((yield from get(self, AnswerPage[StoreObject], "", query)).data), None)
         try:
             return (yield from get(self, StoreObject, f"/{segment(id_or_key)}"))
         except NotFound:
@@ -107,7 +108,7 @@ class RemoteLocation(Retentive):
     @exchange
     def stores(self) -> HttpExchange[list[StoreInfo]]:
         """Return all memory stores that the API key may see, oldest first."""
-        found = yield from pages(self, "", StorePage, include_archived=True)
+        found = yield from pages(self, "", AnswerPage[StoreObject], include_archived=True)
         return [each.info() for each in reversed(found)]
 
     @exchange
@@ -152,7 +153,7 @@ class RemoteLocation(Retentive):
             "limit": min(limit, 100),
             "page": after,
         }
-        found = yield from get(self, StorePage, "", query)
+        found = yield from get(self, AnswerPage[StoreObject], "", query)
         return ListPage(tuple(each.info() for each in found.data), found.next_page)
 
     @exchange

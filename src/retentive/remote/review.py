@@ -12,8 +12,9 @@ from retentive.remote.requests import HttpExchange, segment
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.values.records import Actor, as_actor
+from retentive.wire.base import AnswerPage
 from retentive.wire.errors import ErrorAnswer
-from retentive.wire.review import DecisionObject, ProposalObject, ProposalPage
+from retentive.wire.review import DecisionObject, ProposalObject
 
 if TYPE_CHECKING:
     pass
@@ -26,7 +27,9 @@ class RemoteReview(RemotePart, Review):
     def pending(self, *, actor: Actor | str | None = None) -> HttpExchange[list[Proposal]]:
         """Return the pending proposals, oldest first. With `actor`, return only the proposals of that actor."""
         who = as_actor(actor)
-        found = yield from pages(self._store, "/proposals", ProposalPage, actor=None if who is None else str(who))
+        found = yield from pages(
+            self._store, "/proposals", AnswerPage[ProposalObject], actor=None if who is None else str(who)
+        )
         return [each.proposal(number) for number, each in enumerate(found)]
 
     @exchange

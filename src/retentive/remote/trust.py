@@ -17,8 +17,8 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
 from retentive.wire.administration import SettingsObject
-from retentive.wire.base import tool_path
-from retentive.wire.trust import ConfirmationResult, DoubtedObject, DoubtedPage, QuarantineResult
+from retentive.wire.base import AnswerPage, tool_path
+from retentive.wire.trust import ConfirmationResult, DoubtedObject, QuarantineResult
 from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RemoteTrust(RemotePart, Trust):
         if level == TRUSTED:
             return []
         path, above = "/doubted_memories", _above(target)
-        given = yield from pages(self._store, path, DoubtedPage, path_prefix=above, level=level)
+        given = yield from pages(self._store, path, AnswerPage[DoubtedObject], path_prefix=above, level=level)
         return _below(target, given)
 
     @exchange
@@ -54,7 +54,7 @@ class RemoteTrust(RemotePart, Trust):
         if level == TRUSTED:
             return ListPage(())
         query = {"path_prefix": _above(target), "level": level, "limit": min(limit or 100, 100), "page": after or None}
-        found = yield from get(self._store, DoubtedPage, "/doubted_memories", query)
+        found = yield from get(self._store, AnswerPage[DoubtedObject], "/doubted_memories", query)
         return ListPage(tuple(_below(target, found.data)), found.next_page)
 
     @exchange

@@ -16,7 +16,7 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
-from retentive.wire.actors import RESERVED_ACCOUNT
+from retentive.wire.actors import PRINCIPALS, RESERVED_ACCOUNT
 from retentive.wire.keys import KeyStatus, Scope
 from retentive.wire.rates import rate_of
 
@@ -207,10 +207,6 @@ def matches(record: KeyRecord | None, text: str) -> bool:
     """
     known = _NO_DIGEST if record is None else record.digest
     return hmac.compare_digest(_digest(text), known) and record is not None
-
-
-PRINCIPALS = {"user", "service_account"}
-"""Kinds of actors that can own an API key."""
 
 
 def check_principal(principal: str | None) -> None:

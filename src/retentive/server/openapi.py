@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Final, cast
@@ -89,6 +90,9 @@ def document() -> Json:
 
 class _Schemas(GenerateJsonSchema):
     """Schemas without titles: the names of the fields and models say the same."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(re.sub(r"^AnswerPage\[(\w+)Object\]$", r"\1Page", name))
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from retentive.values.records import Actor, ActorKind
@@ -16,6 +16,8 @@ ACTORS = {
     "api_key": ("api_actor", "api_key_id"),
 }
 """The type and the field of an actor in the API, by its kind."""
+PRINCIPALS = ("user", "service_account")
+"""Kinds of actors that can own an API key."""
 RESERVED_ACCOUNT = "svac_job_"
 """Prefix of the ids of service accounts that are reserved for the jobs of retentive."""
 _KINDS = {type_: (kind, field) for kind, (type_, field) in ACTORS.items()}
@@ -51,6 +53,12 @@ def _schema(type_: str, field: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["type", field], "additionalProperties": False}
 
 
+def _principal(given: object) -> object:
+    if isinstance(given, dict) and len(given) == 2 and all(isinstance(each, str) for each in given.values()):
+        return _from_json(given)
+    return given
+
+
 ActorObject = TypeAliasType(
     "ActorObject",
     Annotated[
@@ -61,3 +69,7 @@ ActorObject = TypeAliasType(
     ],
 )
 """Actor in an answer, null if it is unknown."""
+Principal = Annotated[
+    Actor, BeforeValidator(_principal), WithJsonSchema({"oneOf": [_schema(*ACTORS[kind]) for kind in PRINCIPALS]})
+]
+"""Actor that an API key belongs to, in a request."""

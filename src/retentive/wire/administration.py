@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from retentive.values.settings import DEFAULTS, NAMES, Settings
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, AnswerPage, Count, Fields, Time, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Time, UtcTime
 
 _SCHEMAS: dict[str, Any] = {
     name: TypeAdapter(hint).json_schema() for name, hint in get_type_hints(Settings).items() if name in NAMES
@@ -78,10 +78,6 @@ class AuditEntryObject(Answer):
     outcome: str
     change_count: Count
     memory_version_ids: list[str]
-
-
-class AuditPage(AnswerPage[AuditEntryObject]):
-    """Entries of the audit log, oldest first."""
 
 
 class AuditReport(Answer):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -83,6 +83,11 @@ class AnswerPage(Answer, Generic[T]):
 
     data: list[T]
     next_page: str | None = None
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return the name of the schema, such as `StorePage`."""
+        return f"{getattr(params[0], '__name__', '').removesuffix('Object')}Page"
 
 
 def _refusal(error: ValidationError) -> InvalidInput:
@@ -213,6 +218,12 @@ PathPattern = Annotated[str, rule(check_path_pattern)]
 QueryInteger = Annotated[int, BeforeValidator(_integer)]
 QueryFlag = Annotated[bool, BeforeValidator(_flag)]
 Shown = Literal["basic", "full"]
+
+
+class Below(Fields):
+    """Query that selects memories below a directory."""
+
+    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
 
 
 class Basic(Fields):

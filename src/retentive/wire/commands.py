@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 from retentive.engine.batch import MAX_BATCH
 from retentive.values.records import Operation, Written
 from retentive.values.replies import Reply
-from retentive.wire.base import Answer, Count, Fields, tool_path
+from retentive.wire.base import Answer, Count, Fields, Sourced, tool_path
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "integer"}
@@ -53,7 +53,7 @@ class ToolResult(Answer):
     )
 
 
-class CommandRequest(Fields):
+class CommandRequest(Sourced):
     """Command of the memory tool, or `write`, `append` or `clear`."""
 
     command: AnyCommand = Field(description="Input of the tool. `write` and `append` have the fields of `create`")
@@ -61,8 +61,6 @@ class CommandRequest(Fields):
     if_version: str | None = Field(
         None, max_length=200, description="Id that the newest version must have; empty if there must be no memory"
     )
-    source: str | None = Field(None, description="Source of the change, such as `user` or `tool:name`")
-    session: str | None = Field(None, description="Session of the change")
 
 
 class CommandChange(Answer):
@@ -107,7 +105,7 @@ class CommandAnswer(Answer):
         return Reply(self.content, self.is_error, self.error_code)
 
 
-class BatchRequest(Fields):
+class BatchRequest(Sourced):
     """Commands that are run as one change."""
 
     commands: list[BatchCommand] = Field(
@@ -115,8 +113,6 @@ class BatchRequest(Fields):
         max_length=MAX_BATCH,
         description="Inputs of the tool, without `view`; each may have `if_version`, the id of the newest version",
     )
-    source: str | None = Field(None, description="Source of the change, such as `user` or `tool:name`")
-    session: str | None = Field(None, description="Session of the change")
 
 
 class BatchAnswer(Answer):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
-from retentive.wire.actors import ActorObject
+from retentive.wire.actors import ActorObject, Principal
 from retentive.wire.base import (
     ActorPattern,
     Answer,
@@ -28,30 +28,6 @@ RateText = Annotated[str, rule(rate_of), WithJsonSchema({"type": "string", "patt
 _RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
 
 
-class UserPrincipal(Fields):
-    """User that a key belongs to."""
-
-    type: Literal["user_actor"]
-    user_id: str
-
-    @property
-    def actor(self) -> str:
-        """Text of the actor."""
-        return f"user:{self.user_id}"
-
-
-class AccountPrincipal(Fields):
-    """Service account that a key belongs to."""
-
-    type: Literal["service_account_actor"]
-    service_account_id: str
-
-    @property
-    def actor(self) -> str:
-        """Text of the actor."""
-        return f"service_account:{self.service_account_id}"
-
-
 class KeyCreation(Fields):
     """New API key."""
 
@@ -66,9 +42,7 @@ class KeyCreation(Fields):
     act_as: list[ActorPattern] | None = Field(
         None, max_length=100, description="Patterns of the actors that a request may name"
     )
-    principal: Annotated[UserPrincipal | AccountPrincipal, Field(discriminator="type")] | None = Field(
-        None, description="Actor of the changes made with the key; default: the key itself"
-    )
+    principal: Principal | None = Field(None, description="Actor of the changes made with the key; default: the key")
     expires_at: Time | None = Field(None, description="When the key expires")
     rate_limit: RateText | None = Field(None, description=_RATE)
     max_body_bytes: int | None = Field(

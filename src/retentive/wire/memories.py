@@ -11,8 +11,8 @@ from retentive.wire.base import (
     Answer,
     AnswerPage,
     Basic,
+    Below,
     Count,
-    Directory,
     Fields,
     FilePath,
     Full,
@@ -57,10 +57,9 @@ class MemoryDeletion(Sourced):
     expected_content_sha256: Sha256 | None = Field(None, description="Hash that the content must have")
 
 
-class MemoryList(Paged, Basic):
+class MemoryList(Paged, Basic, Below):
     """Query of the list of memories."""
 
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
     depth: Annotated[QueryInteger, Field(ge=0, le=1)] = Field(0, description="1 lists one level, with its directories")
     at: Moment | None = Field(None, description=AT)
 

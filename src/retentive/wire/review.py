@@ -9,7 +9,7 @@ from pydantic import Field
 
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, ProposedOperation
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, AnswerPage, Count, Fields, Paged, Sha256, UtcTime, api_path, tool_path
+from retentive.wire.base import Answer, Count, Fields, Paged, Sha256, UtcTime, api_path, tool_path
 
 
 class ProposalList(Paged):
@@ -86,10 +86,6 @@ class ProposalObject(Answer):
             for each in self.changes
         )
         return Proposal(self.id, self.proposed_by, self.created_at, tuple(changes), number)
-
-
-class ProposalPage(AnswerPage[ProposalObject]):
-    """Pending proposals, oldest first."""
 
 
 class DecisionObject(Answer):

@@ -12,17 +12,16 @@ from retentive.search.results import Hit, Results, Snippet, Span
 from retentive.values.paths import ROOT
 from retentive.values.records import as_actor
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, Count, Directory, Fields, Moment, PathPattern, UtcTime, api_path, tool_path
+from retentive.wire.base import Answer, Below, Count, Moment, PathPattern, UtcTime, api_path, tool_path
 from retentive.wire.memories import AT, MemoryObject
 
 Marks = list[Annotated[list[Count], Field(min_length=2, max_length=2)]]
 
 
-class SearchRequest(Fields):
+class SearchRequest(Below):
     """Search. The query is in the body, because URLs appear in logs."""
 
     query: str = Field(min_length=1, max_length=4_000, description="Words, phrases and operators")
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
     mode: Literal["ranked", "all", "regex"] = Field(
         "ranked", description="`ranked`: any word counts; `all`: all words must occur; `regex`: the query is a pattern"
     )

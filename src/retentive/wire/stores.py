@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from retentive.values.properties import Properties, StoreInfo
-from retentive.wire.base import Answer, AnswerPage, Count, CreationTimes, Fields, Name, Paged, QueryFlag, UtcTime
+from retentive.wire.base import Answer, Count, CreationTimes, Fields, Name, Paged, QueryFlag, UtcTime
 
 
 class StoreCreation(Fields):
@@ -71,10 +71,6 @@ class StoreObject(Answer):
         about = Properties(self.name, self.description, self.metadata, updated_at, self.archived_at)
         sizes = self.memory_count or 0, self.content_size_bytes or 0
         return StoreInfo(self.id, self.key, self.name, self.created_at, *sizes, properties=about.to_text())
-
-
-class StorePage(AnswerPage[StoreObject]):
-    """Memory stores, newest first."""
 
 
 class StoreDeleted(Answer):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from retentive.wire.base import Answer, Count, Directory, Fields, Name, QueryFlag
+from retentive.wire.base import Answer, Below, Count, Fields, Name, QueryFlag, Sourced
 from retentive.wire.stores import StoreObject
 
 
@@ -19,14 +19,11 @@ class ExportQuery(Fields):
     )
 
 
-class ImportQuery(Fields):
+class ImportQuery(Below, Sourced):
     """Query of an import of memories."""
 
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
     overwrite: QueryFlag = Field(False, description="Replace existing memories, which are kept otherwise")
     dry_run: QueryFlag = Field(False, description="Report the steps, and change nothing")
-    source: str | None = Field(None, description="Source of the change, such as `user` or `tool:name`")
-    session: str | None = Field(None, description="Session of the change")
 
 
 class StoreImportQuery(Fields):

@@ -7,16 +7,15 @@ from typing import Literal, Self, cast
 from pydantic import Field
 
 from retentive.review.trust import DoubtedMemory
-from retentive.wire.base import Answer, AnswerPage, AnyPath, Directory, Fields, Paged, api_path, tool_path
+from retentive.wire.base import Answer, AnyPath, Below, Fields, Paged, api_path, tool_path
 from retentive.wire.versions import FlagObject
 
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
 
 
-class DoubtedList(Paged):
+class DoubtedList(Paged, Below):
     """Query of the list of memories that are not trusted."""
 
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
     level: DoubtedLevel | None = Field(None, description="Only memories at this level")
 
 
@@ -59,10 +58,6 @@ class DoubtedObject(Answer):
         """Return the memory."""
         flags = tuple((each.line, each.kind) for each in self.flags)
         return DoubtedMemory(tool_path(self.path), self.memory_id, self.level, tuple(self.contributors), flags)
-
-
-class DoubtedPage(AnswerPage[DoubtedObject]):
-    """Memories that are not trusted, by path."""
 
 
 class ConfirmationResult(Answer):

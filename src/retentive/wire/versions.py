@@ -15,12 +15,11 @@ from retentive.wire.actors import ActorObject
 from retentive.wire.base import (
     ActorPattern,
     Answer,
-    AnswerPage,
     AnyPath,
     Basic,
+    Below,
     Count,
     CreationTimes,
-    Directory,
     Fields,
     NamePattern,
     Paged,
@@ -31,7 +30,7 @@ from retentive.wire.base import (
 )
 
 
-class VersionList(Paged, Basic, CreationTimes):
+class VersionList(Paged, Basic, CreationTimes, Below):
     """Query of the list of versions."""
 
     memory_id: str | None = Field(None, max_length=200, description="Only versions of this memory")
@@ -47,7 +46,6 @@ class VersionList(Paged, Basic, CreationTimes):
     integration: NamePattern | None = Field(None, description="Only versions written through an integration")
     flag: NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
     trust: Level | None = Field(None, description="Only versions at this level of trust")
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
 
 
 class VersionRedaction(Fields):
@@ -175,10 +173,6 @@ class VersionObject(Answer):
             redacted_by=self.redacted_by,
             provenance_text=None if self.provenance is None else self.provenance.text(),
         )
-
-
-class VersionPage(AnswerPage[VersionObject]):
-    """Versions, newest first."""
 
 
 class VersionsRedacted(Answer):

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from retentive.wire.base import Answer, AnswerPage, Count, Fields, Name, Paged, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Name, Paged, UtcTime
 
 WebhookEvent: TypeAlias = Literal[
     "memory_store.created", "memory_store.archived", "memory_store.deleted", "memory.changed"
@@ -62,10 +62,6 @@ class NewEndpointObject(EndpointObject):
     signing_secret: str
 
 
-class EndpointPage(AnswerPage[EndpointObject]):
-    """Webhook endpoints of a workspace, newest first, on one page."""
-
-
 class EndpointDeleted(Answer):
     """Answer to the deletion of a webhook endpoint."""
 
@@ -85,7 +81,3 @@ class DeliveryObject(Answer):
     last_error: str | None
     created_at: UtcTime
     last_attempt_at: UtcTime | None
-
-
-class DeliveryPage(AnswerPage[DeliveryObject]):
-    """Deliveries by the id of their event."""

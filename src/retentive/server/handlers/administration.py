@@ -16,7 +16,6 @@ from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.wire.administration import (
     AuditEntryObject,
-    AuditPage,
     AuditQuery,
     AuditReport,
     MemoryErased,
@@ -25,7 +24,7 @@ from retentive.wire.administration import (
     UsageObject,
     VerifyQuery,
 )
-from retentive.wire.base import Paged
+from retentive.wire.base import AnswerPage, Paged
 
 route = Routes()
 
@@ -56,11 +55,11 @@ def _settings(store: MemoryStore) -> SettingsObject:
 
 
 @route("GET", f"{STORE}/audit_entries", ADMIN)
-def list_audit_entries(call: RouteCall, query: Paged) -> AuditPage:
+def list_audit_entries(call: RouteCall, query: Paged) -> AnswerPage[AuditEntryObject]:
     """List the audit log, oldest first."""
     after = start_of(query.page, call.path)
     found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, query.limit, newest_first=False))
-    return AuditPage(data=list(map(_entry, found.items)), next_page=next_of(found.next, call.path))
+    return AnswerPage[AuditEntryObject](data=list(map(_entry, found.items)), next_page=next_of(found.next, call.path))
 
 
 def _entry(given: AuditEntry) -> AuditEntryObject:

@@ -9,9 +9,10 @@ from retentive.errors import Conflict
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import api_error, finding, forbidden, invalid, missing
 from retentive.server.handlers.repeats import id_of_creation, unchanged
-from retentive.server.keys import DEFAULT_SCOPES, PRINCIPALS, KeyRecord, new_key_id
+from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id
 from retentive.server.route import ADMIN, Routes
 from retentive.storage.contract import as_actor
+from retentive.wire.actors import PRINCIPALS
 from retentive.wire.keys import KeyCreation, KeyList, KeyObject, KeyPage, KeyUpdate, NewKeyObject
 
 KEYS = "/v1/organizations/api_keys"
@@ -43,7 +44,7 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
             stores=stores,
             paths=tuple(body.paths or ()),
             act_as=tuple(body.act_as or ()),
-            principal=None if body.principal is None else body.principal.actor,
+            principal=None if body.principal is None else str(body.principal),
             expires_at=body.expires_at,
             created_by=str(call.caller.actor),
             rate_limit=body.rate_limit,

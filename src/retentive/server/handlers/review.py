@@ -8,8 +8,9 @@ from retentive.server.calls import RouteCall
 from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import HttpError, finding
 from retentive.server.route import REVIEW, STORE, Routes
+from retentive.wire.base import AnswerPage
 from retentive.wire.errors import ObstacleObject
-from retentive.wire.review import Acceptance, DecisionObject, ProposalList, ProposalObject, ProposalPage
+from retentive.wire.review import Acceptance, DecisionObject, ProposalList, ProposalObject
 
 NO_PROPOSAL = "proposal"
 PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
@@ -17,14 +18,14 @@ route = Routes()
 
 
 @route("GET", f"{STORE}/proposals", REVIEW)
-def list_proposals(call: RouteCall, query: ProposalList) -> ProposalPage:
+def list_proposals(call: RouteCall, query: ProposalList) -> AnswerPage[ProposalObject]:
     """List the pending proposals, oldest first."""
     of = f"{call.path}?{query.actor}"
     after = int(start_of(query.page, of) or -1)
     rest = [each for each in call.store.review.pending(actor=query.actor) if each.number > after]
     shown = rest[: query.limit]
     following = str(shown[-1].number) if len(rest) > query.limit else None
-    return ProposalPage(data=list(map(ProposalObject.of, shown)), next_page=next_of(following, of))
+    return AnswerPage[ProposalObject](data=list(map(ProposalObject.of, shown)), next_page=next_of(following, of))
 
 
 @route("GET", PROPOSAL, REVIEW)

@@ -12,7 +12,8 @@ from retentive.server.handlers.repeats import id_of_creation, unchanged
 from retentive.server.route import ADMIN, READ, STORE, STORES, Routes
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.location import new_store
-from retentive.wire.stores import StoreCreation, StoreDeleted, StoreList, StoreObject, StorePage, StoreUpdate
+from retentive.wire.base import AnswerPage
+from retentive.wire.stores import StoreCreation, StoreDeleted, StoreList, StoreObject, StoreUpdate
 
 route = Routes()
 
@@ -45,14 +46,14 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
 
 
 @route("GET", STORES, READ)
-def list_memory_stores(call: RouteCall, query: StoreList) -> StorePage:
+def list_memory_stores(call: RouteCall, query: StoreList) -> AnswerPage[StoreObject]:
     """List memory stores, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
     of = f"{call.path} {workspace} {query.created_from} {query.created_to} {query.include_archived} {query.key}"
     after = start_of(query.page, of) or None
     if query.key is not None:
         found = _with_key(call, query.key, include_archived=query.include_archived)
-        return StorePage(data=[_shown(call, info) for info in found])
+        return AnswerPage[StoreObject](data=[_shown(call, info) for info in found])
     shown: list[StoreInfo] = []
     following: str | None = ""
     while following is not None and len(shown) < query.limit:
@@ -66,7 +67,7 @@ def list_memory_stores(call: RouteCall, query: StoreList) -> StorePage:
         )
         shown += filter(call.caller.sees, page.items)
         after = following = page.next
-    return StorePage(data=[_shown(call, info) for info in shown], next_page=next_of(following, of))
+    return AnswerPage[StoreObject](data=[_shown(call, info) for info in shown], next_page=next_of(following, of))
 
 
 @route("GET", STORE, READ)

@@ -7,13 +7,12 @@ from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import finding
 from retentive.server.handlers.memories import NO_MEMORY
 from retentive.server.route import ADMIN, REVIEW, STORE, Routes
-from retentive.wire.base import api_path
+from retentive.wire.base import AnswerPage, api_path
 from retentive.wire.trust import (
     Confirmation,
     ConfirmationResult,
     DoubtedList,
     DoubtedObject,
-    DoubtedPage,
     QuarantineResult,
     TrustPattern,
 )
@@ -22,11 +21,11 @@ route = Routes()
 
 
 @route("GET", f"{STORE}/doubted_memories", REVIEW)
-def list_doubted_memories(call: RouteCall, query: DoubtedList) -> DoubtedPage:
+def list_doubted_memories(call: RouteCall, query: DoubtedList) -> AnswerPage[DoubtedObject]:
     """List the memories that are not trusted, hidden ones included, by path."""
     of, under = f"{call.path} {query.path_prefix} {query.level}", query.path_prefix
     found = call.store.trust.page(under, level=query.level, after=start_of(query.page, of), limit=query.limit)
-    return DoubtedPage(data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
+    return AnswerPage[DoubtedObject](data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
 
 
 @route("POST", f"{STORE}/trust/confirm", REVIEW)

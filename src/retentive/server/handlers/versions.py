@@ -22,8 +22,8 @@ from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.text import decoded
 from retentive.wire.actors import named_actor
-from retentive.wire.base import VERSION_ID, Full
-from retentive.wire.versions import VersionList, VersionObject, VersionPage, VersionRedaction, VersionsRedacted
+from retentive.wire.base import VERSION_ID, AnswerPage, Full
+from retentive.wire.versions import VersionList, VersionObject, VersionRedaction, VersionsRedacted
 
 MAX_SCANNED = 5_000
 """Maximum number of versions read for one filtered page. The page may be empty; the SDK then asks for the next page."""
@@ -61,7 +61,7 @@ class Conditions:
 
 
 @route("GET", f"{STORE}/memory_versions", READ)
-def list_memory_versions(call: RouteCall, query: VersionList) -> VersionPage:
+def list_memory_versions(call: RouteCall, query: VersionList) -> AnswerPage[VersionObject]:
     """List the versions of memories, newest first."""
     named = (
         ("session", query.session_id), ("api_key", query.api_key_id), ("service_account", query.service_account_id)
@@ -88,7 +88,7 @@ def list_memory_versions(call: RouteCall, query: VersionList) -> VersionPage:
         return [VersionObject.of(each, store.id, text) for each, text in zip(found, texts, strict=True)], following
 
     data, following = core_of(store).found(Read("log", work))
-    return VersionPage(data=data, next_page=next_of(following, of))
+    return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
 
 
 def _page(

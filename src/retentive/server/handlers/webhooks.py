@@ -11,15 +11,14 @@ from retentive.server.errors import finding, invalid, missing
 from retentive.server.handlers.repeats import id_of_creation, unchanged
 from retentive.server.route import ADMIN, Routes
 from retentive.server.webhooks import Delivery, Endpoint, check_url, new_endpoint_id
+from retentive.wire.base import AnswerPage
 from retentive.wire.webhooks import (
     DeliveryList,
     DeliveryObject,
-    DeliveryPage,
     DeliveryState,
     EndpointCreation,
     EndpointDeleted,
     EndpointObject,
-    EndpointPage,
     EndpointUpdate,
     NewEndpointObject,
 )
@@ -57,10 +56,10 @@ def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpo
 
 
 @route("GET", ENDPOINTS, ADMIN)
-def list_webhook_endpoints(call: RouteCall) -> EndpointPage:
+def list_webhook_endpoints(call: RouteCall) -> AnswerPage[EndpointObject]:
     """List the webhook endpoints of the workspace, newest first, on one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
-    return EndpointPage(data=[_shown(each) for each in found[::-1] if _sees(call, each)])
+    return AnswerPage[EndpointObject](data=[_shown(each) for each in found[::-1] if _sees(call, each)])
 
 
 @route("GET", ENDPOINT, ADMIN)
@@ -89,14 +88,16 @@ def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
 
 
 @route("GET", f"{ENDPOINT}/deliveries", ADMIN)
-def list_webhook_deliveries(call: RouteCall, query: DeliveryList) -> DeliveryPage:
+def list_webhook_deliveries(call: RouteCall, query: DeliveryList) -> AnswerPage[DeliveryObject]:
     """List the deliveries that have not arrived."""
     endpoint, state, limit = _found(call), query.state, query.limit
     of = f"{call.path} {call.caller.workspace_id} {state}"
     after = start_of(query.page, of)
     found = list(call.location.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
     following = found[limit - 1].event_id if len(found) > limit else None
-    return DeliveryPage(data=[_delivery(state, each) for each in found[:limit]], next_page=next_of(following, of))
+    return AnswerPage[DeliveryObject](
+        data=[_delivery(state, each) for each in found[:limit]], next_page=next_of(following, of)
+    )
 
 
 @route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)

@@ -234,7 +234,7 @@ class HttpProtocol(HttpToolsProtocol):
 def _answer(error: HttpError) -> bytes:
     request_id = f"req_{os.urandom(12).hex()}"
     LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
-    body = json.dumps(error.body(request_id)).encode("ascii")
+    body = error.body(request_id)
     headers = {
         "content-type": "application/json",
         "content-length": str(len(body)),

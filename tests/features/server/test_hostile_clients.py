@@ -216,7 +216,7 @@ def test_trailers_and_extensions_without_end_take_no_memory(api: Api, start: byt
 def test_chunks_of_one_byte(api: Api) -> None:
     body = "".join(f"1\r\n{each}\r\n" for each in '{"name":"' + "x" * 50_000 + '"}') + "0\r\n\r\n"
     answers = exchange(api, head(api, f"POST {KEYS} HTTP/1.1", "Transfer-Encoding: chunked", LAST) + body.encode())
-    assert refusal(answers)["message"] == "name: the value must have 1 to 255 characters, not 50000"
+    assert refusal(answers)["message"] == "name: must have at most 255 characters"
 
 
 def test_trailers_are_ignored(api: Api) -> None:

@@ -128,8 +128,8 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
         process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
-            assert "Serving" in line, process.stderr
+            line = next((each for each in process.stdout if "Serving" in each), "")
+            assert line, process.stderr
             yield Running(process, line.split()[-1], key, opened.store())
         finally:
             if process.poll() is None:

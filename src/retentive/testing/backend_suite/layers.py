@@ -65,6 +65,7 @@ class LayersSuite(SuiteOpening):
     def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
         """Every kind of change stores the encrypted bytes, the seal, and the size of the plain text."""
         self._needs_seals()
+        store = Opened(store.backend, "sealed", seal="kept")
         store.write(lambda tx: tx.record([Created(A, b"", sealing=sealing(b"\x00\xff one", 3))], None))
         made = store.memory(A)
         assert (made.size_bytes, made.sha256, store.get(A).data) == (3, "", b"\x00\xff one")
@@ -102,6 +103,7 @@ class LayersSuite(SuiteOpening):
     def test_a_text_that_differs_from_its_hash_is_never_returned(self, store: Opened, stored: bytes) -> None:
         """Every read of a damaged text raises `Damaged`. The rest can be read, and the memory replaced or deleted."""
         self._needs_seals()
+        store = Opened(store.backend, "sealed", seal="kept")
         store.create({A: b"one", B: b"other"})
         store.write(lambda tx: tx.record([Updated(memory_at(tx, A), A, b"", sealing=damaged(b"one!", stored))], None))
         newest, oldest = store.versions(path=A)

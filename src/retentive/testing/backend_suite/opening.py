@@ -44,9 +44,9 @@ def _moved(tx: Transaction, path: str, new: str, data: bytes | None) -> Moved | 
 class Opened:
     """Memory store of a backend, with short methods for writes and reads. The store is created if it does not exist."""
 
-    def __init__(self, backend: Backend, key: str = "tested") -> None:
+    def __init__(self, backend: Backend, key: str = "tested", *, seal: str | None = None) -> None:
         self.backend = backend
-        self.id = backend.create_store(key=key, name=key).id
+        self.id = backend.create_store(key=key, name=key, seal=seal).id
 
     def write(self, work: Callable[[Transaction], R], *, may_use_reserve: bool = False) -> R:
         return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)

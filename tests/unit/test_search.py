@@ -73,6 +73,12 @@ def test_a_query_has_path_patterns() -> None:
         parse_literal("a", within=["team"])
 
 
+def test_excluded_words_must_not_occur_in_the_text_or_the_path() -> None:
+    assert found("tea -coffee", "green tea") is not None
+    assert found("tea -green", "green tea") is None
+    assert found("tea -plan", "green tea") is None
+
+
 def test_words_do_not_match_the_root() -> None:
     """Otherwise, the word `memories` would match every memory."""
     assert found("memories", "x") is None

@@ -82,6 +82,7 @@ def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str]
         assert memory.store().read(NOTES) == FIRST_TEXT.replace("1 s, always", "2 ** i s")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["loop", "runner"])
 def test_basic_py_runs_both_loops(claude: ScriptedClaude, tmp_path: Path, way: str) -> None:
     done = run(claude, [sys.executable, str(EXAMPLES / "basic.py"), way], tmp_path)

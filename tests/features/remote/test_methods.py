@@ -139,7 +139,9 @@ def test_reads_are_those_of_the_library(name: str, store: MemoryStore, local: Me
     store.write(B, "two\r\nlines \U0001f600", source="web:ü.example", session="s9")
     store.append(B, "The password is hunter2.", source="user")
     store.append(A, "three")
+    before = local.versions(limit=1)
     assert plain(READS[name](store)) == plain(READS[name](local))
+    assert local.versions(limit=1) == before
 
 
 WRONG: dict[str, Callable[[MemoryStore], Any]] = {

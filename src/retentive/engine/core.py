@@ -169,9 +169,9 @@ class StoreCore:
         except Refused as refusal:
             raise self.raised(refusal) from None
 
-    def reject(self, error: RetentiveError, actor: Actor | str | None = None, *, name: str | None = None) -> NoReturn:
-        """Raise `error` for a call that is refused before it is an operation. The audit log gets an entry."""
-        self.result_of(AuditOnly(name, error), actor)
+    def reject(self, error: RetentiveError, actor: Actor | str | None = None) -> NoReturn:
+        """Raise `error` for a tool call that is no command. The audit log gets an entry."""
+        self.result_of(AuditOnly(None, error), actor)
         raise error
 
     def read(self, work: Callable[[Snapshot], T]) -> T:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retentive.engine.operation import CommandResult, Plan
 from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
-from retentive.errors import Phrase, Refused
+from retentive.errors import Phrase, ReadOnly, Refused
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
 from retentive.values.paths import MemoryPath, visible
@@ -119,7 +119,13 @@ class Guard(Rules):
     call: Invocation
     api_key_id: str = ""
     cause: str = ""
+    is_pinned_read_only: bool = False
     lineage: Lineage = field(default_factory=Lineage)
+
+    def check_opened(self, what: str) -> None:
+        """Raise `ReadOnly` if this process opened the store read-only, which also protects what is no memory."""
+        if self.is_pinned_read_only:
+            raise ReadOnly(f"the memory store was opened read-only, so its {what} cannot be changed")
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "", cause: str = "") -> Guard:
         """Return a guard of changes by another actor in the same operation."""
@@ -290,5 +296,13 @@ def guard_of(store: StoreCore, present: Snapshot, settings: Settings, call: Invo
     who = call.actor or store.actor
     hidden = Assessment(present, settings, who) if is_used(settings) else None
     return Guard(
-        settings, who, store.examiner, hidden, store.scope, present=present, call=call, api_key_id=store.api_key_id
+        settings,
+        who,
+        store.examiner,
+        hidden,
+        store.scope,
+        present=present,
+        call=call,
+        api_key_id=store.api_key_id,
+        is_pinned_read_only=bool(store.pins.get("read_only")),
     )

@@ -9,8 +9,6 @@ from typing import Any
 from retentive.engine.events import EventType
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Write
-from retentive.errors import ReadOnly
-from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Snapshot
 from retentive.values.properties import Properties, properties_of
 from retentive.values.records import Recorded, to_datetime
@@ -21,16 +19,14 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 class ChangeSettings(Write[Settings]):
     """Change the stored settings and return the new ones. Values that this process pins do not affect the result.
 
-    In `changes`, the value None restores the default of a setting. `is_read_only` is true if this process pinned
-    read_only; the stored read_only does not matter. Raises `InvalidInput` for unknown names.
+    In `changes`, the value None restores the default of a setting. The stored read_only does not matter, only the
+    pinned one. Raises `InvalidInput` for unknown names.
     """
 
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
     allowed_when_archived = True
     changes: Mapping[str, object]
-    examiner: TextExaminer
-    is_read_only: bool = False
 
     def __post_init__(self) -> None:
         check_names(self.changes)
@@ -46,13 +42,12 @@ class ChangeSettings(Write[Settings]):
         return from_text(view.state.settings)  # the present ones: a repetition does not reverse a later change
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Settings]:
-        if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, so its settings cannot be changed")
+        guard.check_opened("settings")
         given = {
             name: getattr(DEFAULTS, name, None) if value is None else value for name, value in self.changes.items()
         }
         settings = from_text(view.state.settings).changed(given)
-        self.examiner.check(settings)
+        guard.examiner.check(settings)
         return Plan(settings, metadata={"settings": settings.to_text()}, event=("settings", sorted(self.changes)))
 
 
@@ -66,7 +61,6 @@ class ChangeProperties(Write[Properties]):
 
     under_review = "refuse"
     now_us: int
-    is_read_only: bool  # pinned in this process
     new_name: str | None = None
     description: str | None = None
     metadata: Mapping[str, str | None] | None = None
@@ -81,8 +75,7 @@ class ChangeProperties(Write[Properties]):
         return self.archives
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Properties]:
-        if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, so its properties cannot be changed")
+        guard.check_opened("properties")
         before, at = properties_of(view.state.properties), to_datetime(self.now_us)
         if self.archives:
             after = before if before.archived_at is not None else replace(before, archived_at=at)

@@ -12,7 +12,7 @@ from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level, contributors_of, described, is_used
 from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
-from retentive.errors import InvalidInput, NotFound, ReadOnly
+from retentive.errors import InvalidInput, NotFound
 from retentive.review.proposals import RecordChange
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
 from retentive.values.listing import ListPage
@@ -106,7 +106,6 @@ class Trust:
         Returns the paths of the memories. A confirmation does not cover later changes by contributors that are not
         trusted. Raises `NotFound`.
         """
-        self._check_writable("trust.confirm", actor)
         operation = Confirm(self._context.parsed(path), self._context.clock())
         return self._context.result_of(operation, actor)
 
@@ -123,14 +122,8 @@ class Trust:
         return self._change_quarantine("trust.release", pattern, actor)
 
     def _change_quarantine(self, name: str, pattern: str, actor: Actor | str | None) -> bool:
-        self._check_writable(name, actor)
         operation = ChangeQuarantine(name, check_trust_pattern(pattern))
         return self._context.result_of(operation, actor)
-
-    def _check_writable(self, name: str, actor: Actor | str | None) -> None:
-        if self._context.pins.get("read_only"):
-            error = ReadOnly("the memory store was opened read-only, so its trust cannot be changed")
-            self._context.reject(error, actor, name=name)
 
 
 def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | None = None) -> Iterable[Memory]:
@@ -163,7 +156,8 @@ class Confirm(Write[list[str]]):
         return [view.version(each)[0].path for each in facts["versions"]]
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[str]]:
-        """Return the confirmations. Raises `NotFound`."""
+        """Return the confirmations. Raises `NotFound`, and `ReadOnly` in a store that was opened read-only."""
+        guard.check_opened("confirmations")
         memories = list(_memories(view, self.path))
         if not memories and not self.path.is_root:
             raise NotFound(f"there is no memory at {self.path.written}")
@@ -202,6 +196,7 @@ class ChangeQuarantine(Write[bool]):
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[bool]:
         """Return the new setting. Raises `InvalidInput` if the settings become too long."""
+        guard.check_opened("quarantine")
         settings, is_released = from_text(view.state.settings), self.name == "trust.release"
         without = tuple(each for each in settings.quarantine if each != self.pattern)
         if (without != settings.quarantine) != is_released:

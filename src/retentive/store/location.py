@@ -280,8 +280,7 @@ class Retentive:
     def _changed(self, id_or_key: str, workspace: str, actor: Actor | str | None, **changes: Any) -> StoreInfo:
         info = existing_store(self.backend, id_or_key, workspace=workspace)
         capabilities.unlock(self.backend, info)
-        is_read_only = bool(self._options.get("pins", {}).get("read_only"))
-        change = ChangeProperties(now_us(self._clock), is_read_only, **changes)
+        change = ChangeProperties(now_us(self._clock), **changes)
         after = core_of(self._store_of(info).through(self._integration)).found(change, actor)
         return named(replace(info, properties=after.to_text()))
 

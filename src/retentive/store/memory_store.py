@@ -295,8 +295,7 @@ class MemoryStore(MemoryTree):
         A value of None restores the default. If a name or value is invalid, raises `InvalidInput` and changes nothing.
         Raises `ReadOnly` if this process opened the store with the setting `read_only`.
         """
-        operation = ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only")))
-        return self._core.found(operation, actor)
+        return self._core.found(ChangeSettings(changes), actor)
 
     @property
     def history(self) -> History:

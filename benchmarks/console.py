@@ -5,8 +5,7 @@
 The store is in SQLite, and has an audit log. With --store, it is built in that folder once and kept, so that later runs
 only measure; otherwise it is removed afterwards. A real server answers on a loopback socket, one request at a time over
 one connection, as a browser of one person sends them. The first byte is measured from the end of the request to the
-head of the answer; the size is that of the page compressed with gzip. `unchanged` is the time for a page that the
-browser has, asked with its ETag while the audit log is off.
+head of the answer; the size is that of the page compressed with gzip.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import http.client
 import math
 import random
 import re
-import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -42,8 +40,8 @@ FIRST_BYTE_MS = 50.0
 PAGE_BYTES = ASSET_BYTES = 100_000
 PER_DIRECTORY = 100
 ACTORS = 20
-_STREAMS = {"/s/{store_id}/events", "/s/{store_id}/export/file", "/backup/file"}
-"""Routes without a page: a stream of events, and archives."""
+_STREAMS = {"/s/{store_id}/news", "/s/{store_id}/export/file", "/backup/file"}
+"""Routes without a page: news, and archives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +136,8 @@ class Browser:
         assert token is not None
         self._send("POST", "/console/login", urlencode({"csrf": token[1].decode(), "key": api.key, "next": ""}))
 
-    def _send(self, method: str, url: str, body: str | None = None, etag: str = "") -> tuple[int, bytes, str, int]:
+    def _send(self, method: str, url: str, body: str | None = None) -> tuple[int, bytes, int]:
         headers = {"cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}
-        if etag:
-            headers["if-none-match"] = etag
         if body is not None:
             headers |= {"origin": self._origin, "content-type": "application/x-www-form-urlencoded"}
         self._connection.request(method, url, body, headers)
@@ -150,16 +146,11 @@ class Browser:
         first = perf_counter_ns() - sent
         for line in answer.headers.get_all("set-cookie") or ():
             self._cookies |= {name: found.value for name, found in SimpleCookie(line).items()}
-        return answer.status, answer.read(), answer.headers.get("etag", ""), first
+        return answer.status, answer.read(), first
 
-    def ask(self, url: str, etag: str = "") -> tuple[int, bytes, int]:
-        """Status, body and nanoseconds to the first byte. With an ETag, the page has been seen before."""
-        status, body, _, first = self._send("GET", url, etag=etag)
-        return status, body, first
-
-    def etag(self, url: str) -> str:
-        """ETag of a page; empty without one."""
-        return self._send("GET", url)[2]
+    def ask(self, url: str) -> tuple[int, bytes, int]:
+        """Status, body and nanoseconds to the first byte."""
+        return self._send("GET", url)
 
 
 def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callable[[random.Random], str]]]]:
@@ -275,15 +266,6 @@ def of_page(browser: Browser, url: Callable[[random.Random], str], calls: int) -
     return times, largest, status
 
 
-def times_of_kept(browser: Browser, store: MemoryStore, url: str, calls: int) -> list[int]:
-    """Nanoseconds of requests for a page that the browser has. With an audit log, it keeps none."""
-    store.change_settings({"audit": False})
-    known = browser.etag(url)
-    again = [browser.ask(url, known) for _ in range(calls)] if known else []
-    store.change_settings({"audit": True})
-    return [first for status, _, first in again if status == 304]
-
-
 def measured(
     browser: Browser, store: MemoryStore, scale: Scale, only: Sequence[str], step: Callable[[str], None]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
@@ -296,13 +278,10 @@ def measured(
             times, size, _ = of_page(browser, url, scale.calls)
             ordered = sorted(times)
             p50, p95 = (ordered[math.ceil(part * len(ordered)) - 1] / 1e6 for part in (0.5, 0.95))
-            unchanged = times_of_kept(browser, store, url(random.Random(1)), scale.calls)
             record = {"route": route, "case": name, "p50_ms": p50, "p95_ms": p95, "gzip_bytes": size}
-            record["unchanged_ms"] = statistics.median(unchanged) / 1e6 if unchanged else None
             is_met = p95 <= FIRST_BYTE_MS and size <= PAGE_BYTES
-            shown = "" if not unchanged else duration(statistics.median(unchanged) / 1e6)
             bar = "met" if is_met else "short"
-            yield (route, name, duration(p50), duration(p95), shown, f"{size / 1000:.1f} kB", bar), record
+            yield (route, name, duration(p50), duration(p95), f"{size / 1000:.1f} kB", bar), record
 
 
 def main() -> None:
@@ -326,7 +305,7 @@ def main() -> None:
             with steps(sum(map(len, found.values())), "pages") as step:
                 lines = list(measured(browser, store, scale, chosen.only, step))
         title = f"Console: {scale.memories:,} memories, {scale.versions:,} versions"
-        columns = ("route", "case", "p50", "p95", "unchanged", "gzip", "bar")
+        columns = ("route", "case", "p50", "p95", "gzip", "bar")
         sheet = Sheet(title, columns, [row for row, _ in lines], [record for _, record in lines])
         sheet.show()
         assets = sum(len(static_file(name)) for name in STATIC)

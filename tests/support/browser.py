@@ -32,7 +32,6 @@ __all__ = [
     "Looks",
     "Page",
     "browser",
-    "connected",
     "expect",
     "next_proposal",
     "signed_in",
@@ -88,13 +87,6 @@ def signed_in(
     page.click("button.main")
     yield page
     context.close()
-
-
-def connected(page: Page, url: str) -> None:
-    """Open a page, and wait for the head of its stream."""
-    with page.expect_response(lambda answer: "/events?" in answer.url) as stream:
-        page.goto(url)
-    assert stream.value.status == 200
 
 
 def next_proposal(page: Page, path: str, waiting: int) -> None:

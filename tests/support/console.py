@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http.client import HTTPConnection
@@ -36,15 +35,13 @@ ATTRIBUTES = frozenset(
     )
 )
 REQUESTS = re.compile(
-    r"/console/s/memstore_[0-9a-f]{32}/(?:activity|children|decide|events|review|tree)(?:[/?].*)?|/console/\?.*"
+    r"/console/s/memstore_[0-9a-f]{32}/(?:activity|children|decide|news|review|tree)(?:[/?].*)?|/console/\?.*"
 )
 """URLs that htmx may request for an element of the templates."""
 LINKS = frozenset({"href", "src", "action"})
 VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
-IDS = re.compile(
-    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|stores|waiting|key|text|path|reason|to|at|typed|pattern|release|s-[a-z_]+"
-)
+IDS = re.compile(r"L\d+|main|listing|news|stores|key|text|path|reason|to|at|typed|pattern|release|s-[a-z_]+")
 
 
 class _Reader(HTMLParser):
@@ -141,8 +138,8 @@ class Seen:
 
 def _without_htmx(given: dict[str, str]) -> dict[str, str]:
     """The attributes without those for htmx that a template has made: on elements that it has named, or none at all."""
-    urls = [given[name] for name in ("hx-get", "hx-post", "hx-sse:connect") if name in given]
-    is_named = given.get("id") in {"arrived", "listing", "stores", "waiting"} or given.get("class") == "chevron"
+    urls = [given[name] for name in ("hx-get", "hx-post") if name in given]
+    is_named = given.get("id") in {"news", "stores"} or given.get("class") == "chevron"
     is_form = bool(urls) and given.get("action") == urls[0]
     if (is_named or is_form) and all(map(REQUESTS.fullmatch, urls)):
         return {name: value for name, value in given.items() if not name.startswith("hx-")}
@@ -157,39 +154,6 @@ def _is_harmless(tag: str, given: dict[str, str]) -> bool:
         return True
     is_outward = tag == "a" and re.match(r"(https?://|mailto:)", to, re.IGNORECASE) is not None
     return is_outward and given.get("rel") == "noopener noreferrer nofollow"
-
-
-@dataclass(frozen=True)
-class LiveMessage:
-    """A message of a live page."""
-
-    id: str
-    name: str
-    data: str
-
-
-class Messages:
-    """Reads the messages of a stream; comments are skipped."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-
-    def next(self) -> LiveMessage | None:
-        """The next message; None at the end of the stream."""
-        fields: dict[str, list[str]] = {}
-        for line in self._lines:
-            if line == "" and fields:
-                number, name = (next(iter(fields.get(each, ())), "") for each in ("id", "event"))
-                return LiveMessage(number, name, "\n".join(fields.get("data", ())))
-            name, _, value = line.partition(":")
-            if name:
-                assert name in {"id", "event", "data"}, line
-                fields.setdefault(name, []).append(value.removeprefix(" "))
-        return None
-
-    def comment(self) -> str:
-        """The next line that is a comment."""
-        return next(line for line in self._lines if line.startswith(":"))
 
 
 @dataclass(frozen=True)
@@ -219,24 +183,7 @@ class Person:
         return self.post("/console/login", {**page.form("login"), "key": self.key if key is None else key})
 
     def get(self, url: str, **headers: str) -> Seen:
-        if urlsplit(url).path.endswith("/events"):
-            return self._begun(url, _named(headers))
         return _seen(self.http.get(url, headers=_named(headers)))
-
-    def _begun(self, url: str, headers: dict[str, str]) -> Seen:
-        """The head of a stream, which does not end, or another answer."""
-        with self.http.stream("GET", url, headers=headers) as answer:
-            is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
-            body = "" if is_stream else answer.read().decode()
-            return Seen(answer.status_code, answer.headers, str(answer.url), body)
-
-    @contextmanager
-    def streaming(self, url: str, **headers: str) -> Iterator[Messages]:
-        """The messages of a stream."""
-        with self.http.stream("GET", url, headers=_named(headers)) as answer:
-            assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-            messages = Messages(answer.iter_lines())  # a generator that is thrown away would close the stream
-            yield messages
 
     def chunks(self, url: str) -> Chunks:
         """The chunks of a streamed page, as the server sent them."""

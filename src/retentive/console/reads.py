@@ -7,11 +7,8 @@ from datetime import UTC, datetime
 
 from retentive.audit.chain import AuditEntry, entries_page
 from retentive.console.visits import INTEGRATION, Visit
-from retentive.engine.operation import Read
-from retentive.history.past import AsOf
 from retentive.storage.contract import Memory
 from retentive.store import core_of
-from retentive.wire.base import moment
 
 ENTRIES = 500
 """Number of newest entries of the audit log that are searched for views of the memory."""
@@ -29,18 +26,6 @@ class KnownReads:
     last: datetime | None
     may_count: bool
     views: tuple[AuditEntry, ...] | None = None
-
-
-def state_of_reads(visit: Visit) -> str:
-    """Return the recorded time of the last view of the memory in the URL, as text. Empty if there is no memory.
-
-    A memory page shows this time, so a copy in the cache of the browser is out of date when the time changes. If the
-    URL names an earlier state, the view is that of the memory that had the path at that time.
-    """
-    core, at = core_of(visit.store), visit.query.get("at")
-    operation = Read("load", lambda snapshot: snapshot.get(visit.memory_path).memory)
-    memory = core.peek(AsOf(operation, moment(at)) if at else operation)
-    return "" if memory is None else str(core.accesses.recorded(core.id, memory.id))
 
 
 def reads_of(visit: Visit, memory: Memory) -> KnownReads:

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
 from retentive.console.overview import Overview, number_waiting
-from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
 from retentive.errors import NotFound, RetentiveError
 from retentive.server.calls import Caller, RouteCall, ServedLocation
@@ -36,8 +35,6 @@ class Visit:
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     overview: Overview = field(default_factory=Overview, repr=False)
-    last_event_id: str = ""
-    """Header `Last-Event-ID`, which a live page sends when it connects again."""
 
     @cached_property
     def info(self) -> StoreInfo:
@@ -139,20 +136,7 @@ class Download:
     media_type: str = "text/plain; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class LiveChanges:
-    """Answer that streams the changes of a store after a revision, as they happen.
-
-    `is_resumed` means that the page connects again. It may also have missed events (changes that add no version).
-    """
-
-    store: MemoryStore
-    wanted: WantedRows
-    after: int
-    is_resumed: bool = False
-
-
-PageAnswer: TypeAlias = "HtmlPage | Redirect | Download | LiveChanges"
+PageAnswer: TypeAlias = "HtmlPage | Redirect | Download | None"
 PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 
@@ -160,18 +144,15 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 class PageRoute:
     """One page or action below `/console`. `scope` is the scope that the key needs.
 
-    `is_kept` is true if the browser may cache the page, because the page depends only on the URL and the store. If the
-    page also depends on other data, `state` returns a text that changes whenever this data changes. `seen` is called
-    when the browser shows its cached page again.
+    `is_poll` is true for what pages ask for every few seconds. It does not prolong the sign-in. The handler returns
+    None if there is nothing new.
     """
 
     method: str
     path: str
     scope: Scope
     handler: PageHandler
-    is_kept: bool = False
-    seen: Callable[[Visit], None] | None = None
-    state: Callable[[Visit], str] | None = None
+    is_poll: bool = False
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:

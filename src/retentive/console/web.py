@@ -14,8 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from retentive.console import caching, request_checks
-from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
+from retentive.console import request_checks
 from retentive.console.overview import Overview
 from retentive.console.rendering import FLUSH, STATIC, environment, static_file
 from retentive.console.routes import PAGES
@@ -32,7 +31,6 @@ from retentive.console.visits import (
     BASE,
     Download,
     HtmlPage,
-    LiveChanges,
     PageAnswer,
     PageRoute,
     Redirect,
@@ -59,16 +57,14 @@ class Console:
     sessions: Sessions
     hosts: frozenset[str] = frozenset()
     by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
-    live: Live = field(init=False)
+    polls: set[str] = field(default_factory=set)
     overview: Overview = field(default_factory=Overview)
-
-    def __post_init__(self) -> None:
-        self.live = Live(self.server.hub, self.server.workers.run, self.sessions)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the console, to add to those of the server."""
         for route in PAGES:
             self.by_path.setdefault(BASE + route.path, {})[route.method] = route
+            self.polls |= {BASE + route.path} if route.is_poll else set()
         known: list[BaseRoute] = [
             HttpRoute(f"{BASE}/static/{{digest}}/{{name}}", _Endpoint(self.static)),
             HttpRoute(f"{BASE}/login", _Endpoint(self.login)),
@@ -135,7 +131,7 @@ class Console:
         return response
 
     async def logout(self, request: Request) -> Response:
-        """End the sign-in, and clear the browser's cache."""
+        """End the sign-in."""
         refusal = self._refused(request)
         if refusal is None and request.method != "POST":
             refusal = HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
@@ -145,8 +141,7 @@ class Console:
         if refusal is not None:
             return self.failed(request, refusal, None)
         await self.server.workers.run(partial(self.sessions.end, token))
-        self.live.end(token)
-        headers = {**request_checks.HEADERS, **request_checks.PRIVATE, "clear-site-data": '"cache"'}
+        headers = {**request_checks.HEADERS, **request_checks.PRIVATE}
         response = RedirectResponse(f"{BASE}/login", 303, headers)
         response.headers.append("set-cookie", request_checks.cookie("", "", secure=_is_secure(request), max_age=0))
         return response
@@ -158,10 +153,11 @@ class Console:
             refusal = self._refused(request)
             if refusal is not None:
                 raise refusal
-            token = self._token(request)
-            key = await self.server.workers.run(partial(self.sessions.found, token)) if token else None
+            token, is_poll = self._token(request), path in self.polls
+            find = self.sessions.key_of if is_poll else self.sessions.found
+            key = await self.server.workers.run(partial(find, token)) if token else None
             if key is None:
-                return self._to_login(request)
+                return self._html(HtmlPage("_signed_out.html"), None) if is_poll else self._to_login(request)
             return await self._answered(request, self._route(path, request.method), key, token)
         except HttpError as error:
             return self.failed(request, error, key)
@@ -181,7 +177,6 @@ class Console:
         asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
-        last = request.headers.get("last-event-id", "")
         visit = Visit(
             self.server.location,
             self.sessions,
@@ -191,48 +186,24 @@ class Console:
             query,
             form,
             self.overview,
-            last,
         )
-        answer = await self.server.workers.run(partial(self._made, visit, route, token, request.headers))
-        if isinstance(answer, LiveChanges):
-            return self._live(answer, token, request.method)
+        answer = await self.server.workers.run(partial(self._made, visit, route, token))
         if route.method == "POST" and "store_id" in request.path_params:
             self.server.hub.wake(request.path_params["store_id"])
-        elif route.method == "POST":
-            self.live.check()
         return answer
 
-    def _live(self, changes: LiveChanges, token: str, method: str) -> Response:
-        self.live.check_limit(token)
-        headers = {**request_checks.HEADERS, **request_checks.PRIVATE, "x-accel-buffering": "no"}
-        if method == "HEAD":
-            return Response(None, 200, headers, media_type=EVENT_STREAM)
-        return self.live.response(changes, token, headers)
-
-    def _made(self, visit: Visit, route: PageRoute, token: str, headers: Mapping[str, str]) -> Response | LiveChanges:
-        csrf, tag = form_token(token), caching.tag_of(visit, route, token)
+    def _made(self, visit: Visit, route: PageRoute, token: str) -> Response:
+        csrf = form_token(token)
         try:
-            if caching.is_known(headers, tag):
-                if route.seen is not None:
-                    route.seen(visit)
-                return Response(None, 304, {**request_checks.HEADERS, **caching.kept(tag)})
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
             return self._html(_error_page(found), visit, csrf)
-        if isinstance(answer, LiveChanges):
-            return answer
+        if answer is None:
+            return Response(None, 204, {**request_checks.HEADERS, **request_checks.PRIVATE})
         if isinstance(answer, Redirect):
-            response: Response = RedirectResponse(answer.url, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
-        elif isinstance(answer, Download):
-            return _file(answer)
-        else:
-            response = self._html(answer, visit, csrf)
-        if tag and response.status_code == 200:
-            response.headers.update(caching.kept(tag))
-        if route.method == "POST" and route.scope == "erase":
-            response.headers["clear-site-data"] = '"cache"'  # remove pages that the browser has cached
-        return response
+            return RedirectResponse(answer.url, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
+        return _file(answer) if isinstance(answer, Download) else self._html(answer, visit, csrf)
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
@@ -264,10 +235,6 @@ class Console:
         return None
 
     def _to_login(self, request: Request) -> Response:
-        if EVENT_STREAM in request.headers.get("accept", ""):  # a live page that connects again
-            return Response(
-                SIGNED_OUT, 200, {**request_checks.HEADERS, **request_checks.PRIVATE}, media_type=EVENT_STREAM
-            )
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         ending = f"?next={quote(wanted, safe='')}" if request.method in {"GET", "HEAD"} and wanted != f"{BASE}/" else ""
         return RedirectResponse(f"{BASE}/login{ending}", 303, {**request_checks.HEADERS, **request_checks.PRIVATE})

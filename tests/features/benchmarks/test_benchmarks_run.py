@@ -16,7 +16,7 @@ SCRIPTS: dict[str, list[str]] = {
     "peers.py": [], "floor.py": [], "clients.py": [], "console.py": [], "startup.py": [], "mcp_server.py": [],
     "guard_cost.py": [], "sync.py": [], "sealed.py": [],
     "places.py": ["--only", "sqlite"], "large_stores.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
-    "server.py": ["--only", "views", "--only", "streams"], "console_live.py": ["--viewers", "3"],
+    "server.py": ["--only", "views", "--only", "streams"],
     "fairness.py": ["--only", "processes-1", ROOT, ROOT], "interleaved.py": ["--only", "create", ROOT, ROOT],
     "simulation.py": ["--commands", "30"], "sensitive_values.py": ["--part", "values", "--half", "seen"],
     "workloads/run.py": ["--only", "A", "--system", "retentive, SQLite"],

@@ -55,7 +55,7 @@ def test_activity_page_by_page(person: Person, store: MemoryStore, at: str, monk
     assert "r1 created" in older.text
     assert "r3 created" not in older.text
     assert not [link for link in older.links if "before=" in link]
-    assert "/events" not in older.body
+    assert "/news" not in older.body
     assert person.get(f"{at}/activity?before=r1").status == 400
 
 
@@ -120,7 +120,7 @@ def test_an_archived_store_offers_no_undo(person: Person, api: Api, store: Memor
     assert f"{at}/delete/b.txt" in person.get(f"{at}/m/b.txt").links
     preview = person.get(f"{at}/undo?change=r2")
     assert preview.problems() == []
-    assert "The store is archived" in preview.text
+    assert "is archived" in preview.text
     assert not [to for method, to, _ in preview.forms if method == "post" and "/undo" in to]
 
 

@@ -46,20 +46,13 @@ def test_the_api_key_of_a_person_in_the_console(person: Person, api: Api, store:
 
 @pytest.mark.parametrize("earlier", ["", "?at=r3"])
 def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str, earlier: str) -> None:
-    """The time is that of a view before the page. A page that the browser has is sent again when it changes.
-
-    An earlier state may have a memory that was deleted since.
-    """
+    """The time is that of a view before the page. An earlier state may have a memory that was deleted since."""
     if earlier:
         store.delete(B)
     page = person.get(f"{at}/m/b.txt{earlier}")
     assert "Viewed not yet" in page.text
-    assert person.get(page.url, if_none_match=page.headers["etag"]).status == 304
     core_of(store).accesses.flush()
-    again = person.get(page.url, if_none_match=page.headers["etag"])
-    assert again.status == 200
-    assert "Viewed last" in again.text
-    assert person.get(page.url, if_none_match=again.headers["etag"]).status == 304
+    assert "Viewed last" in person.get(page.url).text
     assert "Viewed not yet" in person.get(f"{at}/m/notes/a.md").text
 
 

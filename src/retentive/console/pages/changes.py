@@ -10,7 +10,8 @@ from typing import TypeGuard, cast, get_args
 
 from retentive.console import differences
 from retentive.console.differences import Shown
-from retentive.console.pages.history import FILES, is_pattern, time_of
+from retentive.console.pages.history import FILES, is_pattern
+from retentive.console.pages.news import time_of
 from retentive.console.progress import ProgressStep
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
 from retentive.engine.operation import DryRun, Read

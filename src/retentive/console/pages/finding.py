@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 from urllib.parse import urlencode
 
-from retentive.console.pages.history import time_of
+from retentive.console.pages.news import time_of
 from retentive.console.pages.stores import listed
 from retentive.console.pages.tree import typed
 from retentive.console.progress import ProgressStep, ReportDone, only_step_of, steps_of

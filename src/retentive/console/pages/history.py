@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from urllib.parse import urlencode
 
 from retentive.console.differences import Shown, of_memory
+from retentive.console.pages.news import asked_filter, news_url, time_of
 from retentive.console.progress import Later
 from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import NotFound, RetentiveError
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter
-from retentive.history.revisions import Revision, as_revision, parse_time
+from retentive.history.revisions import Revision, as_revision
 from retentive.history.revisions import moment as moment_of
 from retentive.history.versions import LoggedChange
 from retentive.server.errors import invalid
-from retentive.storage.contract import Operation, Snapshot, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 from retentive.wire.base import VERSION_ID, moment
@@ -253,47 +253,23 @@ def show_activity(visit: Visit) -> PageAnswer:
     """Show the changes of a store, newest first. Consecutive changes of one actor are grouped."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     path, only = asked_filter(visit)
-    revision, before = revision_of(visit.store), visit.query.get("before")
+    before = visit.query.get("before")
+    again = "" if before else news_url(visit, **asked)
     if before and not VERSION_ID.fullmatch(before):
         raise invalid("before: must be the id of a version")
     found = visit.store.history.page(None if path == ROOT else path, only=only, after=before, limit=VERSIONS)
     runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(found.items, key=_origin)]
-    shown = max([revision, *(each.revision for each in found.items[:1])])
     values = {
         "runs": runs,
         "following": found.next,
         "asked": asked,
         "area": "activity",
         "strip": None if before else strip_of(visit.store),
-        "live": None if before else visit.url("events", after=str(shown), **asked),
+        "again": again,
     }
     return HtmlPage("activity.html", values, title="Activity")
-
-
-def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
-    """Read the path and the filter of the activity page from the query. Raises `HttpError` 400."""
-    asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
-    if asked["operation"] not in {"", "created", "modified", "deleted"}:
-        raise invalid("operation: must be `created`, `modified` or `deleted`")
-    operation: Operation | None = asked["operation"] or None  # type: ignore[assignment] # checked above
-    only = LogFilter(actor=asked["actor"] or None, operation=operation, since=time_of(asked["since"]))
-    path = asked["path"]
-    return (path if path.startswith(ROOT) else f"{ROOT}/{path.lstrip('/')}").rstrip("/"), only
-
-
-def revision_of(store: MemoryStore) -> int:
-    """Return the revision of a store. Call this before reading the contents of a page, so that no change is missed."""
-    return core_of(store).peek(Read("feed", lambda snapshot: snapshot.state.revision))
 
 
 def _origin(version: Version) -> tuple[str, str, str]:
     made = version.provenance
     return str(version.actor or ""), made.integration, made.session
-
-
-def time_of(text: str) -> datetime | None:
-    """Parse a time that a person typed, such as `2d`. Raises `HttpError` 400."""
-    try:
-        return parse_time(text, datetime.now(UTC)) if text else None
-    except InvalidInput:
-        raise invalid("since: must be a time such as 2026-11-20 14:00, yesterday or 2d") from None

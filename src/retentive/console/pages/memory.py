@@ -83,12 +83,6 @@ def _tree_beside(visit: Visit, directory: MemoryPath) -> Later[Beside]:
     return Later(lambda: beside)
 
 
-def note_view(visit: Visit) -> None:
-    """Record that a memory was viewed. Called when the browser shows its cached page again."""
-    memory, _ = read(visit, load(parsed(visit.memory_path)))
-    core_of(visit.store).accesses.note(visit.store.id, memory)
-
-
 def _view(visit: Visit, memory: Memory) -> str:
     wanted = visit.query.get("view", "")
     if wanted in VIEWS[1:] and not (wanted == "blame" and visit.query.get("at")):

@@ -10,6 +10,7 @@ from retentive.audit.chain import entries_page
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.listing import RECENT, recent_changes
+from retentive.console.pages.news import news_url
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange, foundations
@@ -30,13 +31,13 @@ def queue(visit: Visit) -> PageAnswer:
 
 
 def _with_decisions(visit: Visit, decisions: Sequence[Decision], decided: Decision | None = None) -> HtmlPage:
-    values = {**_queue(visit.store.review.pending()), "decisions": decisions[:20], "decided": decided}
+    values = {**_queue(visit, visit.store.review.pending()), "decisions": decisions[:20], "decided": decided}
     return HtmlPage("review.html", {**values, "shown": None, "area": "review"}, title="Review")
 
 
-def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
+def _queue(visit: Visit, pending: Sequence[Proposal]) -> dict[str, object]:
     building = {each for each, below in foundations(pending).items() if below}
-    return {"pending": pending[:QUEUE], "total": len(pending), "building": building}
+    return {"pending": pending[:QUEUE], "total": len(pending), "building": building, "again": news_url(visit)}
 
 
 def proposal(visit: Visit) -> PageAnswer:
@@ -65,7 +66,7 @@ def _proposal(
     files = [_shown(visit, *each, is_alone=not below) for each in texts]
     merged = [each for each in files if each.state == "merged"]
     values = {
-        **_queue(pending),
+        **_queue(visit, pending),
         "shown": found,
         "following": next((each.id for each in pending if each.number > found.number), None),
         "files": files,

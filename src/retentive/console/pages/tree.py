@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
-from retentive.console.pages.history import revision_of
 from retentive.console.pages.listing import SINCE, EntryRow, new_rows, recent_changes, rows_of
+from retentive.console.pages.news import news_url
 from retentive.console.progress import Later
 from retentive.console.strips import Strip, strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
@@ -150,7 +150,7 @@ def show_directory(visit: Visit) -> PageAnswer:
     large store, the first read of an early state takes long.
     """
     path, at, after = parsed(visit.memory_path), visit.query.get("at", ""), visit.query.get("after", "")
-    revision = revision_of(visit.store)
+    again = news_url(visit, path=path.text)
     if at and not after and _was_there(visit, path):
         later = Later(lambda: _shown(visit, path, *_listed(visit, path)))
     else:
@@ -168,7 +168,7 @@ def show_directory(visit: Visit) -> PageAnswer:
         "delayed": later,
         "at": at,
         "after": after,
-        "live": visit.url("events", after=str(revision), path=path.text),
+        "again": again,
         "settings": visit.store.settings(),
     }
     return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)

@@ -36,13 +36,13 @@ class Audit:
         return (line for line, _ in self._context.read(lambda snapshot: stored_entries(snapshot, since)))
 
     def verify(
-        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
+        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: str | None = None
     ) -> Verified:
         """Verify that every entry is present, unchanged and in order (docs/audit.md).
 
         `expect` lists heads from earlier verifications, as `SEQ:HASH`; the log must still contain these entries.
-        `anchor` is the path of an anchor file, which the method `anchor` writes. `key` is the key that signed the file,
-        or the path of the key file. With an anchor file, all versions are compared with the anchors.
+        `anchor` is the path of an anchor file, which the method `anchor` writes. `key` is the path of the key file
+        with the key that signed it. With an anchor file, all versions are compared with the anchors.
 
         Raises `NotFound` if a file does not exist, `InvalidInput` if a head or a file is malformed, and `Damaged` if
         the anchor file was modified.
@@ -53,7 +53,7 @@ class Audit:
             raise InvalidInput("the anchor file has no anchor of this memory store")
         return self._context.read(lambda snapshot: verify(snapshot, self._context.id, expected, anchored))
 
-    def anchor(self, path: str, key: AnchorKey | str) -> Anchor | None:
+    def anchor(self, path: str, key: str) -> Anchor | None:
         """Append an anchor to a file: the signed head of the log and digests of the versions since the last anchor.
 
         Returns the new anchor, or None if nothing changed since the last anchor. Keep the file and the key where nobody
@@ -90,9 +90,9 @@ class Audit:
         append_anchor(path, signer, made)
         return made
 
-    def _anchored(self, path: str, key: AnchorKey | str | None, *, missing_ok: bool = False) -> Anchored:
+    def _anchored(self, path: str, key: str | None, *, missing_ok: bool = False) -> Anchored:
         if key is None:
             raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
-        context, signer = self._context, AnchorKey.read(key) if isinstance(key, str) else key
+        context, signer = self._context, AnchorKey.read(key)
         anchors = read_anchors(path, signer, context.id, missing_ok=missing_ok)
         return Anchored(signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)

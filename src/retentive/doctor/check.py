@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
-from retentive.doctor.store_check import Findings, Progress, check_store, guarded, reason
+from retentive.doctor.store_check import Findings, Progress, check_store, guarded, holds, reason
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, UnknownSchema
 from retentive.locations import is_foreign, location_exists, open_backend, parse_location
@@ -189,17 +189,14 @@ def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
 
 def _check_surroundings(backend: Backend, info: StoreInfo) -> Findings:
     """Check the key of a store, its access times and its audit log."""
-    is_key = info.key is not None and not info.key.startswith("memstore_")  # a lookup takes such a key for an id
-    if info.key is not None and is_key and info.damage is None:
+    if info.damage is None and info.key is not None and not info.key.startswith("memstore_"):  # that is taken for an id
         named = None
         with suppress(Damaged, InvalidInput):
             named = backend.get_store(info.key, workspace=info.workspace_id)
         if named is None or named.id != info.id:
             yield found("key_wrong", info.id)
     for key, value in backend.side_records(info.id, ACCESSED):
-        try:
-            float(value)
-        except ValueError:
+        if not holds(partial(float, value)):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:

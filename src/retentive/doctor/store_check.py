@@ -86,7 +86,7 @@ def guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Fin
         yield found("unreadable", store_id, reason(error))
 
 
-def _holds(check: Callable[[], object]) -> bool:
+def holds(check: Callable[[], object]) -> bool:
     """Return whether a check of stored data neither fails nor returns False. Raises errors of the disk or network."""
     try:
         return check() is not False
@@ -142,7 +142,7 @@ def _memories(info: StoreInfo, snapshot: Snapshot, present: dict[str, Memory], t
             entry = snapshot.get(path)
             return entry.memory is not None and _fits(entry.data, entry.memory)
 
-        if not _holds(fits):
+        if not holds(fits):
             yield found("text_wrong", info.id, visible(path))
 
 
@@ -198,7 +198,7 @@ def _version(info: StoreInfo, snapshot: Snapshot, version: Version, *, quick: bo
             return (data, version.size_bytes, version.sha256) == (None, None, None)
         return quick or _fits(data, version)
 
-    if not _holds(fits):
+    if not holds(fits):
         subject = version.id if is_redacted else f"{visible(version.path)} ({version.id})"
         yield found("redaction_left" if is_redacted else "old_text_wrong", info.id, subject)
 
@@ -210,7 +210,7 @@ def _totals(info: StoreInfo, snapshot: Snapshot, present: Mapping[str, Memory], 
     if state.usage != sums and not counts.get("unreadable") and not counts.get("id_twice"):
         stored = f"{state.usage.memories} memories of {state.usage.size_bytes} bytes"
         yield found("usage_wrong", info.id, f"{stored} instead of {sums.memories} of {sums.size_bytes}")
-    if not _holds(lambda: from_text(state.settings)):
+    if not holds(lambda: from_text(state.settings)):
         yield found("settings_wrong", info.id)
 
 
@@ -218,7 +218,7 @@ def _records(info: StoreInfo, snapshot: Snapshot) -> Findings:
     """Check that all records can be parsed, and that the texts of proposals are there."""
     for kind, read in _READERS.items():
         for key, value in snapshot.records(kind):
-            if not _holds(partial(read, value)):
+            if not holds(partial(read, value)):
                 yield found("record_wrong", info.id, f"{kind} {key}")
             elif kind == PROPOSAL:
                 yield from _proposal(info, snapshot, key, value)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from retentive.audit.anchor import AnchorKey
 from retentive.audit.chain import AuditEntry, Head, parsed
 from retentive.audit.reader import Audit
 from retentive.audit.verify import Problem, ProblemKind, Verified
@@ -45,7 +44,7 @@ class RemoteAudit(RemotePart, Audit):
 
     @exchange
     def verify(
-        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
+        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: str | None = None
     ) -> HttpExchange[Verified]:
         """Let the server verify that every entry is present, unchanged and in order."""
         if anchor is not None or key is not None:

@@ -11,9 +11,10 @@ import hashlib
 import os
 import tarfile
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
+from itertools import chain
 from typing import IO, Any, cast
 
 from retentive import __version__
@@ -21,7 +22,7 @@ from retentive.errors import Damaged, InvalidInput, TooLarge
 from retentive.storage.contract import now_us, to_datetime
 from retentive.storage.disk import expanded
 from retentive.transfer.archive_check import check_lines
-from retentive.transfer.files import CHUNK, mapped_os_errors, new_file
+from retentive.transfer.files import CHUNK, mapped_os_errors
 from retentive.transfer.lines import FORMAT, Header, Line, check_format, parse_line, to_json
 from retentive.transfer.tar import TarReader, add_entry, new_tar, shown
 
@@ -31,51 +32,26 @@ MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded int
 _MAX_OTHER_BYTES = 64 << 20  # of the manifest, and of a line without its text
 
 
-class ArchiveWriter:
-    """Writes an archive. `directory` is where temporary files belong."""
-
-    def __init__(self, tar: tarfile.TarFile, directory: str | None) -> None:
-        self.directory = directory
-        self._tar = tar
-        self.manifest = b""
-
-    def add(self, name: str, file: IO[bytes]) -> None:
-        """Add an entry with the bytes of a file."""
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
-        self.manifest += f"{digest}  {name}\n".encode()
-        file.seek(0)
-        add_entry(self._tar, name, size, file, mtime=int(time.time()))
-
-
-@contextmanager
-def writing_archive(raw: IO[bytes], *, compressed: bool, directory: str | None = None) -> Iterator[ArchiveWriter]:
-    """Yield a writer for the file `raw`. The archive is complete when the block ends without an error."""
+def write_archive(raw: IO[bytes], entries: Iterable[tuple[str, IO[bytes]]], *, compressed: bool) -> None:
+    """Write an archive to the file `raw`. `entries` are names with files; each is read before the next is requested."""
     out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) if compressed else BytesIO()
+    about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
     with mapped_os_errors():
         try:
-            tar = new_tar(out if compressed else raw, tarfile.GNU_FORMAT)
-            writer = ArchiveWriter(tar, directory)
-            about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
-            writer.add(ABOUT, BytesIO(to_json(about)))
-            yield writer
-            writer.add(MANIFEST, BytesIO(writer.manifest))
+            tar, manifest = new_tar(out if compressed else raw, tarfile.GNU_FORMAT), BytesIO()
+            for name, file in chain([(ABOUT, BytesIO(to_json(about)))], entries, [(MANIFEST, manifest)]):
+                size = file.seek(0, os.SEEK_END)
+                file.seek(0)
+                digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+                file.seek(0)
+                add_entry(tar, name, size, file, mtime=int(time.time()))
+                manifest.write(f"{digest}  {name}\n".encode())
             tar.close()
             out.close()
             raw.flush()
         finally:
             with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
                 out.close()
-
-
-@contextmanager
-def new_archive(path: str) -> Iterator[ArchiveWriter]:
-    """Yield the writer of an archive. The archive appears at `path` when the block ends without an error."""
-    path = expanded(path)
-    compressed, directory = path.endswith(COMPRESSED), os.path.dirname(path) or "."
-    with new_file(path) as raw, writing_archive(raw, compressed=compressed, directory=directory) as writer:
-        yield writer
 
 
 class Archive:

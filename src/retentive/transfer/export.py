@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -23,7 +23,7 @@ from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_M
 from retentive.storage.paging import readable_texts, stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
-from retentive.transfer.archive import COMPRESSED, Archive, ArchiveWriter, entry_of, new_archive
+from retentive.transfer.archive import COMPRESSED, Archive, entry_of, write_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import (
     TransferProgress,
@@ -74,21 +74,30 @@ def export_whole(store: MemoryStore, path: str, *, progress: TransferProgress | 
     name only when it is complete. Texts in the file are not encrypted, even if the memory store is. Records, such as
     the audit log and proposals, are only in backups.
     """
-    remote = remote_store(store)
-    if remote is None:
-        with new_archive(path) as archive:
-            return export_to(archive, store, progress=progress)
+    path, remote = os.path.abspath(expanded(path)), remote_store(store)
+    compressed = path.endswith(COMPRESSED)
     with new_file(path) as raw:
-        remote.download(raw, format="tar.gz" if path.endswith(COMPRESSED) else "tar")
+        if remote is None:
+            return export_to(raw, store, compressed=compressed, directory=os.path.dirname(path), progress=progress)
+        remote.download(raw, format="tar.gz" if compressed else "tar")
         header = Archive(raw).exported()
         return Copy.of(header, added=header.versions)
 
 
-def export_to(archive: ArchiveWriter, store: MemoryStore, *, progress: TransferProgress | None = None) -> Copy:
-    """Add a memory store with its history to an archive."""
-    core = core_of(store)
+def export_to(
+    raw: IO[bytes],
+    store: MemoryStore,
+    *,
+    compressed: bool,
+    directory: str | None = None,
+    progress: TransferProgress | None = None,
+) -> Copy:
+    """Write a memory store with its history to the file `raw`. `directory` is where a temporary file belongs."""
+    core, done = core_of(store), list[Copy]()
     core.result_of(AuditOnly("export"))
-    return _add(archive, core.backend, core.info, records=False, progress=progress)
+    entry = _entry(core.backend, core.info, done, records=False, directory=directory, progress=progress)
+    write_archive(raw, entry, compressed=compressed)
+    return done[0]
 
 
 def back_up(
@@ -103,17 +112,28 @@ def back_up(
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
-    written = list[Copy]()
-    with new_archive(path) as archive:
+    path, done = os.path.abspath(expanded(path)), list[Copy]()
+
+    def entries() -> Iterator[tuple[str, IO[bytes]]]:
         for _, info in sorted({info.id: info for info in chosen}.items()):
             with suppress(NotFound):
-                written.append(_add(archive, source, info, records=True, progress=progress))
-    return written
+                yield from _entry(source, info, done, records=True, directory=os.path.dirname(path), progress=progress)
+
+    with new_file(path) as raw:
+        write_archive(raw, entries(), compressed=path.endswith(COMPRESSED))
+    return done
 
 
-def _add(
-    archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, records: bool, progress: TransferProgress | None
-) -> Copy:
+def _entry(
+    backend: Backend,
+    info: StoreInfo,
+    done: list[Copy],
+    *,
+    records: bool,
+    directory: str | None,
+    progress: TransferProgress | None,
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the entry of a memory store for an archive, and add its facts to `done`."""
     raw = copies.is_raw(backend, info)
 
     def write(snapshot: Snapshot) -> Header:
@@ -132,10 +152,10 @@ def _add(
 
     copies.record_external_edits(backend, info.id)
     side_records = list(copies.read_side_records(backend, info.id))
-    with spool(archive.directory) as lines:
+    with spool(directory) as lines:
         header = backend.read(info.id, write)
-        archive.add(entry_of(info.id), lines)
-    return Copy.of(header, added=header.versions)
+        yield entry_of(info.id), lines
+    done.append(Copy.of(header, added=header.versions))
 
 
 def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:

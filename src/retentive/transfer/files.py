@@ -34,10 +34,6 @@ _MESSAGES: Mapping[type[RetentiveError], str] = {
 }
 
 
-class NameTaken(AlreadyExists):
-    """Error: the name for a new file or directory is in use. Nothing was overwritten."""
-
-
 def counted(items: Iterable[T], progress: TransferProgress | None, total: int | None = None) -> Iterator[T]:
     """Yield the items, and show the number of those that are done."""
     for number, item in enumerate(items, start=1):
@@ -62,7 +58,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     """Yield a new file that only its owner can read.
 
     The file gets its name when the block ends without an error. By then it is complete and synced to disk. After an
-    error, the file is removed. Raises `NameTaken`.
+    error, the file is removed. Raises `AlreadyExists`.
     """
     check_free(path)
     with _named_at_the_end(os.path.abspath(path)) as part:
@@ -103,9 +99,9 @@ def _named_at_the_end(target: str) -> Iterator[str]:
 
 
 def check_free(path: str) -> None:
-    """Raise `NameTaken` if a file or directory has this name."""
+    """Raise `AlreadyExists` if a file or directory has this name."""
     if os.path.lexists(path):
-        raise NameTaken("a file or directory with this name exists and was not overwritten; choose another name")
+        raise AlreadyExists("a file or directory with this name exists and was not overwritten; choose another name")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class TarReader:
         self._header_left = MAX_HEADER_BYTES
         self._last_read = b""
         self._left = 0
-        self._where = "at its beginning"
+        self._where = "at its beginning, or is no tar file"
         self.digest = hashlib.sha256()
         """Digest of those bytes of the entry that the caller has read."""
         self.has_one_header = True

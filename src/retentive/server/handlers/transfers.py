@@ -15,7 +15,7 @@ from retentive.server.errors import forbidden, invalid
 from retentive.server.route import ADMIN, STORE, WRITE, Routes
 from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
 from retentive.store import core_of
-from retentive.transfer.archive import Archive, writing_archive
+from retentive.transfer.archive import Archive
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import CHUNK, spool
 from retentive.transfer.import_files import ImportFiles, import_files
@@ -44,8 +44,7 @@ def export_store(call: RouteCall, query: ExportQuery) -> Streamed:
         if query.format == "files":
             write_tar(call.store, raw)
         else:
-            with writing_archive(raw, compressed=query.format == "tar.gz") as archive:
-                export_to(archive, call.store)
+            export_to(raw, call.store, compressed=query.format == "tar.gz")
     except BaseException:
         raw.close()
         raise

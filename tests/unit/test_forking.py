@@ -49,22 +49,14 @@ class _OnlyLock:
         self.lock = threading.Lock()
 
 
-_locks = [threading.Lock()]
-
-
-@forking.in_child
-def _renew() -> None:
-    _locks[0] = threading.Lock()
-
-
 def test_a_forked_child_has_new_locks() -> None:
-    """The child gets new locks, even for locks that were held at the fork and for locks of modules."""
+    """The child gets new locks, even for locks that were held at the fork."""
     counter, only_lock = _Counter(), _OnlyLock()
-    with only_lock.lock, _locks[0], warnings.catch_warnings():
+    with only_lock.lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
         if not child:
-            free = only_lock.lock.acquire(blocking=False) and _locks[0].acquire(blocking=False)
+            free = only_lock.lock.acquire(blocking=False)
             os._exit(0 if free and counter.was_quiet else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert not counter.is_quiet

@@ -29,18 +29,12 @@ class Forkable(Protocol):
 
 
 _watched: WeakSet[Forkable] = WeakSet()
-_renewals: list[Callable[[], object]] = []
 _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
     """Register an object, so that its method `renew_after_fork` is called in every forked child."""
     _watched.add(forkable)
-
-
-def in_child(renew: Callable[[], object]) -> None:
-    """Register the function `renew`, which replaces globals of a module, so that every forked child calls it."""
-    _renewals.append(renew)
 
 
 def _before() -> None:
@@ -52,8 +46,8 @@ def _before() -> None:
 
 def _after_in_child() -> None:
     _resting.pop_all()  # only the parent leaves its quiet contexts; the child replaces the locks in them
-    for renew in (*_renewals, *(forkable.renew_after_fork for forkable in list(_watched))):
-        renew()
+    for forkable in list(_watched):
+        forkable.renew_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

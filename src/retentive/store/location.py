@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import re
 import threading
 import time
@@ -23,7 +24,7 @@ from retentive.errors import InvalidInput, NotFound, RetentiveError, StorageRead
 from retentive.history.expiry import sweep_of_today
 from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
-from retentive.storage import capabilities, forking
+from retentive.storage import capabilities
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
@@ -91,7 +92,8 @@ def _close(accesses: Accesses, backend: Backend, sweeping: Iterable[DailySweep])
     backend.close()
 
 
-forking.in_child(_open.clear)  # a forked child leaves the locations of its parent alone
+if hasattr(os, "register_at_fork"):  # a forked child leaves the locations of its parent alone
+    os.register_at_fork(after_in_child=_open.clear)
 
 
 def new_store(

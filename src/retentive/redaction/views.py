@@ -230,7 +230,8 @@ def unescaped(text: str, parts: Iterable[Span]) -> View:
             add(_JOINT, begin, begin)
         at = begin
         for match in _ESCAPE.finditer(text, begin, stop):
-            add(text[at : match.start()], at, match.start())
+            if at < match.start():
+                add(text[at : match.start()], at, match.start())
             add(_char(match[0]), *match.span())
             at = match.end()
         add(text[at:stop], at, stop)

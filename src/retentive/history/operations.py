@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Any
 
 from retentive.engine.guard import Guard
@@ -152,7 +152,8 @@ def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict
     """
     wanted: dict[str, State | None] = {each.memory_id: State.of(each) for each in found.list_at(before, path)}
     present = {memory.id: memory for memory, _ in found.list(path)}
-    gone = {each.memory_id for each in found.versions(after=before) if each.operation == "deleted"}
+    since = takewhile(lambda each: each.id >= before, all_versions(found))
+    gone = {each.memory_id for each in since if each.operation == "deleted"}
     for memory_id in sorted((present.keys() | gone) - wanted.keys()):
         memory, was = present.get(memory_id), next(found.versions(memory_id=memory_id, before=before, limit=1), None)
         if was is not None and was.redacted_at is not None and was.operation != "deleted":

@@ -322,7 +322,7 @@ class MemoryStore(MemoryTree):
 
         If the clock is more than 7 days ahead of the last sweep and of all changes since then, the clock may be wrong.
         In this case nothing is removed, and `clock_jump` is set in the result. If the clock is right, pass
-        `accept_clock`, or sweep again after a day. On a database server, the server's clock is used without this check.
+        `accept_clock`, or sweep again after a day.
         """
         return sweep(self._core, dry_run=dry_run, accept_clock=accept_clock)
 

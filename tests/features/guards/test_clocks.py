@@ -14,7 +14,7 @@ from retentive import MemoryStore, Retentive
 from retentive.history.clocks import SEEN
 from retentive.store import core_of
 from support.command_line import here
-from support.places import EVERYWHERE, SERVERS, opened, place_of
+from support.places import opened
 
 A, B = "/memories/a", "/memories/b"
 DAY = 86_400.0
@@ -182,17 +182,3 @@ def test_the_command_says_what_to_do(tmp_path: Path) -> None:
     assert "400 days ahead" in waits.stderr
     assert "--accept-clock" in waits.stderr
     assert "1 memory" in here(at, "sweep", "--accept-clock").stdout
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("backend", sorted({*EVERYWHERE, "postgresql", "mariadb"} & {"postgresql", "mariadb"}))
-def test_on_a_server_the_clock_of_the_database_counts(backend: str, tmp_path: Path) -> None:
-    """A host two years ahead removes nothing, and needs no message."""
-    assert backend in SERVERS
-    at = place_of(backend, tmp_path)
-    with retentive.open(at) as right, retentive.open(at, clock=lambda: real_time.time() + YEARS * DAY) as wrong:
-        right.store().change_settings(RULES)
-        write(right.store(), A)
-        swept = wrong.store().sweep()
-        assert (swept.clock_jump, swept.expired, swept.versions_pruned) == (None, (), 0)
-        assert sum(1 for _ in right.store().versions()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
@@ -254,7 +255,9 @@ def with_changes(changes: Collection[str] | None) -> frozenset[str]:
     added = {name for name in changes or () if not name.startswith("-")}
     taken = {name[1:] for name in changes or () if name.startswith("-")}
     for name in sorted((added | taken) - KINDS.keys()):
-        raise InvalidInput(f"unknown kind of sensitive value {name!r}. Known kinds: {', '.join(sorted(KINDS))}")
+        near = difflib.get_close_matches(name, KINDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput(f"unknown kind of sensitive value {name!r}.{hint} Known kinds: {', '.join(sorted(KINDS))}")
     if both := sorted(added & taken):
         raise InvalidInput(f"{both[0]!r} is both added and, as '-{both[0]}', taken away; keep one of them")
     return frozenset({name for name, kind in KINDS.items() if kind.on} - taken | added)

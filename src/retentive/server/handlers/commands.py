@@ -1,4 +1,8 @@
-"""Routes that run commands and return more than the text of the reply. The client in `retentive.remote` uses them."""
+"""Routes that run commands.
+
+The route of the memory tool takes a tool_use block and answers a tool_result block. The others return more than the
+text of the reply; the client in `retentive.remote` uses them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
-from retentive.errors import Refused, RetentiveError
+from retentive.errors import Refused, RetentiveError, error_of
+from retentive.integrations.messages import render, reply_to
 from retentive.server.calls import RouteCall
 from retentive.server.errors import api_error, forbidden
 from retentive.server.route import STORE, WRITE, Routes
@@ -26,6 +31,8 @@ from retentive.wire.commands import (
     CommandAnswer,
     CommandChange,
     CommandRequest,
+    ToolResult,
+    ToolUseBlock,
     WrittenObject,
 )
 from retentive.wire.keys import Scope
@@ -35,6 +42,34 @@ MAX_CHANGES = 1_000
 route = Routes()
 
 
+@route("POST", f"{STORE}/tool", ("read", "write"))
+def run_tool(call: RouteCall, body: ToolUseBlock) -> ToolResult:
+    """Run a tool_use block of the memory tool; `view` needs the scope `read`, the other commands `write`.
+
+    If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
+    An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`.
+    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. In this case, the client
+    sends the request again, so the model need not see the failure.
+    """
+    _check_scope(call, body.input)
+    reply = reply_to(call.store, {"name": body.name, "input": body.input}, body.id, run=call.run)
+    if reply.is_error:
+        call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
+        failure = api_error(error_of(reply.text, reply.code))
+        if failure.status == 503:
+            raise failure
+    return ToolResult.model_validate(render(body.id, reply))
+
+
+def _check_scope(call: RouteCall, command: object) -> object:
+    """Return the name of a command. Raises `HttpError` 403 if the key lacks its scope."""
+    name = command.get("command") if isinstance(command, Mapping) else None
+    scope: Scope = "read" if name == "view" else "write"
+    if not call.caller.key.allows(scope):
+        raise forbidden(f"the API key needs the scope {scope}")
+    return name
+
+
 @route("POST", f"{STORE}/commands", ("read", "write"), conflicts=True)
 def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     """Run a command of the memory tool, or `write`, `append` or `clear`; `view` needs the scope `read`, others `write`.
@@ -42,10 +77,7 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     If a change is sent again with the same `id` within 24 hours, the handler returns the first reply and changes
     nothing. An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`.
     """
-    name = body.command.get("command") if isinstance(body.command, Mapping) else None
-    scope: Scope = "read" if name == "view" else "write"
-    if not call.caller.key.allows(scope):
-        raise forbidden(f"the API key needs the scope {scope}")
+    name = _check_scope(call, body.command)
     core = core_of(call.store)
     origin = origin_of(body.source, body.session)
     invocation = Invocation(None, body.id, core.integration, **origin, request=call.request, run=call.run)

@@ -179,7 +179,7 @@ def moment(at: object) -> str | datetime:
     if isinstance(at, datetime):
         return at
     if not isinstance(at, str) or len(at) > 200:
-        raise InvalidInput("at: must be a string of at most 200 characters")
+        raise InvalidInput("must be a string of at most 200 characters")
     if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
         return at
     try:

@@ -6,7 +6,6 @@ from retentive.testing.scripted_claude import Call, Check, Script, Turn
 
 _LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
 _NOTES = "/memories/customers/ada.md"
-_TEXT = "# Ada\n- prefers e-mail\n- pays in euros\n"
 
 SCRIPTS = (
     Script(

@@ -17,25 +17,8 @@ from retentive.testing.backend_suite.sharing import finish, start
 
 from .objects import Bottom
 from .objects_dump import everything
-from .wire import BUCKET, Asked, Wire
 
-PATIENCE_S = 60.0
 PERSON = Actor("user", "ann")
-
-
-def far(wire: Wire, prefix: str) -> str:
-    """A location on the server behind the proxy."""
-    return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
-
-
-def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
-    """Return the method and the kind of object of each request."""
-    return [
-        (one.method, next(kind for kind in (b"packs", b"pages", b"manifests") if kind in one.path)) for one in asked
-    ]
-
-
-# -- costs ---------------------------------------------------------------------------------------------------
 
 
 def redact(tx: Transaction, version_id: str) -> None:

@@ -21,7 +21,6 @@ COMPACT_BETA = "compact-2026-01-12"
 THREADS_BETA = "message-threads-2026-08-12"
 VERSION = {"anthropic-version": "2023-06-01"}
 CONTEXT = {"x-api-key": "key", "anthropic-beta": f"{CONTEXT_BETA},{COMPACT_BETA}", **VERSION}
-THREADS = {"x-api-key": "key", "anthropic-beta": THREADS_BETA, **VERSION}
 
 
 def assistant_call(command: str, tool_use_id: str = "t1") -> dict[str, Any]:

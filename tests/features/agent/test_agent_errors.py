@@ -33,7 +33,6 @@ from retentive.testing.scripted_claude.faults import Fault
 from .runs import KINDS, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
-USAGE = {"input_tokens": 1, "output_tokens": 1}
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 

@@ -90,7 +90,3 @@ def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) ->
     for function in (lambda _seen: answer, lambda _seen: turn):
         claude = ScriptedClaude(function, new_suffix=lambda: "0")
         assert post(claude, tools=[READ])[1]["content"] == content
-
-
-def failing(prompt: Prompt) -> str:
-    raise LookupError(f"{len(prompt.calls)} calls")

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from retentive.audit.chain import ENTRY, HEAD, key_of
+from retentive.audit.chain import ENTRY, key_of
 
-KINDS = (ENTRY, HEAD)
 _TABLE = "records"  # table of the records, with the columns store, kind, name and value
 
 

@@ -15,7 +15,6 @@ from retentive.storage.sealed.keys import KeyRing
 from support.command_line import AT, here, inside, interactive, process, terminal
 
 MARKER = "quetzal-7731"
-PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ import retentive
 from support.command_line import here
 
 PATH = "/memories/a.md"
-MEMORY = ["path", "memory_id", "version_id", "size_bytes", "sha256", "created_at", "updated_at"]
 
 
 @pytest.fixture

@@ -32,22 +32,6 @@ def at(tmp_path: Path) -> str:
     return location
 
 
-def commands(at: str, directory: Path, key: str) -> list[list[str]]:
-    made = f"sqlite:///{directory}/made.db"
-    return [
-        ["--at", at, "--store", key, "view"],
-        ["--at", at, "--store", key, "create", "/memories/b", "b"],
-        ["--at", at, "--store", key, "log"],
-        ["--at", at, "--store", key, "sweep"],
-        ["--at", at, "--store", key, "init"],
-        ["--at", at, "erase", "--whole-store", "--store", key, "--yes"],
-        ["backup", "--at", at, str(directory / "new.tar"), "--store", key],
-        ["restore-backup", str(directory / "b.tar"), "--at", made, "--store", key],
-        ["--at", made, "import", "--whole", str(directory / "e.tar"), "--as", key],
-        ["migrate", "--at", at, made, "--store", key],
-    ]
-
-
 CALLS: dict[str, Callable[[Retentive, str, Path], object]] = {
     "store": lambda location, key, _: location.store(key),
     "erase": lambda location, key, _: location.erase(key),

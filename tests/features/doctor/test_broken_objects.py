@@ -16,8 +16,6 @@ from support.places import place_of
 
 pytestmark = pytest.mark.long
 
-DAY_S = 86_400.0
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:

@@ -6,53 +6,8 @@ import threading
 
 import pytest
 
-from retentive import InvalidInput, Usage
+from retentive import InvalidInput
 from support.places import OpenPlace
-
-KEYS = [
-    "user-42",
-    "default",
-    "a",
-    "x" * 255,
-    "é" * 255,
-    "😀",
-    "with space",
-    "a/b",
-    "..",
-    ".",
-    "../../escape",
-    "/etc",
-    "stores",
-    "memories",
-    ".retentive",
-    "%2e%2e",
-    "CON",
-    "USER-42",
-    "it's; DROP TABLE stores",
-    "memstore_x",
-    "e\u0301",
-    "é",
-    "\u2028",
-    "\u200b",
-]
-
-
-def test_a_key_opens_or_creates_its_store(place: str, open_place: OpenPlace) -> None:
-    """A key may contain any characters except control characters, and is not changed.
-
-    No two keys select the same store.
-    """
-    opened = open_place(place)
-    stores = {key: opened.store(key) for key in KEYS}
-    for key, store in stores.items():
-        assert (store.key, opened.store(key).id) == (key, store.id)
-        command = {"command": "create", "path": "/memories/who", "file_text": key}
-        assert not store.execute(command).is_error
-    assert len({store.id for store in stores.values()}) == len(KEYS)
-    for key, store in stores.items():
-        assert store.read("/memories/who") == key
-        assert store.usage() == Usage(1, len(key.encode()))
-    assert [info.key for info in opened.stores()] == KEYS
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "a\0", "\x7f", "\x85", "\ud800"])
@@ -64,17 +19,6 @@ def test_a_key_has_1_to_255_characters_and_no_control_characters(place: str, ope
         with pytest.raises(InvalidInput):
             opened.store("fine", name=key)
     assert opened.stores() == []
-
-
-def test_an_id_takes_precedence_over_a_key(place: str, open_place: OpenPlace) -> None:
-    """If the key of one store equals the id of another store, the string selects the store with the id."""
-    ids = iter(["memstore_one", "memstore_two", "mem_1", "memver_1", "mem_2", "memver_2"])
-    opened = open_place(place, new_id=lambda prefix, _: next(ids))
-    first = opened.store("memstore_two")
-    second = opened.store("other")
-    assert (first.id, second.id) == ("memstore_one", "memstore_two")
-    assert opened.store("memstore_two").id == second.id
-    assert opened.store("memstore_one").id == first.id
 
 
 def test_the_default_store_has_the_key_default(place: str, open_place: OpenPlace) -> None:

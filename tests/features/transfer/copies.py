@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,10 @@ from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Ve
 from retentive.transfer.copies import RECORD_KINDS, SIDE_RECORD_KINDS
 from retentive.values.paths import ROOT
 from support.model import Model
-from support.places import KEYS, SEALED, opened
+from support.places import KEYS, opened
 from support.walk import Walk
 
 PERSON = Actor("user", "ann")
-BARE = ["memory", "sqlite", "directory"]
-OPEN = {"keys": None, "sealed": {"keys": KEYS}, "hidden": {"keys": KEYS, "seal_paths": True}}
 
 
 @contextmanager
@@ -32,10 +30,6 @@ def place(name: str, directory: Path) -> Iterator[Retentive]:
         found = opened(name, directory)
     with found:
         yield found
-
-
-def is_sealed(name: str) -> bool:
-    return name in SEALED or name in {"sealed memory", "hidden memory"}
 
 
 def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -> None:
@@ -117,7 +111,3 @@ def goes_on(store: MemoryStore) -> None:
     assert store.read(f"{ROOT}/a later one") == "x"
     newest, before, *_ = [*store.versions(), *store.versions()]
     assert newest.id > before.id or newest == before
-
-
-def keys_of(found: Sequence[retentive.StoreInfo]) -> list[str | None]:
-    return [info.key for info in found]

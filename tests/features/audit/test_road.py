@@ -93,7 +93,7 @@ def test_callers_of_peek_are_known() -> None:
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
         "cli/completers.py",  # names to complete, while a person types a command
-        "console/reads.py",  # the last view beside a memory, whose page has an entry
+        "console/pages/news.py",  # the newest changes of a store, for a notice on a page that has an entry
         "console/strips.py",  # numbers of changes on a page that has an entry
         "cli/performed.py",  # the versions that a command made, for its output
         "cli/undoing.py",  # the change to confirm, before it is undone
@@ -104,7 +104,6 @@ def test_callers_of_peek_are_known() -> None:
         "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since
         "server/handlers/search.py",  # the memories of the hits, after the search
         "history/expiry.py",  # pieces of the preview of a sweep, which has an entry
-        "console/live.py",  # the changes for live pages, each of which has an entry when it begins
         "console/pages/history.py",  # the revision of the store, before the page that shows the store
         "console/pages/memory.py",  # the path of a memory, before the redirect to its page
         "console/overview.py",  # the last change and the waiting proposals of each store, in the list of stores

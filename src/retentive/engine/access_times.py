@@ -22,6 +22,7 @@ KIND = "accessed"
 EVERY_S = 3_600.0  # recorded times may be this much older than the last view
 FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
+_MAX_SECONDS = 1e12
 _CLOSE_S = 1.0
 _MAX_KNOWN = 100_000
 
@@ -119,10 +120,10 @@ class Accesses:
         """
         before = f"{memory_id[:-1]}{chr(ord(memory_id[-1]) - 1)}~"
         found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
-        return None if found is None else float(found)
+        return None if found is None else _seconds(found)
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        return {key: float(at) for key, at in self._backend.side_records(store_id, KIND)}
+        return {key: _seconds(at) for key, at in self._backend.side_records(store_id, KIND)}
 
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
         if store_id not in self._read:  # another process may have recorded views within the hour
@@ -133,3 +134,12 @@ class Accesses:
                 self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
         if seen:
             self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()}, wait=False)
+
+
+def _seconds(text: str) -> float:
+    """Return a recorded time, or 0.0 for a text that is none: a view must never fail."""
+    try:
+        at = float(text)
+    except ValueError:
+        return 0.0
+    return at if 0 <= at < _MAX_SECONDS else 0.0

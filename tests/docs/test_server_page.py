@@ -76,6 +76,7 @@ def running(command: str, directory: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.long
 def test_two_agents_on_two_hosts_share_a_store(tmp_path: Path) -> None:
     """Nine commands at most. The second host reads what the first one wrote, and each key has its own actor."""
     names = {"memory.example.com": "localhost", "8443": str(free_port()), "DNS:localhost": "DNS:localhost"}

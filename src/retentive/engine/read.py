@@ -33,7 +33,7 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
         settings = store.settings_of(snapshot)
         view = snapshot
         try:
-            # A person's edits of plain files become versions first.
+            # A person's edits of plain files become versions first, and this state shows them.
             if operation.needs_external_edits:
                 store.record_external_edits(snapshot)
 

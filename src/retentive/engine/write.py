@@ -68,11 +68,12 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
             if is_archived(tx) and not operation.allowed_when_archived:
                 raise Refused("archived")
 
-            # A person's edits of plain files become versions first.
+            # A person's edits of plain files become versions first. They stay if the operation is refused.
             if operation.needs_external_edits:
                 store.record_external_edits(tx)
 
-            # Decide, as the actor sees the store. Nothing has been recorded if this is refused.
+            # Decide, as the actor sees the store. Quarantined memories are in it, because the guard keeps them from
+            # being overwritten. Nothing of the plan has been recorded if this is refused.
             present = with_own_proposals(tx, settings, who) if waits else tx
             guard = guard_of(store, present, settings, call)
             plan = operation.decide(within(present, store.scope), guard)
@@ -86,7 +87,7 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
             recorded = _record_changes(tx, plan, who)
         else:
             recorded, present = proposed, with_own_proposals(tx, settings, who)
-        if plan.afterwards is not None:
+        if plan.afterwards is not None:  # the result and the effects depend on what was recorded
             plan = plan.afterwards(within(present, store.scope), recorded)
         _record_effects(tx, plan, guard, who)
         outcome = Outcome(settings, plan.result, recorded=recorded, proposed=proposed is not None)

@@ -54,7 +54,7 @@ def test_the_command_line_works_on_sqlite(tmp_path: Path) -> None:
     ran("--at", at, "undo", "--yes")
     ran("--at", at, "doctor")
     ran("--at", at, "export", str(tmp_path / "one.tar.gz"))
-    ran("--at", copy, "import", str(tmp_path / "one.tar.gz"))
+    ran("--at", copy, "import", "--whole", str(tmp_path / "one.tar.gz"))
     with retentive.open(copy) as place:
         assert place.store().read("/memories/a.md") == "one\r\ntwo\n"
     ran("--at", at, "backup", str(tmp_path / "all.tar.gz"))

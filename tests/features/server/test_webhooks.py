@@ -442,7 +442,7 @@ def server(at: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
-        yield process, process.stdout.readline().split()[-1]
+        yield process, next(line for line in process.stdout if line.startswith("Serving ")).split()[-1]
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

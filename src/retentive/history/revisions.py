@@ -1,4 +1,4 @@
-"""Names of revisions: `r1234`, `HEAD~2`, a time or a version id.
+"""Names of revisions: `r1234`, `HEAD~2`, a time or a version id, with the spellings of Git (`@`, `HEAD^`, `@{2h}`).
 
 `parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD`
 counts the changes of a target: a memory (across its renames), a directory or the whole store.
@@ -27,7 +27,8 @@ from retentive.values.records import EXTERNAL, time_in_id, to_us
 TIMES = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
 FORMS = "r1234, HEAD, HEAD~2, a time (2026-11-21T10:00, 2h, yesterday) or the id of a version"
 _VERSION = "memver_"
-_HEAD = re.compile(r"HEAD(?:~([0-9]{1,9}))?", re.ASCII)
+_HEAD = re.compile(r"(?:HEAD|@)((?:~[0-9]{0,9}|\^)*)", re.ASCII)
+_AT = re.compile(r"(?:HEAD)?@\{(.*)\}", re.DOTALL)
 _NUMBER = re.compile(r"r([0-9]{1,18})", re.ASCII)
 _AGO = re.compile(r"([0-9]{1,9})(s|m|h|d|w)", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -76,13 +77,15 @@ class Moment:
 def parse(text: str, now: datetime) -> Revision:
     """Parse the name of a revision. `2h` and `yesterday` are relative to `now`. Raises `InvalidInput`."""
     if head := _HEAD.fullmatch(text):
-        return Revision(None, int(head[1] or 0), text)
+        steps = re.findall(r"~([0-9]*)|\^", head[1])
+        return Revision(None, sum(int(step or 1) for step in steps), text)
     if number := _NUMBER.fullmatch(text):
         return Revision(int(number[1]), 0, text)
     if text.startswith(_VERSION):
         return Revision(text, 0, text)
+    at = _AT.fullmatch(text)
     try:
-        return Revision(parse_time(text, now), 0, text)
+        return Revision(parse_time(text if at is None else at[1], now), 0, text)
     except InvalidInput:
         hint = f"; did you mean r{text}?" if re.fullmatch("[0-9]{1,18}", text, re.ASCII) else ""
         raise InvalidInput(f"{text[:80]!r} is not a revision such as {FORMS}{hint}") from None

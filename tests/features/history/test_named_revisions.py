@@ -43,6 +43,12 @@ def changes(store: MemoryStore, revision: str, path: str | None = None) -> list[
     [
         ("HEAD", None, "r6"),
         ("HEAD~2", None, "r4"),
+        ("@", None, "r6"),
+        ("HEAD^", None, "r5"),
+        ("@~^", None, "r4"),
+        ("HEAD~0", None, "r6"),
+        ("@{2099-01-01}", None, "r6"),
+        ("HEAD@{2099-01-01}", A, "r4"),
         ("HEAD", A, "r4"),
         ("HEAD~1", A, "r1"),
         ("HEAD", f"{B}/c", "r6"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -16,6 +17,7 @@ from retentive.search.index import index_of
 from retentive.search.query import Query, check_text
 from retentive.search.ranking import search_index
 from retentive.search.results import Document
+from retentive.storage.backoff import LOCK_TIMEOUT_S, pauses
 from retentive.storage.contract import Actor, Memory
 from retentive.store import MemoryStore
 from retentive.values.paths import MAX_SEGMENT_BYTES, ROOT, MemoryPath
@@ -27,7 +29,6 @@ _SEPARATORS: Final = re.compile(r"[~/\\]")
 _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_ -]")
 _ESCAPES: Final = re.compile(r"(?:~[0-9A-F]{2})+")
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
-_ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only very many writers use up all attempts
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
@@ -149,14 +150,16 @@ def in_batches(store: MemoryStore, commands: list[dict[str, str]]) -> None:
 def until_no_conflict(work: Callable[[], T]) -> T:
     """Run `work`, and run it again if it raises `Conflict`. `work` must read the memories and write with `if_version`.
 
-    After 50 attempts, `Conflict` is raised.
+    Between the attempts are random pauses, so that a writer among many gets its turn. After 30 seconds, `Conflict` is
+    raised.
     """
-    for _ in range(_ATTEMPTS - 1):
+    waits = pauses(0.001, 0.02, deadline=time.monotonic() + LOCK_TIMEOUT_S)
+    while True:
         try:
             return work()
         except Conflict:
-            continue
-    return work()
+            if next(waits, None) is None:
+                raise
 
 
 async def settled(work: Callable[[], T]) -> T:

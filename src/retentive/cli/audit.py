@@ -14,7 +14,9 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.parameters import file_to_write, time_option
+from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
+from retentive.store import MemoryStore
 
 
 @output.group("audit")
@@ -67,23 +69,40 @@ def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
 
     With --all, the anchors of a memory store are in the file ID.anchors of the directory; ID is the id of the store.
+    If a store cannot be anchored, the others are, and the status is that of the first error.
     """
-    rows, objects = list[str](), list[dict[str, object]]()
+    rows, objects, failed = list[str](), list[dict[str, object]](), list[RetentiveError]()
     with location.opened() as opened, output.progress("Anchoring"):
-        stores = [opened.store(info.id) for info in opened.stores()] if of_all else [location.chosen(opened)]
-        for store in stores:
-            if of_all and not store.settings().audit:
-                continue
-            path = os.path.join(file, f"{store.id}.anchors") if of_all else file
-            with _naming(path, key):
-                made = store.audit.anchor(path, key)
-            text = "Nothing changed since the last anchor.\n"
-            if made is not None:
-                text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
-                value = {"store_id": store.id, "head": str(made.head), "time": made.time}
-                objects.append({**value, "versions": len(made.versions)})
-            rows.append(f"{store.key or store.id}: {text}" if of_all else text)
-    output.emit(objects, plain="".join(rows))
+        if not of_all:
+            rows.append(_anchor(location.chosen(opened), file, key, objects))
+        for info in opened.stores() if of_all else ():
+            try:
+                store = opened.store(info.id)
+                if store.settings().audit:
+                    said = _anchor(store, os.path.join(file, f"{info.id}.anchors"), key, objects)
+                    rows.append(f"{info.key or info.id}: {said}")
+            except RetentiveError as error:
+                error.add_note(f"Store: {info.key or info.id}")
+                failed.append(error)
+    errors = [output.failure(error) for error in failed]
+    output.emit(
+        objects,
+        plain="".join(rows),
+        error="\n".join(each.text for each in errors),
+        status=status_of(errors[0].code) if errors else 0,
+    )
+
+
+def _anchor(store: MemoryStore, file: str, key: str, objects: list[dict[str, object]]) -> str:
+    """Anchor one memory store, and return a line for people. If the log changed, append an object to `objects`."""
+    with _naming(file, key):
+        made = store.audit.anchor(file, key)
+    text = "Nothing changed since the last anchor.\n"
+    if made is not None:
+        text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
+        value = {"store_id": store.id, "head": str(made.head), "time": made.time}
+        objects.append({**value, "versions": len(made.versions)})
+    return text
 
 
 @output.command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')

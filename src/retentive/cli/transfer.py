@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.locations import is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.remote import remote_location
+from retentive.storage.disk import os_error
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 
@@ -172,26 +173,27 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     they can be used only with their keys. Test your backups by restoring them.
 
     With --keep, FILE is an existing directory. The new file in it is named after the location and the time. Of the
-    backups that this command made there of the same location, the oldest are deleted, so that N are left.
+    backups that this command made there of the same location and memory stores, the oldest are deleted, so that N are
+    left.
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
     _take_over(location)
     chosen = _chosen(location, stores)
     with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
-        prefix = "" if keep is None else _backup_prefix(location.url, backend)
+        prefix = "" if keep is None else _backup_prefix(location.url, backend, chosen)
         if keep is not None and not os.path.isdir(file):
             raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
         path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.gz") if keep else file
         done = back_up(backend, path, stores=chosen, progress=progress)
-    deleted = [] if keep is None else _delete_old_backups(path, prefix, keep)
+        deleted = [] if keep is None else _delete_old_backups(path, prefix, keep)
     lines = [_line(one, f"as of revision {one.revision}") for one in done]
     lines += [f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)] if keep else []
     output.emit({"stores": done, "file": path, "deleted": deleted}, rows="stores", plain="".join(lines))
 
 
-def _backup_prefix(url: str, backend: Backend) -> str:
-    """Return the beginning of the names of a location's backups. It differs between locations.
+def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
+    """Return the beginning of the names of backups. It differs between locations, and between sets of memory stores.
 
     It depends on the place of the location and on its first memory store, so that two hosts with the same place, such
     as /var/lib/memory, can write to one directory.
@@ -199,17 +201,21 @@ def _backup_prefix(url: str, backend: Backend) -> str:
     scheme, path = parse_location(url)
     place = os.path.realpath(path) if scheme in {None, "sqlite"} else shown(url)
     first = next((info.id for info in backend.list_stores(limit=2) if info.id != SYSTEM_STORE), "")
-    return f"retentive-{sha256(f'{place} {first}'.encode()).hexdigest()[:12]}-"
+    return f"retentive-{sha256(' '.join([place, first, *sorted(stores)]).encode()).hexdigest()[:12]}-"
 
 
 def _delete_old_backups(written: str, prefix: str, keep: int) -> list[str]:
     """Delete all but the newest `keep` backups whose names begin with `prefix`. `written` is always kept."""
     directory, new = os.path.split(written)
     name = re.compile(rf"{prefix}[0-9]{{8}}T[0-9]{{12}}Z\.tar\.gz")
-    others = sorted(each for each in os.listdir(directory) if name.fullmatch(each) and each != new)
-    deleted = others[: max(0, len(others) - keep + 1)]
-    for each in deleted:
-        os.unlink(os.path.join(directory, each))
+    try:
+        others = sorted(each for each in os.listdir(directory) if name.fullmatch(each) and each != new)
+        deleted = others[: max(0, len(others) - keep + 1)]
+        for each in deleted:
+            with suppress(FileNotFoundError):  # another backup has deleted it
+                os.unlink(os.path.join(directory, each))
+    except OSError as error:
+        raise os_error(error) from None
     return deleted
 
 

@@ -252,7 +252,7 @@ class Server:
                 run = await to_thread.run_sync(last_run, self.location.opened.records, abandon_on_cancel=True)
         except (TimeoutError, RetentiveError):
             return error_response(request.scope, refusal)
-        return json_response({"status": "ready", "maintenance": None if run is None else run.to_json()})
+        return json_response({"status": "ready", "maintenance": None if run is None else run.ending()})
 
     async def measured(self, request: Request) -> Response:
         """Respond to `/metrics` with the metrics, or with status 404 if metrics are off."""

@@ -52,14 +52,15 @@ class MaintenanceRun:
         """True if the run reached all memory stores and no storage failed."""
         return self.is_whole and not self.failed and not self.code
 
-    def to_json(self) -> dict[str, object]:
-        """Return the outcome as people and monitoring see it: when the run ended, how, and the totals."""
+    def ending(self) -> dict[str, object]:
+        """Return when the run ended, and how. Anybody may see it: totals would tell of other workspaces."""
         ended = datetime.fromtimestamp(self.finished_at, UTC).isoformat().replace("+00:00", "Z")
-        totals = {name: value for name, value in asdict(self).items() if name not in _OWN}
-        return {"finished_at": ended, "ok": self.is_ok, **totals}
+        return {"finished_at": ended, "ok": self.is_ok, "code": self.code}
 
-
-_OWN = frozenset({"started_at", "finished_at", "is_whole"})
+    def to_json(self) -> dict[str, object]:
+        """Return the ending and the totals, for people who run the server."""
+        totals = ("stores", "expired", "pruned", "orphans", "waiting", "failed")
+        return self.ending() | {name: getattr(self, name) for name in totals}
 
 
 def last_run(records: LocationRecords) -> MaintenanceRun | None:

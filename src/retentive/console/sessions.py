@@ -168,10 +168,6 @@ class Sessions:
         known = json.loads(text)
         return self._record(known["key"]) if _is_valid(known, self._clock()) else None
 
-    def is_active(self, record: KeyRecord) -> bool:
-        """Return whether a key is active. The result may come from the cache of keys."""
-        return self._code is not None or self._keys.is_active(record)
-
     def end(self, token: str) -> None:
         """Sign out."""
         self._records.put(KIND, _digest(token), None)

@@ -165,10 +165,6 @@ class KeyStore:
         record = self._read(key.id) if known is None or known[0] <= self._monotonic() else known[1]
         return record is not None and record.status_at(self.now()) == "active"
 
-    def first_exists(self) -> bool:
-        """Return whether a first key was ever created. Always reads storage."""
-        return self._records.get(FIRST, "first") is not None
-
     def last_use(self, key_id: str) -> str | None:
         """Return when a key was last used, or None if it was never used. The time may be a minute too early."""
         return self._records.get(USED, _short(key_id))

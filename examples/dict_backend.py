@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ class DictStore(Transaction):
     revision: int = 0
     last_us: int = 0  # time of the newest version
     history: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)  # by id, oldest first
-    kept: dict[tuple[str, str], str] = field(default_factory=dict)  # records and side records by kind and key
+    kept: dict[tuple[str, str], str] = field(default_factory=dict)  # records by kind and key
     next_revision: int = 1
 
     @property
@@ -166,12 +166,6 @@ class DictBackend(Backend):
             tx.info = replace(tx.info, memories=usage.memories, size_bytes=usage.size_bytes)
             self._open()[store_id] = tx
             return result
-
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None], **_: Any) -> None:
-        self.write(store_id, lambda tx: [tx.put_record(kind, key, value) for key, value in values.items()])
-
-    def side_records(self, store_id: str, kind: str, **page: Any) -> Iterator[tuple[str, str]]:
-        return self.read(store_id, lambda snapshot: snapshot.records(kind, **page))
 
     def close(self) -> None:
         self._stores = None

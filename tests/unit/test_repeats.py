@@ -319,6 +319,7 @@ class Lossy(SqliteBackend):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         done = super().write(store_id, work, may_use_reserve=may_use_reserve)
         if self.lost:

@@ -166,7 +166,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
 @_STORES
 def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[str]) -> None:
-    """Back up all memory stores to the new file FILE, with history, settings and side records.
+    """Back up all memory stores to the new file FILE, with history, settings and records.
 
     FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
     can stay in use. No keys are needed, because encrypted memory stores stay encrypted in the backup. After a restore,

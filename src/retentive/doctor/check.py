@@ -195,7 +195,7 @@ def _check_surroundings(backend: Backend, info: StoreInfo) -> Findings:
             named = backend.get_store(info.key, workspace=info.workspace_id)
         if named is None or named.id != info.id:
             yield found("key_wrong", info.id)
-    for key, value in backend.side_records(info.id, ACCESSED):
+    for key, value in backend.read(info.id, lambda snapshot: list(snapshot.records(ACCESSED))):
         if not holds(partial(float, value)):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
     verified = MemoryStore(backend, info).audit.verify()

@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from retentive.errors import Closed, RetentiveError, StorageReadOnly, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import wait_until
-from retentive.storage.contract import Backend, Clock, Memory
+from retentive.storage.contract import Backend, Clock, Memory, Transaction
 
 KIND = "accessed"
 EVERY_S = 3_600.0  # recorded times may be this much older than the last view
@@ -118,12 +119,12 @@ class Accesses:
 
         The last view may be later: views are recorded with a delay of about a minute, and at most once an hour.
         """
-        before = f"{memory_id[:-1]}{chr(ord(memory_id[-1]) - 1)}~"
-        found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
+        found = self._backend.read(store_id, lambda snapshot: snapshot.get_record(KIND, memory_id))
         return None if found is None else _seconds(found)
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        return {key: _seconds(at) for key, at in self._backend.side_records(store_id, KIND)}
+        found = self._backend.read(store_id, lambda snapshot: list(snapshot.records(KIND)))
+        return {key: _seconds(at) for key, at in found}
 
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
         if store_id not in self._read:  # another process may have recorded views within the hour
@@ -133,7 +134,12 @@ class Accesses:
                 self._read.add(store_id)
                 self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
         if seen:
-            self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()}, wait=False)
+            self._backend.write(store_id, partial(_put, seen=seen), wait=False)
+
+
+def _put(tx: Transaction, seen: dict[str, float]) -> None:
+    for memory_id, at in seen.items():
+        tx.put_record(KIND, memory_id, f"{at:.0f}")
 
 
 def _seconds(text: str) -> float:

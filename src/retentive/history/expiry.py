@@ -127,12 +127,20 @@ def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = Fa
             swept = expiry.peek(DryRun(found)) if dry_run else context.result_of(found, EXPIRY)
         yield swept, position
     while position and not dry_run:
-        ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=position, limit=_MEMORIES)]
-        gone = context.read(partial(_missing, ids))
-        if gone:
-            context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
+        ids = context.read(partial(_viewed, position=position))
+        if context.read(partial(_missing, ids)):
+            context.follow_up(partial(_forget_views, ids=ids), may_use_reserve=True)
         position = ids[-1] if len(ids) == _MEMORIES else ""
         yield Swept(), position
+
+
+def _viewed(snapshot: Snapshot, position: str) -> list[str]:
+    return [key for key, _ in snapshot.records(KIND, after=position, limit=_MEMORIES)]
+
+
+def _forget_views(tx: Transaction, ids: list[str]) -> None:
+    for memory_id in _missing(ids, tx):
+        tx.put_record(KIND, memory_id, None)
 
 
 def _note(tx: Transaction, position: str) -> None:

@@ -211,8 +211,6 @@ def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
 def remove(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Removed:
     """Run a removal and complete it. Raises the errors of its `decide`."""
     result = context.result_of(operation, actor)
-    if "memories" in result:
-        context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(result["memories"]))
     return Removed(len(result["erased" if "memories" in result else "redacted"]), pending=not finish(context))
 
 
@@ -244,6 +242,7 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> None:
         *forget_proposals(tx, [(memory_id, None)]),
         *forgotten(tx, versions),
         (CONFIRMED, memory_id, None),
+        (ACCESSED, memory_id, None),
         (TOMBSTONE, memory_id, tombstone),
         (ERASING, memory_id, None),
         (PENDING, "since", f"{now:.6f}"),

@@ -19,7 +19,7 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Required, TypeAlias, TypedDict, TypeVar, Unpack
 
@@ -63,8 +63,8 @@ __all__ = [
     "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Again", "Backend", "Change", "Clock", "Created",
     "Deleted", "Entry", "Imported", "Kept", "Memory", "Moved", "NewId", "NewStore", "Operation",
     "Recorded", "Sealing", "Selection", "Snapshot", "State", "StoreInfo", "StoreSelection", "Transaction", "Updated",
-    "Usage", "Version", "as_actor", "create_or_update", "kept", "now_us", "plain_name", "sortable_id", "to_datetime",
-    "verified", "verify_version",
+    "Usage", "Version", "WriteMode", "as_actor", "create_or_update", "kept", "now_us", "plain_name", "sortable_id",
+    "to_datetime", "verified", "verify_version",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -96,6 +96,14 @@ class NewStore(TypedDict, total=False):
     created_at: datetime | None
     workspace: str
     properties: str | None
+
+
+class WriteMode(TypedDict, total=False):
+    """Types of the keyword arguments of `Backend.write`, for methods that forward all of them."""
+
+    may_use_reserve: bool
+    first_path: str | None
+    wait: bool
 
 
 class Metadata(TypedDict, total=False):
@@ -340,34 +348,13 @@ class Backend(ABC):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         """Run `work` with exclusive access to this store, commit its changes and return its result.
 
         If `work` raises, nothing changes. `first_path` is as in `read`. Set `may_use_reserve` for work that deletes. If
-        the disk is full, such work may use disk space that is reserved for this case.
-        """
-
-    @abstractmethod
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        """Write side records durably. The value None removes a record.
-
-        If `wait` is false and the write would have to wait for a lock of another writer, raises `Unavailable` at once.
-
-        A side record is a small value that is stored beside the store. It is written outside transactions. No side
-        record has the same kind as a record. If two processes write the same key at the same time, either value may
-        remain.
-        """
-
-    @abstractmethod
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
-        """Return the keys and values of the side records of a kind, in key order.
-
-        Only side records with keys greater than `after` are returned. If `limit` is given, at most this number of
-        records is returned.
+        the disk is full, such work may use disk space that is reserved for this case. If `wait` is false and another
+        writer has a lock that this write needs, raises `Unavailable` at once.
         """
 
     @abstractmethod

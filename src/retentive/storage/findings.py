@@ -73,7 +73,7 @@ KINDS: dict[str, Kind] = {
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
         Kind("path_below", "The path of a memory is below another memory."),
         _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
-        # Records and side records
+        # Records
         Kind("record_wrong", "A record of the store cannot be read."),
         Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse the proposal"),
         _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),

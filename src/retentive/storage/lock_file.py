@@ -133,12 +133,9 @@ class LockFile:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     @contextmanager
-    def held(self, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
-        """Hold the lock during the context. Raises `Unavailable` if it cannot be acquired within `LOCK_TIMEOUT_S`.
-
-        If `wait` is false, raises `Unavailable` if the lock cannot be acquired at once.
-        """
-        self.acquire(shared=shared, deadline=None if wait else 0.0)
+    def held(self, *, shared: bool = False) -> Iterator[None]:
+        """Hold the lock during the context. Raises `Unavailable` if it cannot be acquired within `LOCK_TIMEOUT_S`."""
+        self.acquire(shared=shared)
         try:
             yield
         finally:

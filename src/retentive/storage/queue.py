@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
@@ -51,14 +51,19 @@ class StoreJob:
 
     store_id: str
     work: Callable[[Transaction], object]
-    first_path: str | None = None
+    first_path: str | None = field(default=None, kw_only=True)
     may_use_reserve: bool = field(default=False, kw_only=True)
-    deadline: float = field(default_factory=lambda: time.monotonic() + LOCK_TIMEOUT_S, kw_only=True)
+    wait: bool = field(default=True, kw_only=True)  # false: the job fails at once if another one holds a lock
+    timeout_s: InitVar[float] = field(default=LOCK_TIMEOUT_S, kw_only=True)
+    deadline: float = field(init=False)
     result: object = field(default=None, init=False)
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
     finished: bool = field(default=False, init=False)
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     turn: threading.Lock | None = field(default=None, init=False)
+
+    def __post_init__(self, timeout_s: float) -> None:
+        self.deadline = time.monotonic() + timeout_s if self.wait else 0.0
 
 
 class WriteQueue:
@@ -91,19 +96,11 @@ class WriteQueue:
         return job.result
 
     @contextmanager
-    def paused(self, *, wait: bool = True) -> Iterator[None]:
-        """Wait until the running batch has ended. During the context, no batch runs, and new jobs wait.
-
-        If `wait` is false and a batch is running, raises `Unavailable` at once.
-        """
+    def paused(self) -> Iterator[None]:
+        """Wait until the running batch has ended. During the context, no batch runs, and new jobs wait."""
         job = StoreJob("", lambda _: None)
         try:
-            if not wait:
-                with self._mutex:
-                    if self._leader is not None:
-                        raise Unavailable("another thread is writing")
-                    self._leader = job
-            elif not self._must_lead(job, alone=True):
+            if not self._must_lead(job, alone=True):
                 raise AssertionError("another thread ran the job that pauses the queue")
             yield
         finally:
@@ -116,6 +113,8 @@ class WriteQueue:
                 if not alone:
                     self._waiting.append(job)
                 return True
+            if not job.wait:
+                raise Unavailable("another thread is writing")
             job.alone, job.turn = alone, threading.Lock()
             job.turn.acquire()
             self._waiting.append(job)
@@ -128,7 +127,7 @@ class WriteQueue:
     def _take(self) -> None:
         with self._mutex:
             waiting, batch = self._waiting, self._batch
-            while waiting and len(batch) < MAX_BATCH and not (batch and waiting[0].alone):
+            while waiting and len(batch) < MAX_BATCH and not (batch and (waiting[0].alone or not batch[0].wait)):
                 batch.append(waiting[0])
                 waiting.popleft()
 

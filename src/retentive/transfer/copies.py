@@ -33,13 +33,11 @@ from retentive.values.paths import ROOT
 from retentive.values.text import is_text
 
 RECORD_KINDS: tuple[str, ...] = (
-    "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "history",
+    "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.entry",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""
-SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
-"""Kinds of side records that are copied with a memory store. Add every new kind here."""
 MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
 BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # limits of one transaction
 
@@ -86,10 +84,8 @@ def header_of(snapshot: Snapshot, info: StoreInfo, *, raw: bool) -> Header:
     )
 
 
-def read_lines(
-    snapshot: Snapshot, side_records: Iterable[Record], *, after: str | None = None, raw: bool
-) -> Iterator[Line]:
-    """Yield the versions after a version, oldest first, with their texts; then the records and the side records.
+def read_lines(snapshot: Snapshot, *, after: str | None = None, raw: bool) -> Iterator[Line]:
+    """Yield the versions after a version, oldest first, with their texts; then the records.
 
     With `raw`, an encrypted text is yielded as it is stored. Raises `Damaged` if a text is invalid.
     """
@@ -101,18 +97,11 @@ def read_lines(
             yield Copied(version if raw else replace(version, seal=None), data)
         after = page[-1].id
     yield from read_records(snapshot)
-    yield from side_records
 
 
 def read_records(snapshot: Snapshot) -> Iterator[Record]:
     """Yield the records that a copy of the memory store includes."""
     return (Record(kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
-
-
-def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
-    """Yield the side records that a copy of the memory store includes."""
-    for kind in SIDE_RECORD_KINDS:
-        yield from (Record(kind, key, value, is_side=True) for key, value in backend.side_records(store_id, kind))
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
@@ -191,8 +180,6 @@ def write_copy(
     if original is not None:
         _copy_removals(original, target, header)
     target.write(header.id, partial(_write_records, header=header, records=records))
-    for kind, values in _changed(read_side_records(target, header.id), records, is_side=True).items():
-        target.put_side_records(header.id, kind, values)
     digest, usage = target.read(header.id, lambda found: (_digest(found), found.state.usage))
     if digest != header.digest or usage != Usage(header.memories, header.size_bytes):
         raise Damaged("the memories of the copy differ from the original")
@@ -266,20 +253,11 @@ def _write_records(tx: Transaction, *, header: Header, records: Iterable[Record]
         tx.set_metadata(settings=header.settings, properties=header.properties)
     if header.seal is not None and tx.state.seal != header.seal:
         tx.set_metadata(seal=header.seal)
-    for kind, values in _changed(read_records(tx), records, is_side=False).items():
-        for key, value in values.items():
-            tx.put_record(kind, key, value)
-
-
-def _changed(present: Iterable[Record], wanted: Iterable[Record], *, is_side: bool) -> dict[str, dict[str, str | None]]:
-    """Return the records to put, by kind and key. The value None removes a record."""
-    new = {(record.kind, record.key): record.value for record in wanted if record.is_side == is_side}
-    old = {(record.kind, record.key): record.value for record in present}
-    changed: dict[str, dict[str, str | None]] = {}
-    for kind, key in old.keys() | new.keys():
-        if old.get((kind, key)) != new.get((kind, key)):
-            changed.setdefault(kind, {})[key] = new.get((kind, key))
-    return changed
+    wanted = {(record.kind, record.key): record.value for record in records}
+    present = {(record.kind, record.key): record.value for record in read_records(tx)}
+    for place in present.keys() | wanted.keys():
+        if present.get(place) != wanted.get(place):
+            tx.put_record(*place, wanted.get(place))
 
 
 def _digest(snapshot: Snapshot) -> str:

@@ -141,7 +141,7 @@ def _entry(
         lines.truncate()
         header = copies.header_of(snapshot, info, raw=raw)
         lines.write(to_line(header))
-        for number, line in enumerate(copies.read_lines(snapshot, side_records, raw=raw), start=1):
+        for number, line in enumerate(copies.read_lines(snapshot, raw=raw), start=1):
             if not isinstance(line, Record):
                 lines.write(to_line(line))
                 if progress is not None:
@@ -151,7 +151,6 @@ def _entry(
         return header
 
     copies.record_external_edits(backend, info.id)
-    side_records = list(copies.read_side_records(backend, info.id))
     with spool(directory) as lines:
         header = backend.read(info.id, write)
         yield entry_of(info.id), lines

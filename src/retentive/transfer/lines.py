@@ -53,12 +53,11 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Record of a memory store, or side record beside it."""
+    """Record of a memory store."""
 
     kind: str
     key: str
     value: str
-    is_side: bool = False
 
 
 Line: TypeAlias = Header | Copied | Record

@@ -42,12 +42,11 @@ def _migrate(source: Backend, target: Backend, info: StoreInfo, progress: Transf
     if not raw:
         capabilities.unlock(source, info)
     copies.record_external_edits(source, info.id)
-    side_records = list(copies.read_side_records(source, info.id))
 
     def work(snapshot: Snapshot) -> Copy:  # a backend may run it again; it then continues
         header = copies.header_of(snapshot, info, raw=raw)
         newest = _newest(snapshot, target, header)
-        lines = copies.read_lines(snapshot, side_records, after=newest, raw=raw)
+        lines = copies.read_lines(snapshot, after=newest, raw=raw)
         return copies.write_copy(target, header, lines, newest=newest, progress=progress, original=snapshot)
 
     return source.read(info.id, work)

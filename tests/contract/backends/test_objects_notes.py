@@ -1,10 +1,9 @@
-"""Records and side records in object storage: their layout and their cost. Concurrent writers lose no record."""
+"""Records in object storage, and what remains of an erased store."""
 
 from __future__ import annotations
 
 import os
 import random
-from functools import partial
 
 import pytest
 
@@ -16,7 +15,6 @@ from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import reachable
 from retentive.storage.objects.requests import ObjectLocation
 from retentive.testing.backend_suite.opening import A, Opened
-from retentive.testing.backend_suite.sharing import together
 
 from .objects import Bottom, manifest_of, small
 from .objects_dump import everything
@@ -106,36 +104,12 @@ def assert_all_is_reachable(url: str, store: Opened) -> None:
     assert there == reach.pages | reach.packs
 
 
-# -- side records --------------------------------------------------------------------------------------------
-
-
-def test_concurrent_side_records_are_not_lost(url: str) -> None:
-    """Many handles write, read and merge side records of the same kind, with separate and with shared keys."""
-    stores = [Opened(small(url)) for _ in range(6)]
-
-    def jotting(store: Opened, name: int) -> None:
-        for number in range(80):
-            store.backend.put_side_records(store.id, "kind", {f"{name} {number:02}": "x", f"{name}": str(number)})
-            if number % 20 == 0:
-                found = dict(store.backend.side_records(store.id, "kind"))
-                assert [found.get(f"{name} {each:02}") for each in range(number + 1)] == ["x"] * (number + 1)
-                assert found[f"{name}"] == str(number)
-
-    together([partial(jotting, store, name) for name, store in enumerate(stores)])
-    expected = {f"{name} {number:02}": "x" for name in range(6) for number in range(80)}
-    assert dict(stores[0].backend.side_records(stores[0].id, "kind")) == {
-        **expected,
-        **{f"{name}": "79" for name in range(6)},
-    }
-
-
 def filled(url: str) -> Opened:
     """Create a store with records of every kind."""
     store = Opened(small(url), "secret-key")
     for number in range(30):
         store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
         put(store, "kind", str(number), "secret " * number * 10)
-        store.backend.put_side_records(store.id, "kind", {str(number): "secret"})
     store.backend.write(store.id, lambda tx: tx.set_metadata(settings="secret"))
     return store
 
@@ -156,10 +130,6 @@ def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
             backend.read(store.id, lambda snapshot: snapshot.state.revision)
         with pytest.raises(NotFound, match="was erased"):
             backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
-        with pytest.raises(NotFound, match="was erased"):
-            backend.put_side_records(store.id, "kind", {"key": "value"})
-        with pytest.raises(NotFound, match="was erased"):
-            backend.side_records(store.id, "kind")
         assert backend.get_store("secret-key") is None
         assert [info.id for info in backend.list_stores(limit=1)] == [other.id]
     assert [key for key in Bottom(url).listed() if other.id not in key] == mine

@@ -42,6 +42,7 @@ class Failing(SqliteBackend):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         if self.error is not None:
             raise self.error

@@ -190,6 +190,7 @@ class NoEntries(SqliteBackend):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         def failing(tx: Transaction) -> T:
             before = len(list(tx.records(ENTRY)))
@@ -266,6 +267,7 @@ class Failing(SqliteBackend):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         def failing(tx: Transaction) -> T:
             result = work(tx)

@@ -133,6 +133,7 @@ class Full(SqliteBackend):
         *,
         may_use_reserve: bool = False,
         first_path: str | None = None,
+        wait: bool = True,
     ) -> T:
         def failing(tx: Transaction) -> T:
             result = work(tx)

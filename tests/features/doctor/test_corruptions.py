@@ -141,7 +141,7 @@ def test_bytes_of_files(backend: str, part: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_objects(part: str, tmp_path: Path) -> None:
-    """Of an in-memory object storage: manifests, pages, packs, keys and side records."""
+    """Of an in-memory object storage: manifests, pages, packs and keys."""
     judge_objects(part, COUNT, tmp_path).check()
 
 

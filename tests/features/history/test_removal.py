@@ -16,7 +16,7 @@ from retentive.errors import PermissionDenied
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, Moved, Transaction
-from retentive.transfer.copies import read_records, read_side_records
+from retentive.transfer.copies import read_records
 from support.command_line import here
 from support.commands import tree
 from support.places import EVERYWHERE, opened, place_of
@@ -324,9 +324,9 @@ def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
         now[0] += 86_400
         store.execute({"command": "view", "path": A})
         store._core.accesses.flush()
-        assert len(list(place.backend.side_records(store.id, KIND))) == 1
+        assert len(place.backend.read(store.id, lambda found: list(found.records(KIND)))) == 1
         store.history.erase(A)
-        assert list(place.backend.side_records(store.id, KIND)) == []
+        assert place.backend.read(store.id, lambda found: list(found.records(KIND))) == []
 
 
 @pytest.mark.parametrize("how", ["erase", "erase store"])
@@ -419,7 +419,7 @@ def everything(place: Retentive, store: MemoryStore) -> str:
     )
     what += backend.read(store.id, lambda found: [found.version(version.id)[1] for version in found.versions()])
     what += backend.read(store.id, lambda found: list(read_records(found)))
-    what += [list(read_side_records(backend, store.id)), list(store.audit.export()), store.review.pending()]
+    what += [list(store.audit.export()), store.review.pending()]
     return str(what)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import retentive
 from retentive import MemoryStore, Retentive
 from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
-from retentive.transfer.copies import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.copies import RECORD_KINDS
 from retentive.values.paths import ROOT
 from support.model import Model
 from support.places import KEYS, opened
@@ -33,7 +33,7 @@ def place(name: str, directory: Path) -> Iterator[Retentive]:
 
 
 def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -> None:
-    """Run random commands, redact or prune versions, and add settings, records and side records."""
+    """Run random commands, redact or prune versions, and add settings and records."""
     model, chance = Model(), random.Random(seed)
     way = Walk(seed, model)
     for _ in range(steps):
@@ -46,12 +46,10 @@ def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -
 
 
 def adorn(store: MemoryStore) -> None:
-    """Add settings, records and side records."""
+    """Add settings and records."""
     store.change_settings({"view_chars": 123})
     for number, kind in enumerate(RECORD_KINDS[:3]):
         _put_record(store, kind, str(number))
-    for kind in SIDE_RECORD_KINDS:
-        store._core.backend.put_side_records(store.id, kind, {"a": "1", "b": "2.5"})
 
 
 def _put_record(store: MemoryStore, kind: str, key: str) -> None:
@@ -95,10 +93,7 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True, records: bo
             "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS if records},
         }
 
-    found = backend.read(store_id, look)
-    return found | {
-        "side records": {kind: list(backend.side_records(store_id, kind)) for kind in SIDE_RECORD_KINDS if records}
-    }
+    return backend.read(store_id, look)
 
 
 def _plain(version: Version, *, redacted: bool) -> Version:

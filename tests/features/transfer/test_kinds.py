@@ -8,19 +8,18 @@ from importlib import import_module
 from pathlib import Path
 
 import retentive
-from retentive.transfer.copies import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.copies import RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
-ARGUMENT = {"put_record": 0, "get_record": 0, "records": 0, "put_side_records": 1}  # position of the kind
+ARGUMENT = {"put_record": 0, "get_record": 0, "records": 0}  # position of the kind
 
 
 def test_every_kind_that_is_written_is_known() -> None:
     """A new kind must be added to `retentive/transfer/copies.py`, because backups would omit it otherwise."""
     found = set(written())
-    assert {kind for method, kind in found if method != "put_side_records"} - set(RECORD_KINDS) == set()
+    assert {kind for _, kind in found} - set(RECORD_KINDS) == set()
     assert ("get_record", "contributors") in found
-    assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()
-    assert ("put_side_records", "accessed") in found
+    assert ("put_record", "accessed") in found
 
 
 def written() -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, Unpack
 
@@ -27,6 +27,7 @@ from retentive.storage.contract import (
     StoreInfo,
     StoreSelection,
     Transaction,
+    WriteMode,
     sortable_id,
 )
 from retentive.storage.disk import os_error, sync_directory
@@ -85,25 +86,9 @@ class ForeignDirectory(Backend):
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         return self.inner.read(store_id, work, first_path=first_path)
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
-        return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
-
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        self.inner.put_side_records(store_id, kind, values, wait=wait)
-
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
-        return self.inner.side_records(store_id, kind, after=after, limit=limit)
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
+        backend = self._adopted() if mode.get("wait", True) else self.inner  # a view that notes its time adopts nothing
+        return backend.write(store_id, work, **mode)
 
     def close(self) -> None:
         with self._lock:

@@ -5,11 +5,9 @@ by compare-and-swap. A read fetches the manifest with If-None-Match. A manifest 
 change and are cached. A view therefore needs one round trip. A write needs at most three round trips, one after the
 other.
 
-Two kinds of objects are outside the map of a store, and are replaced by compare-and-swap too. For each store key there
-is an object with the first manifest of the store that has the key. When the store is erased, a value that marks the key
-as free takes its place: a request to delete the object would have no condition, so it could delete the object of a new
-store with the same key. The side records of one kind are one object, because a write to the map would conflict with the
-writers of the store.
+For each store key there is an object with the first manifest of the store that has the key. When the store is erased, a
+value that marks the key as free takes its place: a request to delete the object would have no condition, so it could
+delete the object of a new store with the same key.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar, Unpack, cast
+from typing import TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import Closed, Damaged, InvalidInput, NotFound, RetentiveError
@@ -41,6 +39,7 @@ from retentive.storage.contract import (
     StoreInfo,
     StoreSelection,
     Transaction,
+    WriteMode,
     now_us,
 )
 from retentive.storage.findings import Finding
@@ -48,7 +47,7 @@ from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import commit_jobs
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import SIDE, Cache, Gone, ObjectStorage, Reader
+from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.records import pack, unpack
 from retentive.storage.objects.requests import (
     Missing,
@@ -155,7 +154,11 @@ class ObjectsBackend(Backend, Maintained):
 
     def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
         """Return the tag of the object of a store key, and the first manifest of the store with this key, if any."""
-        tag, value = self._value(_KEY, _key_object(key, workspace))
+        try:
+            data, tag = self._requests.get(_key_object(key, workspace))
+        except Missing:
+            return None, None
+        value = unpack(_KEY, data)
         try:
             begun = None if value is None else Manifest(**value)
         except TypeError:
@@ -163,14 +166,6 @@ class ObjectsBackend(Backend, Maintained):
         if begun is not None and (begun.key, begun.workspace) != (key, workspace):
             raise Damaged("the object that maps a store key to its memory store contains another key")
         return tag, begun
-
-    def _value(self, kind: str, key: str) -> tuple[Tag | None, Any]:
-        """Return the tag and the value of an object outside the maps. Both are None if it does not exist."""
-        try:
-            data, tag = self._requests.get(key)
-        except Missing:
-            return None, None
-        return tag, unpack(kind, data)
 
     def _made(self, manifest: Manifest) -> StoreInfo:
         """Write the first manifest of a store, unless the store exists. Returns the store.
@@ -276,18 +271,10 @@ class ObjectsBackend(Backend, Maintained):
                 if held.tag == known.tag:
                     raise
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         self._begin(store_id)
         self._written.add(store_id)
-        job = StoreJob(store_id, work, may_use_reserve=may_use_reserve)
-        return cast("T", self._queue(store_id).submit(job))
+        return cast("T", self._queue(store_id).submit(StoreJob(store_id, work, **mode)))
 
     def _queue(self, store_id: str) -> WriteQueue:
         with self._lock:
@@ -343,39 +330,7 @@ class ObjectsBackend(Backend, Maintained):
             with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        self._begin(store_id)
-        key = _side_object(store_id, kind)
-
-        def step() -> None:
-            tag, records = self._value(SIDE, key)
-            left = {name: value for name, value in {**(records or {}), **values}.items() if value is not None}
-            self._requests.replace(key, pack(SIDE, dict(sorted(left.items()))), tag)
-
-        if values:
-            self._requests.until_done(step)
-        try:
-            self._manifests.live(store_id)
-        except NotFound:  # the store was erased during the write, and must leave no object
-            self._requests.delete([key])
-            raise
-
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
-        self._begin(store_id)
-        self._manifests.live(store_id)
-        _, records = self._value(SIDE, _side_object(store_id, kind))
-        return islice(((key, value) for key, value in (records or {}).items() if key > after), limit)
-
 
 def _key_object(key: str, workspace: str) -> str:
     """Return the object key for a store key. It is a hash, since a store key may have characters that no name may."""
     return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"
-
-
-def _side_object(store_id: str, kind: str) -> str:
-    digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-    return f"stores/{store_id}/{SIDE}/{digest}"

@@ -23,7 +23,7 @@ from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, SIDE, Gone, ObjectStorage, Reader, by_pack, without
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, without
 from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -42,8 +42,7 @@ class Reach:
     texts: set[TextRef] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
-        """Return True if an object is reachable or contains side records."""
-        return name in self.pages or name in self.packs or name.startswith(SIDE)
+        return name in self.pages or name in self.packs
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
@@ -118,12 +117,6 @@ def _examine_store(manifests: ManifestSwap, reader: Reader) -> list[Finding]:
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not missing:
             break
-    for name in (name for name in listed if name.startswith(SIDE)):
-        with suppress(Missing):
-            try:
-                unpack(SIDE, reader.storage.requests.get(reader.key(name))[0])
-            except Damaged:
-                damaged.append(name)
     codes = [("object_damaged", name) for name in damaged] + [("object_missing", name) for name in missing]
     return [found(code, reader.store_id, name) for code, name in codes]
 

@@ -30,7 +30,7 @@ from retentive.storage.objects.records import (
 )
 from retentive.storage.objects.requests import Missing, Requests, together
 
-PAGES, PACKS, SIDE = "pages", "packs", "side"
+PAGES, PACKS = "pages", "packs"
 _CACHE_BYTES = 64 * 1024 * 1024
 SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as measured
 _MANY = 4  # if more texts are wanted, the whole pack is read

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar, Unpack
@@ -27,6 +27,7 @@ from retentive.storage.contract import (
     StoreInfo,
     StoreSelection,
     Transaction,
+    WriteMode,
     now_us,
     sortable_id,
     to_datetime,
@@ -102,39 +103,16 @@ class SealedBackend(Backend):
             store_id, lambda inner: work(SealedSnapshot(inner, self._keys_of(store_id, inner.state.seal)))
         )
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         def sealing(tx: Transaction) -> T:
             return work(SealedTransaction(tx, self._keys_of(store_id, tx.state.seal)))
 
-        return self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve)
+        mode.pop("first_path", None)  # the inner path is another
+        return self.inner.write(store_id, sealing, **mode)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._opened = {store: keys for store, keys in self._opened.items() if store[0] != store_id}
         self.inner.erase_store(store_id, actor)
-
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        seal = self._current_keys(store_id).seal_value
-        sealed = {key: seal(value, "record", kind, key) for key, value in values.items()}
-        self.inner.put_side_records(store_id, kind, sealed, wait=wait)
-
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
-        opened = self._current_keys(store_id).open_value
-        records = self.inner.side_records(store_id, kind, after=after, limit=limit)
-        return ((key, opened(value, "record", kind, key) or "") for key, value in records)
-
-    def _current_keys(self, store_id: str) -> StoreKeys:
-        return self.inner.read(store_id, lambda inner: self._keys_of(store_id, inner.state.seal))
 
     def close(self) -> None:
         self._opened.clear()

@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from os import urandom
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
-from retentive.storage.contract import Clock, NewId, Transaction
+from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
@@ -101,7 +101,7 @@ class ServerBackend(SqlBackend):
 
         return self._persevere(attempt)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         def attempt(connection: ServerConnection) -> T:
             connection.begin(writes=True)
             result = work(connection)
@@ -110,23 +110,16 @@ class ServerBackend(SqlBackend):
 
         return self._persevere(attempt)
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         with self._queues_mutex:
             queue = self._queues.setdefault(store_id, WriteQueue(partial(run_batch, attempt=self._attempt)))
-        job = StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve, deadline=self._deadline())
+        job = StoreJob(store_id, work, timeout_s=self.options.timeout_s, **mode)
         return cast("T", queue.submit(job))
 
     def _attempt(self, jobs: Sequence[StoreJob]) -> None:
         """Run the jobs of one store and commit. Retries until the deadline of the oldest job."""
-        store_id, deadline = jobs[0].store_id, jobs[0].deadline
-        if deadline < time.monotonic():
+        store_id, deadline, wait = jobs[0].store_id, jobs[0].deadline, jobs[0].wait
+        if wait and deadline < time.monotonic():
             raise Unavailable("the database server or other writers took too long")
 
         def attempt(connection: ServerConnection) -> None:
@@ -134,7 +127,7 @@ class ServerBackend(SqlBackend):
                 return SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
 
             connection.begin(writes=True)
-            connection.run(_LOCK, (store_id,))
+            connection.run(_LOCK if wait else f"{_LOCK} NOWAIT", (store_id,))
             batch = SqlBatch(transaction, lambda changed: self._commit(connection, store_id, changed[0].head))
             run_together(batch, jobs)
 

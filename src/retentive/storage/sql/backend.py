@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar, Unpack, cast
 
@@ -89,11 +89,10 @@ class SqlBackend(Backend, Maintained):
         """Run `work` on one consistent state of the database and return its result. The work must only read."""
 
     @abstractmethod
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` in a transaction, commit, and return the result. The work must not change memories.
 
-        If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes. If
-        `wait` is false and another writer has locked the storage, raises `Unavailable` at once.
+        If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes.
         """
 
     def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
@@ -137,23 +136,6 @@ class SqlBackend(Backend, Maintained):
                 " erased_at = ?, erased_by = ? WHERE no = ?",
                 (now_us(self.clock), None if actor is None else str(actor), number),
             )
-
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        def put(connection: Connection) -> None:
-            stores.write_records(connection, stores.store_number(connection, store_id), kind, values)
-
-        self.transact(put, may_use_reserve=not any(values.values()), wait=wait)
-
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
-        def select(connection: Connection) -> list[tuple[str, str]]:
-            number = stores.store_number(connection, store_id)
-            return stores.select_records(connection, number, kind, after=after, limit=limit)
-
-        return iter(self.look(select))
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from self.look(lambda connection: list(self._examine(connection, quick=quick)))

@@ -1,7 +1,4 @@
-"""SQL statements for memory stores, their records and their side records.
-
-Records and side records are in the same table. Their kinds differ.
-"""
+"""SQL statements for memory stores and their records."""
 
 from __future__ import annotations
 

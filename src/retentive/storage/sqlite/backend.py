@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar, Unpack, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.contract import Clock, NewId, Transaction, sortable_id
+from retentive.storage.contract import Clock, NewId, Transaction, WriteMode, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
@@ -178,15 +178,8 @@ class SqliteBackend(SqlBackend):
             self.check_open()  # the backend may have been closed during the wait
             return work(self._writer.connection)
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
-        return cast("T", self._queue.submit(StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve)))
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
+        return cast("T", self._queue.submit(StoreJob(store_id, work, **mode)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
         def look(connection: SqliteConnection) -> T:
@@ -198,17 +191,14 @@ class SqliteBackend(SqlBackend):
 
         return self.with_reader(look)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
-        with self.exclusive(wait=wait) as writer:
-            return writer.transact(work, may_use_reserve=may_use_reserve, wait=wait)
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
+        with self.exclusive() as writer:
+            return writer.transact(work, may_use_reserve=may_use_reserve)
 
     @contextmanager
-    def exclusive(self, *, wait: bool = True) -> Iterator[Writer]:
-        """Hold exclusive write access during the context. No transaction is open.
-
-        If `wait` is false and another writer has access, raises `Unavailable` at once.
-        """
-        with self._queue.paused(wait=wait), nullcontext() if self._lock is None else self._lock.held(wait=wait):
+    def exclusive(self) -> Iterator[Writer]:
+        """Hold exclusive write access during the context. No transaction is open."""
+        with self._queue.paused(), nullcontext() if self._lock is None else self._lock.held():
             self.check_open()
             self.prepare_batch(self._writer)
             yield self._writer

@@ -156,11 +156,11 @@ class Writer:
             self._connection.close()
             self._connection = None
 
-    def transact(self, work: Callable[[SqliteConnection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+    def transact(self, work: Callable[[SqliteConnection], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` in a transaction of its own, commit, and return the result of `work`."""
         if may_use_reserve:
-            return self.with_reserve(partial(self.transact, work, wait=wait))
-        self.begin(deadline=None if wait else 0.0)
+            return self.with_reserve(partial(self.transact, work))
+        self.begin()
         try:
             result = work(self.connection)
             self.commit()

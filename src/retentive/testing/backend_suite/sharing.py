@@ -87,8 +87,6 @@ class SharingSuite(SuiteOpening):
             lambda: backend.create_store(key="new", name="new"),
             lambda: backend.create_store(key="tested", name="tested"),
             lambda: backend.get_store(store.id),
-            lambda: backend.put_side_records(store.id, "kind", {"key": "value"}),
-            lambda: list(backend.side_records(store.id, "kind")),
             backend.list_stores,
         )
         for call in calls:

@@ -109,12 +109,10 @@ class StoresSuite(SuiteOpening):
         one.put(A, b"changed")
         one.delete(A)
         one.write(lambda tx: tx.put_record("kind", "key", "here"))
-        backend.put_side_records(one.id, "beside", {"key": "here"})
         assert (other.state(), other.tree()) == (before, {A: b"other"})
         assert other.found(memory.id) is None
         assert other.versions(memory_id=memory.id) == other.versions(revision_of=version.id) == []
         assert other.read(lambda snapshot: list(snapshot.records("kind"))) == []
-        assert list(backend.side_records(other.id, "beside")) == []
         with pytest.raises(NotFound):
             other.version_text(version.id)
 
@@ -122,7 +120,6 @@ class StoresSuite(SuiteOpening):
         """The id of the erased store cannot be used again, but its key can. Erasing again does nothing."""
         store.create({A: b"one", C: b"two"})
         store.write(lambda tx: tx.put_record("kind", "key", "value"))
-        backend.put_side_records(store.id, "beside", {"key": "value"})
         other = Opened(backend, "other")
         other.create({A: b"stays"})
         backend.erase_store(store.id, Actor("user", "ann"))
@@ -149,8 +146,6 @@ class StoresSuite(SuiteOpening):
         for call in (
             lambda: backend.read(store_id, lambda snapshot: snapshot.state),
             lambda: backend.write(store_id, lambda tx: tx.put_record("kind", "key", "value")),
-            lambda: backend.put_side_records(store_id, "beside", {"key": "value"}),
-            lambda: list(backend.side_records(store_id, "beside")),
         ):
             with pytest.raises(NotFound):
                 call()

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retentive.console.routes import PAGES
-from retentive.engine.operation import Operation, Read, Write
+from retentive.engine.operation import Operation, Read, Write, WriteOperation
 from retentive.server.handlers import ROUTES
-from support.modules import import_all, reads_by_function
+from support.modules import by_function, import_all
 
 INTRODUCTION = """\
 # Security checklist
@@ -69,15 +69,18 @@ def operations() -> Iterator[Sequence[str]]:
     """Yield a row for each class of operations."""
     import_all()
     found = {kind.__name__: getattr(sys.modules[kind.__module__], kind.__name__) for kind in concrete(Operation)}
-    for kind in sorted({*found.values()} - {Read}, key=lambda each: each.__name__):
-        is_change = issubclass(kind, Write)
+    for kind in sorted({*found.values()} - {Read, Write}, key=lambda each: each.__name__):
+        is_change = issubclass(kind, WriteOperation)
         given = getattr(kind, "name", None)
         name = given if isinstance(given, str) else BY_CASE
         hidden = "" if is_change else word(kind.sees_all, "all", "left out")
         yield f"`{kind.__name__}`", name, "yes" if is_change else "no", word(kind.for_paths, "yes", "no"), hidden
-    for each in sorted(set(reads_by_function())):
+    for each in sorted(set(by_function("Read"))):
         name = each.removeprefix("Read ")
         yield "`Read`", name, "no", word(Read(name, bool).for_paths, "yes", "no"), BY_CASE
+    for each in sorted(set(by_function("Write"))):
+        name = each.removeprefix("Write ")
+        yield "`Write`", name, "yes", "yes" if name in {"update", "delete"} else "no", ""
 
 
 def word(value: object, yes: str, no: str) -> str:

@@ -60,11 +60,14 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def reads_by_function() -> Iterator[str]:
-    """Yield the names that the code passes to `Read`."""
+def by_function(kind: str) -> Iterator[str]:
+    """Yield the names that the code passes to `Read` or `Write`."""
     for file in Path(retentive.__file__).parent.rglob("*.py"):
         text = file.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)) if "Read(" in text else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Read":
-                assert isinstance(node.args[0], ast.Constant), f"a read without a literal name in {file}"
-                yield f"Read {node.args[0].value!s}"
+        for node in ast.walk(ast.parse(text)) if f"{kind}(" in text and "engine.operation" in text else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind:
+                names = [each.value for each in ast.walk(node.args[0]) if isinstance(each, ast.Constant)]
+                assert names or file.name in {"batch.py", "removal.py"}, (
+                    f"an operation without a literal name in {file}"
+                )
+                yield from (f"{kind} {name!s}" for name in names)

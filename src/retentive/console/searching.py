@@ -46,7 +46,7 @@ class SearchFound:
 
 def search_one(info: StoreInfo, core: StoreCore, query: StoreSearch) -> SearchFound:
     """Search one store. Raises `RetentiveError`."""
-    found = query.run(core, None, core.found)
+    found = query.run(core)
     return SearchFound([FoundHit(info, hit) for hit in found.hits], found.total, found.relaxed, found.unknown)
 
 
@@ -71,7 +71,7 @@ class SearchAll:
         for number, (info, visit) in enumerate(self._stores, start=1):
             try:
                 core = core_of(visit.opened(info))
-                found.append((info, self._query.run(core, None, core.found)))
+                found.append((info, self._query.run(core)))
             except InvalidInput:  # the query would fail in every store
                 raise
             except RetentiveError as error:

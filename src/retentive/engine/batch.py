@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import RunCommand
 from retentive.engine.memories import parse_for_applications
-from retentive.engine.operation import CommandResult, Outcome, Plan, Write
+from retentive.engine.operation import CommandResult, Outcome, Plan, WriteOperation
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Snapshot
@@ -30,7 +30,7 @@ BatchStep: TypeAlias = tuple[CommandResult, Sequence[Recorded]]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch(Write[list[BatchStep]]):
+class Batch(WriteOperation[list[BatchStep]]):
     """Run commands in order, as one change. Each command sees the changes of the commands before it.
 
     If a command is refused, nothing changes. The `position` of the `Refused` error is the index of that command.

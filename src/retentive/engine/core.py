@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import Viewed
-from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, ReadOperation, Write
+from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.read import read
 from retentive.engine.rendering import error_reply, notes_of, paths_named, rendered
 from retentive.engine.write import write
@@ -101,7 +101,7 @@ class StoreCore:
             needed = f"the operation {operation.name} needs access to the whole memory store"
             why = f"this caller has access to only some paths, but {needed}"
             operation = AuditOnly(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
-        if isinstance(operation, Write):
+        if isinstance(operation, WriteOperation):
             return write(self, operation, call)
         return read(self, cast("ReadOperation[R]", operation), call)
 
@@ -121,13 +121,9 @@ class StoreCore:
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
     def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
-        """Run an operation and return its result. Raises `RetentiveError`."""
-        return self.run(operation, self.invocation(actor, **origin)).value()
-
-    def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
         """Run an operation and return its result. The error of a refusal has the sentence of the error reply."""
         try:
-            return self.result_of(operation, actor)
+            return self.run(operation, self.invocation(actor, **origin)).value()
         except Refused as refusal:
             raise self.raised(refusal, operation) from None
 
@@ -135,7 +131,7 @@ class StoreCore:
         """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
         return read(self, operation, self.invocation(), is_audited=False).value()
 
-    def written(self, operation: Write[CommandResult], call: Invocation) -> Written:
+    def written(self, operation: WriteOperation[CommandResult], call: Invocation) -> Written:
         """Run a write and describe the change. The error of a refusal has the sentence of the error reply."""
         outcome = self.run(operation, call)
         if isinstance(outcome.error, Refused):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from retentive.engine.guard import Guard
-from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation
-from retentive.engine.operation import Write as WriteOperation
+from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation, WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, RetentiveError
 from retentive.storage.contract import Actor, Change, Memory, Metadata, Recorded, Snapshot
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+UnderReview: TypeAlias = Literal["propose", "refuse", "skip"]
 
 
 REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
@@ -171,7 +172,7 @@ class CommandResult:
     memory: Memory | None = None
 
 
-class Write(Operation[R_co]):
+class WriteOperation(Operation[R_co]):
     """Operation that may change memories, history or settings. It decides purely; `write.py` records its plan.
 
     - `only_removes`: if true, the operation may use the reserved space of a full disk.
@@ -185,7 +186,7 @@ class Write(Operation[R_co]):
     __slots__ = ()
     only_removes: bool = False
     allowed_when_archived: bool = False
-    under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
+    under_review: UnderReview = "propose"
     is_command: ClassVar[bool] = False
 
     @abstractmethod
@@ -205,13 +206,46 @@ class Write(Operation[R_co]):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Write(WriteOperation[R]):
+    """Write that calls the function `work`. `facts_of` returns additional fields of the audit entry.
+
+    `keep` and `again` do what `facts_to_keep` and `result_from` do.
+    """
+
+    name: str
+    work: Callable[[Snapshot, Guard], Plan[R]]
+    path: MemoryPath | None = None
+    facts_of: Callable[[R], Mapping[str, object]] | None = None
+    keep: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] | None = None
+    again: Callable[[Mapping[str, Any], Snapshot], R] | None = None
+    under_review: UnderReview = "refuse"
+    only_removes: bool = False
+    allowed_when_archived: bool = True
+    needs_external_edits: bool = False
+    for_paths: bool = False
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        return {} if self.facts_of is None else self.facts_of(result)
+
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[R]:
+        return self.work(view, guard)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
+        return None if self.keep is None else self.keep(outcome, after)
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R:
+        assert self.again is not None
+        return self.again(facts, view)
+
+
 @dataclass(frozen=True, slots=True)
 class DryRun(ReadOperation[R]):
     """Run of a write that records nothing. The same guards and limits refuse it. `read.py` lets the write decide."""
 
     for_paths = True
     needs_external_edits = True
-    operation: Write[R]
+    operation: WriteOperation[R]
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from retentive.engine.operation import Outcome, Write
+from retentive.engine.operation import Outcome, WriteOperation
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.commands import Clear, Delete, Rename, WriteCommand, paths_of
@@ -45,7 +45,9 @@ _MANY = 100  # a record lists at most this number of versions; results of larger
 _API_ID = re.compile("(?:srv|mcp)?toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")
 
 
-def identities(operation: Write[Any], call: Invocation, actor: Actor | None, store_id: str) -> list[RequestKey]:
+def identities(
+    operation: WriteOperation[Any], call: Invocation, actor: Actor | None, store_id: str
+) -> list[RequestKey]:
     """Return what identifies a call, so that a repetition of it is recognized. Empty if nothing does."""
     call_id = call.tool_use_id or ""
     is_unique = operation.is_command and is_api_id(call_id)
@@ -63,7 +65,7 @@ def identities(operation: Write[Any], call: Invocation, actor: Actor | None, sto
 def find(
     tx: Transaction,
     view: Snapshot,
-    operation: Write[R],
+    operation: WriteOperation[R],
     call: Invocation,
     known_as: Sequence[RequestKey],
     *,
@@ -87,7 +89,7 @@ def find(
 
 
 def keep(
-    tx: Transaction, operation: Write[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
+    tx: Transaction, operation: WriteOperation[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
 ) -> None:
     """Record the outcome of a call that took effect, for a repetition of it."""
     facts = operation.facts_to_keep(outcome, tx) if known_as else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from retentive.engine import audit, repeats
 from retentive.engine.events import record_event
 from retentive.engine.guard import Guard, guard_of, is_archived
-from retentive.engine.operation import REFUSALS, Outcome, Plan, Write
+from retentive.engine.operation import REFUSALS, Outcome, Plan, WriteOperation
 from retentive.engine.pending import NEW
 from retentive.engine.proposing import is_under_review, propose, with_own_proposals
 from retentive.engine.visibility import within
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]:
+def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> Outcome[R]:
     """Run an operation that may change a store. What it changed is durable when this function returns.
 
     A refusal is part of the outcome, and changes nothing. A failure of the storage is raised. Safe from any thread.

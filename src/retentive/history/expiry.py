@@ -17,7 +17,7 @@ from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, Rules
 from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.engine.operation import AuditOnly, DryRun, Plan, WriteOperation
 from retentive.history import clocks
 from retentive.history.clocks import ClockJump
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
@@ -243,7 +243,7 @@ def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(Write[Swept]):
+class Sweep(WriteOperation[Swept]):
     """Delete idle memories, prune versions, and record the time from which the history is complete.
 
     `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with the

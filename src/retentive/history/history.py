@@ -14,14 +14,14 @@ from retentive.engine.operation import DryRun, Read
 from retentive.engine.queries import version_fact
 from retentive.engine.repeats import request_key
 from retentive.engine.trust import Level
-from retentive.errors import InvalidInput, NotFound, Refused
+from retentive.errors import InvalidInput, NotFound
 from retentive.history import log as reads
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import BlameLine, Feed, LogFilter
 from retentive.history.operations import PlannedOperation, Restore, Undo
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
-from retentive.history.removal import Erase, Redact, Removed, remove
+from retentive.history.removal import Removed, erase, redact, remove
 from retentive.history.revisions import Named, Revision, as_revision, one_version
 from retentive.history.versions import LoggedChange, grouped, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
@@ -347,7 +347,7 @@ class History:
         """
         target = None if all_of is None else self._context.parsed(all_of)
         ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-        return remove(self._context, Redact(ids, self._context.clock(), target), actor)
+        return remove(self._context, redact(ids, self._context.clock(), target), actor)
 
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
@@ -358,7 +358,7 @@ class History:
         that name something below it. Raises `NotFound`.
         """
         target = memory_id if memory_id is not None else self._context.parsed(path or "")
-        return remove(self._context, Erase(target), actor)
+        return remove(self._context, erase(target), actor)
 
     def _named(self, given: Named) -> Revision:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
@@ -366,12 +366,9 @@ class History:
     def _change(
         self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
     ) -> RestoreOutcome:
-        try:
-            if dry_run:
-                return replace(self._context.result_of(DryRun(operation), actor, **origin), dry_run=True)
-            return self._context.result_of(operation, actor, **origin)
-        except Refused as refusal:
-            raise self._context.raised(refusal) from None
+        if dry_run:
+            return replace(self._context.result_of(DryRun(operation), actor, **origin), dry_run=True)
+        return self._context.result_of(operation, actor, **origin)
 
 
 def _text(found: Snapshot, version: Version) -> str | None:

@@ -11,7 +11,7 @@ from itertools import takewhile, zip_longest
 from typing import Any
 
 from retentive.engine.guard import Guard
-from retentive.engine.operation import Outcome, Plan, Write
+from retentive.engine.operation import Outcome, Plan, WriteOperation
 from retentive.engine.proposing import is_under_review
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.log import LogFilter
@@ -42,7 +42,7 @@ from retentive.values.text import decoded
 _REDACTED = "the version that the memory had at that time was redacted"
 
 
-class PlannedOperation(Write[RestoreOutcome]):
+class PlannedOperation(WriteOperation[RestoreOutcome]):
     """Restore or undo. It first plans the wanted state of each affected memory, and then the changes to get there."""
 
     __slots__ = ()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, Rules
-from retentive.engine.operation import Outcome, Plan, Write
+from retentive.engine.operation import Plan, Write
 from retentive.engine.trust import forgotten
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, ReadOnly
@@ -28,6 +28,8 @@ from retentive.values.records import Recorded
 TOMBSTONE = "tombstone"
 """Kind of the records that are tombstones. A tombstone contains the actor who erased a memory, and the time."""
 PENDING, ERASING = "removal", "erasing"
+_Facts: TypeAlias = Mapping[str, Any]
+"""Result of a removal: ids of memories and versions, and the numbers of the audit entries without paths since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,55 +44,23 @@ class Removed:
     pending: bool
 
 
-class Removal(Write[Mapping[str, Any]]):
-    """Removal of all that was asked for, or of nothing.
+def redact(version_ids: Sequence[str], now: float, all_of: MemoryPath | None = None) -> Write[_Facts]:
+    """Remove the text, path, size and hash of the versions in `version_ids`: all or none.
 
-    Its result has ids of memories and versions, and the numbers of the audit entries whose paths were removed.
-    """
-
-    __slots__ = ()
-    needs_external_edits = True
-    only_removes = True
-    under_review = "refuse"
-    allowed_when_archived = True
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the result."""
-        return dict(result)
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the result."""
-        return dict(outcome.value())
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> Mapping[str, Any]:
-        """Return the result of the first run."""
-        return facts
-
-
-@dataclass(frozen=True, slots=True)
-class Redact(Removal):
-    """Remove the text, path, size and hash of the versions in `version_ids`.
-
-    If the path `all_of` is set, all versions of the existing and deleted memories at or below this path are redacted
+    If the path `all_of` is given, all versions of the existing and deleted memories at or below this path are redacted
     instead, except the newest version of each existing memory.
     """
 
-    name = "redact"
-    version_ids: tuple[str, ...]
-    now: float
-    all_of: MemoryPath | None = None
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[Mapping[str, Any]]:
-        """Redact all versions or none. Raises `NotFound`, `InvalidInput` and `ReadOnly`."""
-        if self.all_of is None:
-            versions = [find_version(view, version_id) for version_id in self.version_ids]
+    def work(view: Snapshot, guard: Guard) -> Plan[_Facts]:
+        if all_of is None:
+            versions = [find_version(view, version_id) for version_id in version_ids]
         else:
-            versions = list(versions_of(view, self.all_of))
+            versions = list(versions_of(view, all_of))
             if not versions:
-                raise NotFound(f"{self.all_of.written} has no versions")
+                raise NotFound(f"{all_of.written} has no versions")
         present = memories_by_id(view, {version.memory_id for version in versions})
         newest = {memory.version_id for memory in present.values()}
-        if self.all_of is not None:
+        if all_of is not None:
             versions = [version for version in versions if version.id not in newest and version.redacted_at is None]
         for version in versions:
             if version.id in newest:
@@ -103,9 +73,22 @@ class Redact(Removal):
         ids = [version.id for version in todo]
         if not todo:
             return Plan({"redacted": ids, "withheld": []})
-        withheld, records = traces_of(view, todo, self.now)
+        withheld, records = traces_of(view, todo, now)
         result = {"redacted": ids, "withheld": withheld}
         return Plan(result, records=records, redact=ids, event=("redacted", ids))
+
+    return _removal(Write("redact", work))
+
+
+def _removal(operation: Write[_Facts]) -> Write[_Facts]:
+    return replace(
+        operation,
+        facts_of=lambda facts: facts,
+        keep=lambda outcome, _: outcome.value(),
+        again=lambda facts, _: facts,
+        needs_external_edits=True,
+        only_removes=True,
+    )
 
 
 def traces_of(
@@ -123,19 +106,15 @@ def traces_of(
     return withheld, [*records, *forgotten_proposals, (PENDING, "since", f"{now:.6f}")]
 
 
-@dataclass(frozen=True, slots=True)
-class Erase(Removal):
+def erase(target: MemoryPath | str) -> Write[_Facts]:
     """Delete a memory or the memories below a directory, and record that they and their versions must be removed.
 
-    `finish` then removes them: a directory of files first has to make the deletions durable.
+    `target` is the path of a memory or a directory, or the id of a memory. `finish` then removes them: a directory of
+    files first has to make the deletions durable.
     """
 
-    name = "erase"
-    target: MemoryPath | str  # path of a memory or a directory, or id of a memory
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[Mapping[str, Any]]:
-        """Delete all memories or none. Raises `ReadOnly`, and `NotFound` if there never was such a memory."""
-        ids, directory = _to_erase(view, self.target)
+    def work(view: Snapshot, guard: Guard) -> Plan[_Facts]:
+        ids, directory = _to_erase(view, target)
         versions = [version for memory_id in ids for version in view.versions(memory_id=memory_id)]
         if not versions:
             raise NotFound(f"there is no memory {ids[0]}")
@@ -144,7 +123,7 @@ class Erase(Removal):
         _check_may_change(guard, (last | {memory.id: memory.path for memory in present}).values())
         by = json.dumps({"by": None if guard.actor is None else str(guard.actor)})
 
-        def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[Mapping[str, Any]]:
+        def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[_Facts]:
             withheld, records = withhold(after, {version.path for version in versions}, directory=directory)
             if directory is not None:
                 records += forget_proposals(after, directory=directory)
@@ -155,20 +134,17 @@ class Erase(Removal):
 
         return Plan({"memories": ids, "withheld": [], "erased": []}, guard.delete(view, present), afterwards=afterwards)
 
+    return _removal(Write("erase", work))
 
-@dataclass(frozen=True, slots=True)
-class EraseStore(Write[None]):
+
+def erase_store() -> Write[None]:
     """Check that an actor may erase the whole store. `retentive.Retentive.erase` then removes the store."""
 
-    name = "erase.store"
-    only_removes = True
-    under_review = "refuse"
-    allowed_when_archived = True
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[None]:
-        """Raise `ReadOnly` if the settings forbid the erasure."""
+    def work(view: Snapshot, guard: Guard) -> Plan[None]:
         check_erasable(view, guard)
         return Plan(None)
+
+    return Write("erase.store", work, only_removes=True)
 
 
 def check_erasable(found: Snapshot, rules: Rules) -> None:
@@ -208,8 +184,8 @@ def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
         raise ReadOnly("the memory is read-only")
 
 
-def remove(context: StoreCore, operation: Removal, actor: Actor | str | None) -> Removed:
-    """Run a removal and complete it. Raises the errors of its `decide`."""
+def remove(context: StoreCore, operation: Write[_Facts], actor: Actor | str | None) -> Removed:
+    """Run a removal and complete it. Raises its errors."""
     result = context.result_of(operation, actor)
     return Removed(len(result["erased" if "memories" in result else "redacted"]), pending=not finish(context))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Read, Write
 from retentive.engine.pending import Pending
-from retentive.errors import Damaged, Refused
+from retentive.errors import Damaged
 from retentive.history.removal import finish, traces_of
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
@@ -55,27 +55,14 @@ class Scanned:
     rewritten: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RedactFound(Write[Scanned]):
-    """Remove sensitive values from memories. With `history`, also redact older versions that contain such values."""
+def redact_found(examiner: TextExaminer, *, history: bool, now: float, likely: bool = False) -> Write[Scanned]:
+    """Remove sensitive values from memories. With `history`, also redact older versions that contain such values.
 
-    name = "scan.redact"
-    needs_external_edits = True
-    only_removes = True
-    under_review = "refuse"
-    examiner: TextExaminer
-    history: bool
-    now: float
-    likely: bool = False
+    All are removed at once. Raises `Refused` if one of the memories to change is read-only.
+    """
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the redacted versions, and the numbers of the audit entries whose paths were removed."""
-        redacted = {"redacted": list(result.redacted)} if result.redacted else {}
-        return {"withheld": list(result.withheld), **redacted}
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[Scanned]:
-        """Remove the sensitive values, all at once. Raises `Refused` if one of the memories to change is read-only."""
-        found = list(_findings(view, self.examiner, guard.settings, history=self.history, likely=self.likely))
+    def work(view: Snapshot, guard: Guard) -> Plan[Scanned]:
+        found = list(_findings(view, examiner, guard.settings, history=history, likely=likely))
         findings = [finding for of, finding, _ in found if isinstance(of, Memory)]
         older = [(of, finding) for of, finding, _ in found if isinstance(of, Version) and finding.kinds]
         unclean = [(of, finding, text) for of, finding, text in found if isinstance(of, Memory) and text.removed]
@@ -85,7 +72,7 @@ class RedactFound(Write[Scanned]):
         for memory, finding, text in unclean:
             path = MemoryPath(memory.path, finding.path)
             after.add(guard.put(after, view.get(path.text), path, text.text, is_removal=True).changes)
-            if self.history:
+            if history:
                 older.append((find_version(view, memory.version_id), replace(finding, in_path=False)))
         living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
         for version, finding in older:
@@ -94,9 +81,21 @@ class RedactFound(Write[Scanned]):
         if not older:
             return Plan(result, after.changes)
         redacted = tuple(version.id for version, _ in older)
-        withheld, records = traces_of(view, [version for version, _ in older], self.now)
+        withheld, records = traces_of(view, [version for version, _ in older], now)
         result = replace(result, withheld=tuple(withheld), redacted=redacted)
         return Plan(result, after.changes, records=records, redact=redacted, event=("redacted", redacted))
+
+    def facts(scanned: Scanned) -> Mapping[str, object]:
+        return {"withheld": [*scanned.withheld], **({"redacted": [*scanned.redacted]} if scanned.redacted else {})}
+
+    return Write(
+        "scan.redact",
+        work,
+        facts_of=facts,
+        needs_external_edits=True,
+        only_removes=True,
+        allowed_when_archived=False,
+    )
 
 
 def scan(
@@ -117,12 +116,10 @@ def scan(
     All memories are rewritten together. If one of them is read-only or a detector fails, `InvalidInput` is raised and
     nothing is written.
     """
-    try:
-        if not redact:
-            return Scanned(context.result_of(scan_read(context, history=history), actor))
-        scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor, **origin)
-    except Refused as refusal:
-        raise context.raised(refusal) from None
+    if not redact:
+        return Scanned(context.result_of(scan_read(context, history=history), actor))
+    operation = redact_found(context.examiner, history=history, now=context.clock(), likely=likely)
+    scanned = context.result_of(operation, actor, **origin)
     if history:
         finish(context)
     return scanned

@@ -62,8 +62,8 @@ class StoreSearch:
         """Raise `InvalidInput` if the query is malformed. The directory is not checked."""
         self._parsed(datetime.now(UTC))
 
-    def run(self, context: StoreCore, actor: Actor | str | None, ask: Callable[[Read[Results]], Results]) -> Results:
-        """Run the search in a store. `ask` is a function that runs a read operation in the store."""
+    def run(self, context: StoreCore, actor: Actor | str | None = None) -> Results:
+        """Run the search in a store."""
         corpus, who = CORPORA.of(context.backend, context.id), as_actor(actor) or context.actor
 
         def work(snapshot: Snapshot) -> Results:
@@ -77,7 +77,8 @@ class StoreSearch:
             return _Run(search, parsed, snapshot, context.settings_of(snapshot), who, is_person).results(corpus)
 
         under = MemoryPath.known(self.under)
-        found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
+        search = Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True)
+        found = context.result_of(search, actor)
         CORPORA.trim(corpus)
         return found
 

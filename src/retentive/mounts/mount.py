@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, guard_of
-from retentive.engine.operation import CommandResult, Plan, ReadOperation, Write
+from retentive.engine.operation import Plan, ReadOperation, Write
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.read import read
 from retentive.engine.rendering import OF_BACKENDS
@@ -17,6 +17,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.storage.contract import Actor, Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.values.provenance import Origin
 from retentive.values.replies import REPLIES
 
 T = TypeVar("T")
@@ -98,23 +99,15 @@ class Mount:
             raise Refused("read_only", path=shown)
         return found
 
+    def clear(self, actor: Actor | None, **origin: Unpack[Origin]) -> None:
+        """Delete all memories in the visible part of the store. Raises `Refused` if the actor may not change one."""
 
-@dataclass(frozen=True, slots=True)
-class ClearPart(Write[CommandResult]):
-    """Delete all memories in the visible part of a mounted store."""
+        def work(view: Snapshot, guard: Guard) -> Plan[None]:
+            return Plan(None, guard.delete(view, self.changeable(ROOT, self.point, view, guard)))
 
-    name = "clear"
-    allowed_when_archived = True
-    only_removes = True
-    mount: Mount
-
-    def paths(self) -> tuple[MemoryPath, ...]:
-        """Return the root of the store."""
-        return (MemoryPath.known(ROOT),)
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        """Return the deletions. Raises `Refused` if the actor may not change one of the memories."""
-        return Plan(CommandResult(), guard.delete(view, self.mount.changeable(ROOT, self.mount.point, view, guard)))
+        clear = Write("clear", work, MemoryPath.known(ROOT), under_review="propose", only_removes=True)
+        with self.named_outward():
+            self.core.run(clear, self.core.invocation(actor, **origin)).value()
 
 
 class Places:

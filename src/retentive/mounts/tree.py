@@ -22,7 +22,7 @@ from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
-from retentive.mounts.mount import ClearPart, Mount, Places
+from retentive.mounts.mount import Mount, Places
 from retentive.search.ranking import order
 from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
@@ -122,11 +122,9 @@ class Mounts(MemoryTree):
                 return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
         for mount in self._mounts.values():
             try:
-                with mount.named_outward():
-                    mount.core.result_of(ClearPart(mount), who, **named)
+                mount.clear(who, **named)
             except RetentiveError as error:
-                point = MemoryPath.known(mount.point)
-                return error_reply(mount.core, error, [point])
+                return error_reply(mount.core, error, [MemoryPath.known(mount.point)])
         return Reply(self.replies.cleared)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
@@ -161,7 +159,7 @@ class Mounts(MemoryTree):
             raise NotFound(f"there is no memory at {path}")
         mount = self._places.owner(target.text)
         with self._explained(target, mount):
-            memory, text = mount.core.result_of(load(target.within(mount.point)))
+            memory, text = mount.core.run(load(target.within(mount.point)), mount.core.invocation()).value()
         return replace(memory, path=target.text), text
 
     def memories(self, under: str = ROOT) -> list[Memory]:
@@ -173,7 +171,8 @@ class Mounts(MemoryTree):
         target = self._core.parsed(under)
         for mount, inner in self._places.parts(target.text):
             with self._explained(target, mount):
-                found += mount.shown(mount.core.result_of(list_memories(MemoryPath.known(inner))))
+                listed = mount.core.run(list_memories(MemoryPath.known(inner)), mount.core.invocation())
+                found += mount.shown(listed.value())
         return sorted(found, key=lambda memory: memory.path)
 
     def search(
@@ -340,7 +339,7 @@ def _found(mount: Mount, search: StoreSearch, actor: Actor | str | None) -> Resu
     if mount.covered:
         search = replace(search, shows=mount.shows)
     with mount.named_outward():
-        found = search.run(core, actor, partial(core.found, actor=actor))
+        found = search.run(core, actor)
 
     def outward(hit: Hit) -> Hit:
         spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from retentive.engine.core import StoreCore
 from retentive.engine.events import EventType
 from retentive.engine.guard import Guard
-from retentive.engine.operation import Outcome, Plan, Read, Write
+from retentive.engine.operation import Outcome, Plan, Read, WriteOperation
 from retentive.engine.pending import Pending
 from retentive.errors import NotFound, PermissionDenied, Refused
 from retentive.history.plan import Clash, Conflict, Mode, State, applied, check_mode, combined, planned
@@ -142,7 +142,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Decide(Write[DecisionOutcome]):
+class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none, or with the mode `partial` all that have no obstacle.
 
     `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` are

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.operation import Outcome, Plan, Read, Write
+from retentive.engine.operation import Plan, Read, Write
 from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level, contributors_of, described, is_used
 from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound
@@ -19,7 +18,6 @@ from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
-from retentive.values.records import Recorded
 from retentive.values.settings import from_text
 
 _LOOKED_AT = 10_000
@@ -106,8 +104,7 @@ class Trust:
         Returns the paths of the memories. A confirmation does not cover later changes by contributors that are not
         trusted. Raises `NotFound`.
         """
-        operation = Confirm(self._context.parsed(path), self._context.clock())
-        return self._context.result_of(operation, actor)
+        return self._context.result_of(confirm(self._context.parsed(path), self._context.clock()), actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Put contributors in quarantine: hide all memories to which they contributed.
@@ -115,15 +112,11 @@ class Trust:
         `pattern` selects the contributors, as in the setting `trust`: `session:s1`, `user:*` or `source:web:*`.
         Returns False if the pattern was already in quarantine.
         """
-        return self._change_quarantine("trust.quarantine", pattern, actor)
+        return self._context.result_of(change_quarantine(check_trust_pattern(pattern), releases=False), actor)
 
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Remove `pattern` from the quarantine. Returns False if the pattern was not in quarantine."""
-        return self._change_quarantine("trust.release", pattern, actor)
-
-    def _change_quarantine(self, name: str, pattern: str, actor: Actor | str | None) -> bool:
-        operation = ChangeQuarantine(name, check_trust_pattern(pattern))
-        return self._context.result_of(operation, actor)
+        return self._context.result_of(change_quarantine(check_trust_pattern(pattern), releases=True), actor)
 
 
 def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | None = None) -> Iterable[Memory]:
@@ -132,75 +125,49 @@ def _memories(view: Snapshot, path: MemoryPath, start: str = "", limit: int | No
     return [memory] if memory is not None else (each for each, _ in view.list(path.text, start=start, limit=limit))
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm(Write[list[str]]):
-    """Record that a person trusts the current texts at or below a path."""
+def confirm(path: MemoryPath, now: float) -> Write[list[str]]:
+    """Record that a person trusts the current texts at or below a path. A repeated request confirms no later text."""
 
-    name = "trust.confirm"
-    allowed_when_archived = True
-    needs_external_edits = True
-    under_review = "refuse"
-    path: MemoryPath
-    now: float
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the facts for the audit entry: the number of confirmed memories."""
-        return {"confirmed": len(result)}
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the ids of the confirmed versions. A repeated request confirms no later text."""
-        return {"versions": [memory.version_id for memory in _memories(after, self.path)]}
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[str]:
-        """Return the paths of the memories as the first run confirmed them."""
-        return [view.version(each)[0].path for each in facts["versions"]]
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[str]]:
-        """Return the confirmations. Raises `NotFound`, and `ReadOnly` in a store that was opened read-only."""
+    def work(view: Snapshot, guard: Guard) -> Plan[list[str]]:
         guard.check_opened("confirmations")
-        memories = list(_memories(view, self.path))
-        if not memories and not self.path.is_root:
-            raise NotFound(f"there is no memory at {self.path.written}")
+        memories = list(_memories(view, path))
+        if not memories and not path.is_root:
+            raise NotFound(f"there is no memory at {path.written}")
         by = None if guard.actor is None else str(guard.actor)
         records: list[RecordChange] = []
         for memory in memories:
             marks = sorted({each.mark for each in contributors_of(view, memory)})
             if marks and not marks_of(view.get_record(CONFIRMED, memory.id)).issuperset(marks):
-                records.append((CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": self.now})))
+                records.append((CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": now})))
         return Plan([memory.path for memory in memories], records=records)
 
+    return Write(
+        "trust.confirm",
+        work,
+        path,
+        facts_of=lambda paths: {"confirmed": len(paths)},
+        keep=lambda _, after: {"versions": [memory.version_id for memory in _memories(after, path)]},
+        again=lambda facts, view: [view.version(each)[0].path for each in facts["versions"]],
+        needs_external_edits=True,
+    )
 
-@dataclass(frozen=True, slots=True)
-class ChangeQuarantine(Write[bool]):
-    """Add a pattern to the setting `quarantine` (`trust.quarantine`), or remove it (`trust.release`)."""
 
-    under_review = "refuse"
-    allowed_when_archived = True
-    name: str
-    pattern: str
+def change_quarantine(pattern: str, *, releases: bool) -> Write[bool]:
+    """Add a pattern to the setting `quarantine`, or remove it. A repeated request does not reverse a later change."""
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the facts for the audit entry: the name of the changed setting.
-
-        The pattern is left out, because it can contain an e-mail address.
-        """
-        return {"settings": ["quarantine"]}
-
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return whether the setting changed. A repeated request does not reverse a later change."""
-        return {"changed": outcome.result}
-
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> bool:
-        """Return the result of the first run."""
-        return bool(facts["changed"])
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[bool]:
-        """Return the new setting. Raises `InvalidInput` if the settings become too long."""
+    def work(view: Snapshot, guard: Guard) -> Plan[bool]:
         guard.check_opened("quarantine")
-        settings, is_released = from_text(view.state.settings), self.name == "trust.release"
-        without = tuple(each for each in settings.quarantine if each != self.pattern)
-        if (without != settings.quarantine) != is_released:
+        settings = from_text(view.state.settings)
+        without = tuple(each for each in settings.quarantine if each != pattern)
+        if (without != settings.quarantine) != releases:
             return Plan(False)
-        changed = settings.changed({"quarantine": without if is_released else (*without, self.pattern)})
-        text = changed.to_text()
-        return Plan(True, metadata={"settings": text}, event=("settings", ["quarantine"]))
+        changed = settings.changed({"quarantine": without if releases else (*without, pattern)})
+        return Plan(True, metadata={"settings": changed.to_text()}, event=("settings", ["quarantine"]))
+
+    return Write(
+        "trust.release" if releases else "trust.quarantine",
+        work,
+        facts_of=lambda _: {"settings": ["quarantine"]},  # without the pattern, which can contain an e-mail address
+        keep=lambda outcome, _: {"changed": outcome.result},
+        again=lambda facts, _: bool(facts["changed"]),
+    )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import entry_at, require_free
-from retentive.engine.operation import CommandResult, Outcome, Plan, Read, Write
+from retentive.engine.operation import CommandResult, Plan, Read, Write
 from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
@@ -23,73 +23,75 @@ from retentive.values.records import Written
 from retentive.values.text import decoded
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeMemory(Write[CommandResult]):
-    """Delete the memory that has the given id, or replace its text, its path, or both in one version.
+def update_memory(
+    memory_id: str, text: str | None, path: MemoryPath | None, if_sha256: str | None
+) -> Write[CommandResult]:
+    """Replace the text of the memory that has the given id, its path, or both in one version. None keeps it.
 
-    None keeps the current text or path. If the memory already has the new text and path, nothing changes, and
-    `if_sha256` is not compared with the hash of its text. Otherwise the hash is checked first, then the new path.
+    If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash of
+    its text. Otherwise the hash is checked first, then the new path.
     """
 
-    for_paths = True
-    memory_id: str
-    text: str | None = None
-    path: MemoryPath | None = None
-    if_sha256: str | None = None
-    deletes: bool = False
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # depends on the change, as the next two
-        return "delete" if self.deletes else "update"
-
-    @property
-    def only_removes(self) -> bool:  # type: ignore[override]
-        return self.deletes
-
-    allowed_when_archived = only_removes
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return {"memory": self.memory_id}
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        entry, memory = _present(view, self.memory_id, guard)
+    def work(view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        entry, memory = _present(view, memory_id, guard)
         old = MemoryPath.known(memory.path)
-        new = self.path or old
+        new = path or old
         with _naming(new):
-            if self.path is not None:
-                check_file_path(self.path)
-            if self.text is not None:
-                check_text("text", self.text)
+            if path is not None:
+                check_file_path(path)
+            if text is not None:
+                check_text("text", text)
             guard.check(old)
-            text = None if self.text is None or self.text.encode() == entry.data else self.text
-            if text is None and new == old and not self.deletes:
+            new_text = None if text is None or text.encode() == entry.data else text
+            if new_text is None and new == old:
                 return Plan(CommandResult(version_id=memory.version_id, memory=memory))
-            if self.if_sha256 not in {None, memory.sha256}:
-                raise Refused("changed_meanwhile")
-            if self.deletes:
-                return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
+            _check_hash(memory, if_sha256)
             if new != old:
                 guard.check_name(new)
                 guard.check(new)
                 require_free(view, new, entry_at(view, new), "destination_exists", new_path=new.written)
-            if text is None:
+            if new_text is None:
                 plan = Plan(CommandResult(), guard.move(view, [Moved(memory, new.text)]))
             else:
-                plan = guard.put(view, entry, new, text)
+                plan = guard.put(view, entry, new, new_text)
 
         def result(after: Snapshot, _: Sequence[Recorded]) -> Plan[CommandResult]:
-            present = after.find(self.memory_id) or memory
+            present = after.find(memory_id) or memory
             return Plan(replace(plan.result, version_id=present.version_id, memory=present))
 
         return replace(plan, afterwards=result)
 
-    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        return {"version": outcome.value().version_id or outcome.version_id}
+    return _by_id(memory_id, Write("update", work, path), past_of)
 
-    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        version_id = facts["version"]  # the memory is as it was right after an update, or before a deletion
-        past = Past(view, version_id) if self.deletes else past_of(view, version_id)
-        return CommandResult(version_id=version_id, memory=past.find(self.memory_id))
+
+def delete_memory(memory_id: str, if_sha256: str | None) -> Write[CommandResult]:
+    """Delete the memory that has the given id."""
+
+    def work(view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        _, memory = _present(view, memory_id, guard)
+        with _naming(MemoryPath.known(memory.path)):
+            guard.check(MemoryPath.known(memory.path))
+            _check_hash(memory, if_sha256)
+            return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
+
+    return _by_id(memory_id, Write("delete", work, only_removes=True), Past)
+
+
+def _by_id(
+    memory_id: str, operation: Write[CommandResult], then: Callable[[Snapshot, str], Snapshot]
+) -> Write[CommandResult]:
+    """Complete an operation on one memory. `then` returns the state in which its result has the memory."""
+    return replace(
+        operation,
+        facts_of=lambda _: {"memory": memory_id},
+        keep=lambda outcome, _: {"version": outcome.value().version_id or outcome.version_id},
+        again=lambda facts, view: CommandResult(
+            version_id=facts["version"], memory=then(view, facts["version"]).find(memory_id)
+        ),
+        under_review="propose",
+        allowed_when_archived=operation.only_removes,
+        for_paths=True,
+    )
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
@@ -113,7 +115,7 @@ class ById:
 
     def get(self, memory_id: str) -> tuple[Memory, str]:
         """Return a memory and its text by the id of the memory. Raises `NotFound`."""
-        return self._core.found(read_memory(memory_id))
+        return self._core.result_of(read_memory(memory_id))
 
     def update(
         self,
@@ -136,7 +138,7 @@ class ById:
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
         target = None if path is None else self._core.parsed(path)
-        operation = ChangeMemory(memory_id, text, target, if_sha256)
+        operation = update_memory(memory_id, text, target, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
     def delete(
@@ -151,7 +153,7 @@ class ById:
 
         Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text.
         """
-        operation = ChangeMemory(memory_id, if_sha256=if_sha256, deletes=True)
+        operation = delete_memory(memory_id, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
 
@@ -163,6 +165,11 @@ def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> 
     if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
     return entry, entry.memory
+
+
+def _check_hash(memory: Memory, if_sha256: str | None) -> None:
+    if if_sha256 not in {None, memory.sha256}:
+        raise Refused("changed_meanwhile")
 
 
 @contextmanager

@@ -19,10 +19,10 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.core import StoreCore
-from retentive.engine.settings import ChangeProperties
+from retentive.engine.settings import change_properties
 from retentive.errors import InvalidInput, NotFound, RetentiveError, StorageReadOnly
 from retentive.history.expiry import sweep_of_today
-from retentive.history.removal import EraseStore, Removed
+from retentive.history.removal import Removed, erase_store
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
@@ -282,8 +282,8 @@ class Retentive:
     def _changed(self, id_or_key: str, workspace: str, actor: Actor | str | None, **changes: Any) -> StoreInfo:
         info = existing_store(self.backend, id_or_key, workspace=workspace)
         capabilities.unlock(self.backend, info)
-        change = ChangeProperties(now_us(self._clock), **changes)
-        after = core_of(self._store_of(info).through(self._integration)).found(change, actor)
+        change = change_properties(now_us(self._clock), **changes)
+        after = core_of(self._store_of(info).through(self._integration)).result_of(change, actor)
         return named(replace(info, properties=after.to_text()))
 
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
@@ -297,7 +297,7 @@ class Retentive:
         info = existing_store(self.backend, id_or_key)
         if info.seal is None or not capabilities.is_destroyed(info):
             capabilities.unlock(self.backend, info)
-            core_of(self._store_of(info)).result_of(EraseStore(), actor)
+            core_of(self._store_of(info)).result_of(erase_store(), actor)
         self.backend.erase_store(info.id, as_actor(actor) or self._options.get("actor"))
         return Removed(0, pending=not capabilities.purge(self.backend))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from retentive.audit.reader import Audit
@@ -16,7 +15,7 @@ from retentive.engine.listings import Listed, ListingCursor, ListMemories
 from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Outcome, Read
 from retentive.engine.queries import list_memories, load, read_version
-from retentive.engine.settings import ChangeSettings
+from retentive.engine.settings import change_settings
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history.expiry import Swept, sweep
@@ -146,12 +145,12 @@ class MemoryStore(MemoryTree):
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
         target = self._core.parsed(path)
-        return self._core.found(load(target))
+        return self._core.result_of(load(target))
 
     def memories(self, under: str = ROOT) -> list[Memory]:
         """Return all memories below a directory, in byte order of their paths."""
         target = self._core.parsed(under)
-        return self._core.found(list_memories(target))
+        return self._core.result_of(list_memories(target))
 
     def list_memories(
         self,
@@ -174,7 +173,7 @@ class MemoryStore(MemoryTree):
         target = self._core.parsed(under)
         if limit < 1 or depth not in {0, 1}:
             raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
-        return self._core.found(ListMemories(target, depth, cursor, limit, texts))
+        return self._core.result_of(ListMemories(target, depth, cursor, limit, texts))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
@@ -188,11 +187,11 @@ class MemoryStore(MemoryTree):
         def work(snapshot: Snapshot) -> list[Version]:
             return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
 
-        return self._core.found(Read("versions", work, at))
+        return self._core.result_of(Read("versions", work, at))
 
     def version_text(self, version_id: str) -> str:
         """Return the text of a version. It is empty for a deletion or a redacted version. Raises `NotFound`."""
-        return self._core.found(read_version(version_id))[1] or ""
+        return self._core.result_of(read_version(version_id))[1] or ""
 
     def undo(
         self,
@@ -251,7 +250,7 @@ class MemoryStore(MemoryTree):
 
         target = self._core.parsed(under)
         search = StoreSearch(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
-        return search.run(self._core, actor, partial(self._core.found, actor=actor))
+        return search.run(self._core, actor)
 
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
@@ -283,7 +282,7 @@ class MemoryStore(MemoryTree):
 
     def usage(self) -> Usage:
         """Return the number and the total size of the memories."""
-        return self._core.found(Read("usage", lambda snapshot: snapshot.state.usage))
+        return self._core.result_of(Read("usage", lambda snapshot: snapshot.state.usage))
 
     def settings(self) -> Settings:
         """Return the effective settings: the stored settings, overridden by the settings given to `retentive.open`."""
@@ -295,7 +294,7 @@ class MemoryStore(MemoryTree):
         A value of None restores the default. If a name or value is invalid, raises `InvalidInput` and changes nothing.
         Raises `ReadOnly` if this process opened the store with the setting `read_only`.
         """
-        return self._core.found(ChangeSettings(changes), actor)
+        return self._core.result_of(change_settings(changes), actor)
 
     @property
     def history(self) -> History:

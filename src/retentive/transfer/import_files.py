@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, Unpac
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
-from retentive.engine.operation import DryRun, Outcome, Plan, Write
+from retentive.engine.operation import DryRun, Outcome, Plan, WriteOperation
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused
 from retentive.remote import remote_store
@@ -72,7 +72,7 @@ class ReadyFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportFiles(Write[list[FileOutcome]]):
+class ImportFiles(WriteOperation[list[FileOutcome]]):
     """Write files as memories in one transaction.
 
     Every rule about writing applies. A refused file does not stop the others.

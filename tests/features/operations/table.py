@@ -156,25 +156,25 @@ OPERATIONS: dict[str, Operation] = {
     "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
     "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
     "ListLevels": reads(
-        "list", lambda _, at: at._core.found(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"
+        "list", lambda _, at: at._core.result_of(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"
     ),
     "ListMemories": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
     "Read versions": reads("versions", lambda _, at: list(at.versions(A)), A),
     "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
     "Read usage": reads("usage", lambda _, at: at.usage()),
     "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
-    "ChangeSettings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
-    "ChangeMemory": writes(
+    "Write settings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
+    "Write update": writes(
         "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW
     ),
-    "ChangeMemory, deletion": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
+    "Write delete": writes("delete", lambda scene, at, **who: at.by_id.delete(scene.newest.memory_id, **who)),
     "Batch": writes(
         "batch", lambda _, at, **who: at.batch([{"command": "create", "path": NEW, "file_text": "x"}], **who), NEW
     ),
-    "ChangeProperties": Operation(
+    "Write store.update": Operation(
         lambda scene, at, **who: scene.place.update_store(at.id, name="New", **who), "store.update", actor=BOB
     ),
-    "ChangeProperties, archived": Operation(
+    "Write store.archive": Operation(
         lambda scene, at, **who: scene.place.archive_store(at.id, **who), "store.archive", actor=BOB
     ),
     "Read log": reads("log", lambda _, at: at.history.log(A), A),
@@ -204,18 +204,18 @@ OPERATIONS: dict[str, Operation] = {
         refused="read_only",
     ),
     "AsOf": reads("list.as_of", list_as_of, ROOT),
-    "Redact": removes("redact", lambda scene, at, **who: at.history.redact([scene.oldest.id], **who)),
-    "Redact, a directory": removes("redact", lambda _, at, **who: at.history.redact(all_of=ROOT, **who)),
-    "Redact, deleted": removes("redact", lambda _, at, **who: at.history.redact(all_of=GONE, **who)),
-    "Erase": removes("erase", lambda _, at, **who: at.history.erase(B, **who), 1),
-    "Erase, deleted": removes(
+    "Write redact": removes("redact", lambda scene, at, **who: at.history.redact([scene.oldest.id], **who)),
+    "Write redact, a directory": removes("redact", lambda _, at, **who: at.history.redact(all_of=ROOT, **who)),
+    "Write redact, deleted": removes("redact", lambda _, at, **who: at.history.redact(all_of=GONE, **who)),
+    "Write erase": removes("erase", lambda _, at, **who: at.history.erase(B, **who), 1),
+    "Write erase, deleted": removes(
         "erase", lambda scene, at, **who: at.history.erase(memory_id=scene.deleted.memory_id, **who)
     ),
     "Sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
     "Sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
     "Read scan": reads("scan", lambda _, at: at.scan()),
-    "RedactFound": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
-    "RedactFound, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
+    "Write scan.redact": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
+    "Write scan.redact, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),
     "ImportFiles": Operation(
         lambda scene, at, **who: import_files(at, directory_source(str(scene.files)), under="/memories/in", **who),
         "import",
@@ -235,10 +235,10 @@ OPERATIONS: dict[str, Operation] = {
         origin=False,
     ),
     "Read trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
-    "Confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
-    "ChangeQuarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
-    "ChangeQuarantine, release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
-    "ClearPart": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
+    "Write trust.confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
+    "Write trust.quarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
+    "Write trust.release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
+    "Write clear": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
     "Read stats": reads("stats", lambda _, at: stats(at)),
     "Read memory_use": reads("memory_use", lambda _, at: memory_use(at)),
 }

@@ -19,7 +19,7 @@ from retentive.audit.reader import AuditEntry
 from retentive.engine import operation
 from retentive.engine.handlers import HANDLERS
 from retentive.errors import RetentiveError
-from support.modules import import_all, reads_by_function
+from support.modules import by_function, import_all
 
 from .doors import DOORS, Doors
 from .table import BOB, OPERATIONS, ROOT, Operation, Scene, reads
@@ -37,12 +37,16 @@ INVALID: dict[str, Operation] = {
 
 
 def operations() -> set[str]:
-    """Return the names of all operations. `RunCommand` counts once for each command, and `Read` once for each name."""
+    """Return the names of all operations. `RunCommand` counts for each command, `Read` and `Write` for each name."""
     import_all()
-    found = {kind.__name__ for base in (operation.ReadOperation, operation.Write) for kind in _concrete(base)}
+    found = {kind.__name__ for base in (operation.ReadOperation, operation.WriteOperation) for kind in _concrete(base)}
     assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
-    return (found - {"RunCommand", "RunView", "Read", "DryRun"}) | commands | set(reads_by_function())
+    return (
+        (found - {"RunCommand", "RunView", "Read", "Write", "DryRun"})
+        | commands
+        | {*by_function("Read"), *by_function("Write")}
+    )
 
 
 def _concrete(base: type[operation.Operation[Any]]) -> Iterator[type[operation.Operation[Any]]]:
@@ -65,7 +69,7 @@ def entries_of(store: MemoryStore, act: Callable[[MemoryStore], object]) -> list
 def test_every_operation_has_a_case() -> None:
     of_commands = {"Read erase.preview", "Read redact.preview"}  # tested in test_audit_cli.py
     of_checks = {"Read erase"}  # what is left after an erasure in the console, whose entry covers it
-    of_stores = {"EraseStore"}  # its entry goes with the store; see test_an_erasure_of_a_store_that_is_refused
+    of_stores = {"Write erase.store"}  # its entry goes with the store; see test_an_erasure_of_a_store_that_is_refused
     assert operations() - of_commands - of_checks - of_stores == {name.partition(",")[0] for name in OPERATIONS}
 
 
@@ -77,12 +81,12 @@ def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     last = store.versions(limit=1)[0].id
     (entry,) = entries_of(store.through("somewhere"), partial(case, scene))
     assert (entry.operation, entry.actor, entry.outcome) == (case.name, case.actor, case.outcome)
-    through_location = name.startswith("ChangeProperties") or name == "AsOf"
+    through_location = name.startswith("Write store.") or name == "AsOf"
     assert (entry.paths, entry.integration) == (case.paths, "python" if through_location else "somewhere")
     assert entry.time == datetime.fromtimestamp(scene.now, UTC)
     made = store._core.read(lambda snapshot: list(snapshot.versions(after=last, oldest_first=True)))
     changes = [tuple(change) for change in entry.changes]
-    assert changes == [(each.memory_id, each.id) for each in made] or name == "Erase"  # Erase removes them too
+    assert changes == [(each.memory_id, each.id) for each in made] or name == "Write erase"  # it removes them too
     assert len(entry.changes) == case.makes
 
 

@@ -15,8 +15,8 @@ from .table import MARKED, OPERATIONS, ROOT, TEXTS, A, B, Scene, state_of
 
 SCOPE = ("/memories/team/**", "/memories/*/open.md")
 OF_LOCATION = {
-    "ChangeProperties",
-    "ChangeProperties, archived",
+    "Write store.update",
+    "Write store.archive",
 }  # methods of the location, which has no limited callers
 LIMITED = [name for name in OPERATIONS if name not in OF_LOCATION]
 

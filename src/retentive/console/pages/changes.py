@@ -15,7 +15,7 @@ from retentive.console.pages.news import time_of
 from retentive.console.progress import ProgressStep
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
 from retentive.engine.operation import DryRun, Read
-from retentive.errors import NotFound, Refused
+from retentive.errors import NotFound
 from retentive.history.operations import Undo
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, State, Step
 from retentive.history.revisions import as_revision
@@ -83,12 +83,9 @@ def undo(visit: Visit) -> PageAnswer:
         operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
 
     def run(is_preview: bool) -> RestoreOutcome:
-        try:
-            if is_preview:
-                return replace(core.result_of(DryRun(operation)), dry_run=True)
-            return core.result_of(operation)
-        except Refused as refusal:
-            raise core.raised(refusal) from None
+        if is_preview:
+            return replace(core.result_of(DryRun(operation)), dry_run=True)
+        return core.result_of(operation)
 
     return _answer(visit, _Intent("undo", _heading(change, actor, session), fields, mode, run))
 
@@ -198,7 +195,7 @@ def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
         texts |= {each: snapshot.get(path).data for each, path in proposed.items()}
         return {each: "" if data is None else decoded(data) for each, data in texts.items()}
 
-    return core_of(store).found(Read("show", work, facts_of=lambda _: {"compared": stored[:_NAMED]}))
+    return core_of(store).result_of(Read("show", work, facts_of=lambda _: {"compared": stored[:_NAMED]}))
 
 
 def _is_proposed(memory: Memory | None) -> TypeGuard[Memory]:

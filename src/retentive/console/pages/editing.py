@@ -125,7 +125,7 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
         pass
     try:
         memory_id = visit.store.history.show(base_id)[0].memory_id if base_id else ""
-        return core_of(visit.store).found(read_memory(memory_id)) if memory_id else (None, "")
+        return core_of(visit.store).result_of(read_memory(memory_id)) if memory_id else (None, "")
     except NotFound:
         return None, ""
 

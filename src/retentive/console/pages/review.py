@@ -161,7 +161,7 @@ def _shown(
 
 def _present(visit: Visit, memory_id: str) -> tuple[Memory, str] | None:
     try:
-        return core_of(visit.store).found(read_memory(memory_id))
+        return core_of(visit.store).result_of(read_memory(memory_id))
     except NotFound:
         return None
 

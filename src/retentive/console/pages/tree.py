@@ -56,7 +56,7 @@ def parsed(path: str) -> MemoryPath:
 def read(visit: Visit, operation: ReadOperation[R]) -> R:
     """Run a read operation on the current state, or on the earlier state that the URL names."""
     at = visit.query.get("at")
-    return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
+    return core_of(visit.store).result_of(operation if not at else AsOf(operation, moment(at)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _days(visit: Visit, recent: RecentChanges) -> tuple[list[DayRow], Version | 
     if core.scope:
         by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
         return [DayRow(day, by_day[day]) for day in days], recent.oldest
-    counts = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days)))
+    counts = core.result_of(Read("usage", lambda snapshot: changes_of_days(snapshot, days)))
     return [DayRow(day, count) for day, count in zip(days, counts, strict=True)], None
 
 

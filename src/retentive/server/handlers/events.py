@@ -25,7 +25,7 @@ def stream_events(call: RouteCall, query: EventQuery) -> Events:
     store, cursor = call.store, call.last_event_id or query.after
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")
-    core_of(store).found(AuditOnly("events"))
+    core_of(store).result_of(AuditOnly("events"))
     keys, key = call.location.keys, call.caller.key
 
     def may_continue() -> bool:

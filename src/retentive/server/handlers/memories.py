@@ -84,7 +84,7 @@ def list_memories(call: RouteCall, query: MemoryList) -> MemoryPage:
     count = min(query.limit, FULL_LIMIT) if is_full else query.limit
     listing = ListMemories(MemoryPath.known(query.path_prefix), query.depth, cursor, count, is_full)
     try:
-        found = core_of(store).found(_at(query.at, listing))
+        found = core_of(store).result_of(_at(query.at, listing))
     except CursorExpired:
         raise cursors.expired() from None
     following = None if found.next is None else cursors.encode([found.next.pin, found.next.last], of)
@@ -112,7 +112,7 @@ def retrieve_memory(call: RouteCall, query: MemoryAt) -> MemoryObject:
 def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], query: MemoryAt) -> MemoryObject:
     store = call.store
     with finding(NO_MEMORY):
-        found, text = core_of(store).found(_at(query.at, operation))
+        found, text = core_of(store).result_of(_at(query.at, operation))
     if query.at is None:
         core_of(store).accesses.note(store.id, found)
     return MemoryObject.of(found, store.id, text if query.view == "full" else None)

@@ -87,7 +87,7 @@ def list_memory_versions(call: RouteCall, query: VersionList) -> AnswerPage[Vers
         texts = (_text(snapshot, each) if is_full else None for each in found)
         return [VersionObject.of(each, store.id, text) for each, text in zip(found, texts, strict=True)], following
 
-    data, following = core_of(store).found(Read("log", work))
+    data, following = core_of(store).result_of(Read("log", work))
     return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
 
 
@@ -133,7 +133,7 @@ def retrieve_memory_version(call: RouteCall, query: Full) -> VersionObject:
     version_id, store = call.ids["memory_version_id"], call.store
     check_version_id(version_id)
     with finding(NO_VERSION):
-        version, text = core_of(store).found(read_version(version_id))
+        version, text = core_of(store).result_of(read_version(version_id))
     content = text if query.view == "full" else None
     return VersionObject.of(version, store.id, content, store.trust.contributors(version))
 
@@ -153,7 +153,7 @@ def redact_memory_version(call: RouteCall) -> VersionObject:
     version_id, store = call.ids["memory_version_id"], call.store
     with finding(NO_VERSION):
         store.history.redact([version_id])
-        found = core_of(store).found(
+        found = core_of(store).result_of(
             Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
         )
     return VersionObject.of(found, store.id, None)

@@ -272,7 +272,7 @@ def filled_objects(name: str) -> tuple[list[StoreInfo], dict[str, bytes]]:
         many = [Created(f"/memories/many/{number}", b"x%d" % number) for number in range(40)]
         backend.write(made[1].id, lambda tx: tx.record(many, None))
         for info in made:
-            sweep(backend._manifests.live(info.id).manifest, backend._reader(info.id))
+            sweep(backend._manifests.live(info.id), backend._reader(info.id))
     return made, {key: backend._requests.get(key)[0] for key in backend._requests.names("")}
 
 

@@ -26,7 +26,7 @@ from itertools import islice
 from typing import TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import Closed, Damaged, InvalidInput, NotFound, RetentiveError
+from retentive.errors import Closed, Damaged, InvalidInput, NotFound
 from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
@@ -45,7 +45,7 @@ from retentive.storage.contract import (
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import commit_jobs
-from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.records import pack, unpack
@@ -147,7 +147,7 @@ class ObjectsBackend(Backend, Maintained):
             return made
         if is_copy:
             with suppress(NotFound):
-                return self._manifests.now(new.id).manifest.info()
+                return self._manifests.now(new.id).info()
         data = pack(_KEY, {name: getattr(new, name) for name in _NEW})
         self._requests.replace(_key_object(key, new.workspace), data, tag)
         return self._made(new)
@@ -172,13 +172,11 @@ class ObjectsBackend(Backend, Maintained):
 
         The creation may have been started by another process that has crashed.
         """
-        data = manifest.encoded()
 
         def step() -> StoreInfo:
             with suppress(NotFound):
-                return self._manifests.now(manifest.id).manifest.info()
-            tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
-            return self._manifests.keep(Held(tag, manifest), len(data)).manifest.info()
+                return self._manifests.now(manifest.id).info()
+            return self._manifests.create(manifest).info()
 
         return self._requests.until_done(step)
 
@@ -186,11 +184,11 @@ class ObjectsBackend(Backend, Maintained):
         self._begin()
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
-                return self._manifests.now(id_or_key).manifest.info()
+                return self._manifests.now(id_or_key).info()
         _, begun = self._key(id_or_key, workspace)
         if begun is not None:
             with suppress(NotFound):
-                found = self._manifests.live(begun.id).manifest.info()
+                found = self._manifests.live(begun.id).info()
                 return found if found.key == id_or_key else None
         return None
 
@@ -210,7 +208,7 @@ class ObjectsBackend(Backend, Maintained):
 
     def _listed(self, store_id: str) -> StoreInfo | None:
         try:
-            return self._manifests.live(store_id).manifest.info()
+            return self._manifests.live(store_id).info()
         except NotFound:
             return None
         except Damaged as error:
@@ -227,13 +225,13 @@ class ObjectsBackend(Backend, Maintained):
 
         The tombstone contains the store key until `_clear` has made the key free.
         """
-        if self._manifests.now(store_id).manifest.erased is None:
+        if self._manifests.now(store_id).erased is None:
             reachability.put_mark(self._requests, store_id)
         erased = now_us(self.clock), None if actor is None else str(actor)
 
         def emptied(now: Manifest) -> Manifest:
-            tombstone = replace(Manifest(now.id, now.key, "", now.created, None), workspace=now.workspace)
-            return now if now.erased else replace(tombstone, generation=now.generation, erased=erased)
+            left = {name: getattr(now, name) for name in ("id", "key", "created", "workspace", "generation", "tag")}
+            return now if now.erased else Manifest(name="", seal=None, erased=erased, **left)
 
         self._manifests.change(store_id, emptied)
 
@@ -242,7 +240,7 @@ class ObjectsBackend(Backend, Maintained):
 
         Returns the number of deleted objects. If this method fails, call it again.
         """
-        manifest = self._manifests.now(store_id).manifest
+        manifest = self._manifests.now(store_id)
         keys = list(self._requests.names(f"stores/{store_id}"))
         self._requests.delete(keys)
         if manifest.key is not None:
@@ -265,7 +263,7 @@ class ObjectsBackend(Backend, Maintained):
         held = self._manifests.live(store_id)
         while True:
             try:
-                return look(held.manifest, self._reader(store_id))
+                return look(held, self._reader(store_id))
             except Gone:
                 known, held = held, self._manifests.live(store_id)
                 if held.tag == known.tag:
@@ -287,7 +285,7 @@ class ObjectsBackend(Backend, Maintained):
         Orphans are objects of crashed writers, and pages that compaction has replaced.
         """
         self._begin(store_id)
-        if self._manifests.now(store_id).manifest.erased is not None:
+        if self._manifests.now(store_id).erased is not None:
             return self._clear(store_id)
         left = self._look(store_id, reachability.orphans)
         if left:
@@ -304,7 +302,7 @@ class ObjectsBackend(Backend, Maintained):
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._written}):
             with suppress(NotFound):
-                if self._manifests.now(store_id).manifest.erased is not None:
+                if self._manifests.now(store_id).erased is not None:
                     self._clear(store_id)
                 else:
                     self._sweep(store_id, marks.get(store_id, []))
@@ -326,9 +324,7 @@ class ObjectsBackend(Backend, Maintained):
         yield from reachability.examine(self._storage, self._manifests)
 
     def rebuild(self) -> None:
-        for store in self.list_stores():
-            with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
-                self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
+        """Do nothing: counters are replaced together with what they count."""
 
 
 def _key_object(key: str, workspace: str) -> str:

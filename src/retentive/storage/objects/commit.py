@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
-from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
+from retentive.storage.objects.manifest import Manifest, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
@@ -25,63 +25,54 @@ class _Overtaken(Exception):
 
 def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob]) -> None:
     """Run and commit jobs of one store, and set the outcome of each. What they remove is erased."""
-
-    def attempt(some: Sequence[StoreJob]) -> None:
-        batch = _Batch(manifests, reader)
-        try:
-            batch.run(some)
-        except RetentiveError as error:
-            if isinstance(error, NotFound):  # the store was erased during the commit, so delete the uploads
-                with suppress(RetentiveError):
-                    reader.storage.requests.delete(sorted(batch.written))
-            raise BatchFailed(error) from None
-
-    run_batch(jobs, attempt)
+    run_batch(jobs, lambda some: _Batch(manifests, reader).run(some))
 
 
-@dataclass(slots=True)
 class _Batch(SharedTransaction[ObjectsTransaction]):
     """Batch of jobs that is being committed, possibly in several attempts.
 
-    `held` is the manifest from which the next attempt starts. `is_fresh` is true if this commit has read that manifest
-    from the storage, and false if it comes from the cache. `written` has the keys of all objects uploaded so far, and
-    `uploaded` the texts of the earlier attempts. An attempt with equal texts uses them again, unless the store was
-    compacted meanwhile. If an upload may have become part of the store, although the reply was lost, it `is_in_doubt`.
-    `pages` are the names of the new pages of this attempt.
+    `held` is the manifest from which the attempt starts, and `manifest` the one with the changes so far. An attempt
+    with the texts of an earlier one (`uploaded`) uses them again, unless the store was compacted meanwhile. `written`
+    has the keys of all objects that were uploaded, and `used` those that became part of the store.
     """
 
-    manifests: ManifestSwap
-    reader: Reader
-    held: Held = field(init=False)
-    is_fresh: bool = False
-    deadline: float = field(init=False)
-    losses: int = 0  # attempts in which another writer was first
-    texts: NewTexts = field(init=False)
-    uploaded: dict[TextRef, bytes] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-    is_in_doubt: bool = False
-    pages: list[str] = field(default_factory=list)
-    marks: list[str] = field(default_factory=list)
-    # State of the current attempt, and the number of texts before the running job.
-    manifest: Manifest = field(init=False)
-    texts_before: int = 0
+    def __init__(self, manifests: ManifestSwap, reader: Reader) -> None:
+        self.manifests, self.reader, self.requests = manifests, reader, reader.storage.requests
+        self.deadline = time.monotonic() + self.requests.timeout_s
+        self.losses = 0  # attempts in which another writer was first
+        self.uploaded: dict[TextRef, bytes] = {}
+        self.written: set[str] = set()
+        self.used: set[str] = set()
+        self.is_in_doubt = False  # an upload may have become part of the store, although the reply was lost
+        self.marks: list[str] = []
+        self.texts_before = 0  # number of texts before the running job
 
     def run(self, jobs: Sequence[StoreJob]) -> None:
-        self.deadline = time.monotonic() + self.reader.storage.requests.timeout_s
-        cached = self.manifests.cached(self.reader.store_id)
-        self.is_fresh, self.held = cached is None, cached or self.manifests.now(self.reader.store_id)
-        self.texts = NewTexts(self.held.manifest.generation)
-        while True:
-            self.manifest = alive(self.held).manifest
-            self.texts.undo(0)
-            if self.texts.generation != self.manifest.generation:
-                self._start_pack()
-            with suppress(_Overtaken):
-                run_together(self, jobs)
-                return
-            self.losses += 1
-            self.manifests.met_others(self.reader.store_id)
-            self._drop_pages()
+        try:
+            cached = self.manifests.cached(self.reader.store_id)
+            self.is_fresh = cached is None  # whether this commit has read the manifest from the storage
+            self.held = cached or self.manifests.now(self.reader.store_id)
+            self.texts = NewTexts(self.held.generation)
+            while True:
+                self.manifest = alive(self.held)
+                self.texts.undo(0)
+                if self.texts.generation != self.manifest.generation:
+                    self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
+                with suppress(_Overtaken):
+                    run_together(self, jobs)
+                    return
+                self.losses += 1
+                self.manifests.met_others(self.reader.store_id)
+        except RetentiveError as error:
+            self.used = set()
+            self.is_in_doubt &= not isinstance(
+                error, NotFound
+            )  # the store was erased, so nothing can become part of it
+            raise BatchFailed(error) from None
+        finally:
+            if not self.is_in_doubt:  # failed attempts may contain something that was redacted meanwhile
+                with suppress(RetentiveError):
+                    self.requests.delete(sorted(self.written - self.used))
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
         self.texts_before = len(self.texts.texts)
@@ -99,35 +90,58 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
 
         Raises `_Overtaken` if another writer has replaced the manifest since the attempt began.
         """
-        requests, known = self.reader.storage.requests, self.held
-        must_compact = any(transaction.must_compact for transaction in changed)
+        known, rebuild, missing = self.held, None, None
         self._upload_texts()
-        manifest, missing = self.manifest, None
-        try:
-            manifest = self._compacted(must_compact=must_compact) if changed else manifest
-        except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
-            missing = error
+        must_compact = any(transaction.must_compact for transaction in changed)
+        if changed and (must_compact or self.manifest.weight >= self.reader.storage.sizes.log):
+            try:
+                rebuild = self._compact()
+            except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
+                missing = error
         is_stale = missing is not None or any(isinstance(error, Gone) for error in errors)
         self._read_again(is_stale=is_stale, all_changed=len(changed) == len(errors))
         if self.held.tag != known.tag:
             raise _Overtaken
         if missing is not None:
             raise missing
-        if not changed:
+        if changed:
+            going = [text for transaction in changed for text in transaction.removed]
+            self._swap(known, rebuild, going, must_compact=must_compact)
+
+    def _upload_texts(self) -> None:
+        """Upload the texts of this attempt, unless an earlier attempt has uploaded equal ones."""
+        texts = self.texts
+        if texts.texts == self.uploaded:
             return
-        going = [text for transaction in changed for text in transaction.removed]
+        if self.uploaded:  # the next attempt uses a new pack
+            self.uploaded, self.texts = {}, NewTexts(texts.generation)
+            raise _Overtaken
+        self._upload({self.reader.key(PACKS, texts.pack): texts.encoded()})
+        self.uploaded = dict(texts.texts)
+
+    def _swap(self, known: Manifest, rebuild: Rebuild | None, going: Sequence[TextRef], *, must_compact: bool) -> None:
+        """Replace the manifest `known`, and erase the texts `going`. Raises `_Overtaken`."""
         if going or must_compact:
-            self.marks.append(put_mark(requests, manifest.id, going))
-        self.held, landed = self.manifests.compare_and_swap(known, manifest, deadline=self.deadline, losses=self.losses)
-        if landed:
-            if self.marks:
-                with suppress(RetentiveError):  # the change is committed; if this fails, `purge` erases the rest
-                    self._erase(going, has_pages=must_compact)
-            return
-        self.is_in_doubt |= landed is None
-        if time.monotonic() > self.deadline:
-            raise Unavailable(BUSY)
-        raise _Overtaken
+            self.marks.append(put_mark(self.requests, self.manifest.id, going))
+        was_in_doubt, self.is_in_doubt = self.is_in_doubt, True
+        self.held, landed = self.manifests.compare_and_swap(
+            known, self.manifest, deadline=self.deadline, losses=self.losses
+        )
+        self.is_in_doubt = was_in_doubt or landed is None
+        if not landed:
+            if time.monotonic() > self.deadline:
+                raise Unavailable(BUSY)
+            raise _Overtaken
+        pages = {} if rebuild is None else rebuild.written
+        self.used = {self.reader.key(PACKS, self.texts.pack), *(self.reader.key(PAGES, name) for name in pages)}
+        self.reader.keep_texts(self.uploaded)
+        self.reader.keep_pages(pages)
+        if self.marks:
+            with suppress(RetentiveError):  # the change is committed; if this fails, `purge` erases the rest
+                erase_texts(going, self.reader)
+                if must_compact:  # the replaced pages may contain something of what was removed
+                    sweep(self.held, self.reader)
+                self.requests.delete(self.marks)
 
     def _read_again(self, *, is_stale: bool, all_changed: bool) -> None:
         """Read the current manifest if the one of this attempt is likely to be outdated.
@@ -136,7 +150,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         have read an outdated state. Any manifest is read again if an object was missing (`is_stale`). The texts are
         uploaded before this call, so that the commit soon follows the read.
         """
-        others = self.manifests.others(self.held.manifest)
+        others = self.manifests.others(self.held)
         is_doubtful = not self.is_fresh and (others > 0 or not all_changed)
         if is_doubtful:
             self.manifests.wait(others, self.losses)
@@ -144,55 +158,16 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
             self.held = alive(self.manifests.now(self.reader.store_id))
         self.is_fresh = True
 
-    def _erase(self, texts: Sequence[TextRef], *, has_pages: bool) -> None:
-        """Erase removed texts. If `has_pages` is true, replaced pages may contain something of what was removed."""
-        erase_texts(texts, self.reader)
-        if has_pages:
-            sweep(self.held.manifest, self.reader)
-        self.reader.storage.requests.delete(self.marks)
-
-    def _upload_texts(self) -> None:
-        """Upload the texts of this attempt, unless an earlier attempt has uploaded equal ones.
-
-        If that attempt has uploaded other texts, delete them, and raise `_Overtaken`: the next attempt uses a new pack.
-        """
-        texts, reader = self.texts, self.reader
-        if texts.texts == self.uploaded:
-            return
-        if self.uploaded:
-            self._start_pack()
-            raise _Overtaken
-        self._upload({reader.key(PACKS, texts.pack): texts.encoded()})
-        self.uploaded = dict(texts.texts)
-        reader.keep_texts(self.uploaded)
-
-    def _start_pack(self) -> None:
-        """Delete the pack that earlier attempts uploaded, and begin another one."""
-        if self.uploaded:
-            self.reader.forget(self.uploaded)
-            if not self.is_in_doubt:
-                self.reader.storage.requests.delete([self.reader.key(PACKS, self.texts.pack)])
-        self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
-
-    def _compacted(self, *, must_compact: bool) -> Manifest:
-        """Return the manifest to commit, after moving its log into the tree if this is due. Uploads the new pages."""
-        reader, sizes, manifest = self.reader, self.reader.storage.sizes, self.manifest
-        if not must_compact and manifest.weight < sizes.log:
-            return manifest
-        generation = manifest.generation
-        rebuild = Rebuild(manifest.tree, manifest.log, pages=reader.pages, sizes=sizes, generation=generation)
-        self.pages = list(rebuild.written)
+    def _compact(self) -> Rebuild:
+        """Move the log of the manifest into the tree, and upload the new pages."""
+        reader, manifest, generation = self.reader, self.manifest, self.manifest.generation
+        rebuild = Rebuild(
+            manifest.tree, manifest.log, pages=reader.pages, sizes=reader.storage.sizes, generation=generation
+        )
         self._upload({reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
-        reader.keep_pages(rebuild.written)
-        return replace(manifest, generation=generation + 1, tree=rebuild.tree, log={})
-
-    def _drop_pages(self) -> None:
-        """Delete the pages of an attempt that failed. They may contain something that was redacted meanwhile."""
-        pages, self.pages = self.pages, []
-        self.reader.forget(pages)
-        if not self.is_in_doubt:
-            self.reader.storage.requests.delete([self.reader.key(PAGES, name) for name in pages])
+        self.manifest = replace(manifest, generation=generation + 1, tree=rebuild.tree, log={})
+        return rebuild
 
     def _upload(self, objects: Mapping[str, bytes]) -> None:
         self.written.update(objects)
-        together([partial(self.reader.storage.requests.put, key, data) for key, data in objects.items()])
+        together([partial(self.requests.put, key, data) for key, data in objects.items()])

@@ -16,13 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import cast
 
 from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Tree
-from retentive.storage.objects.reader import ObjectStorage, Reader
+from retentive.storage.objects.reader import SIZE_OF_PARSED, ObjectStorage, Reader
 from retentive.storage.objects.records import MEMORY, VERSION, Edits, Ref, decoded, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
@@ -37,26 +37,14 @@ _LONGEST_WAIT_S = 1.0
 _SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
 
 
-class StoreState(NamedTuple):
-    """Counters of a memory store.
-
-    `newest` is the id of the newest version. `last_at` is the time of the newest version or event.
-    """
-
-    revision: int = 0
-    memories: int = 0
-    size_bytes: int = 0
-    last_at: int = 0
-    newest: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One state of a memory store.
 
     `generation` is the number of compactions so far. Each commit adds only objects that were made for the generation of
     the manifest that it replaces. `tree` is the root of the tree with the memories, versions and records. `log` has the
-    edits that are not in the tree yet.
+    edits that are not in the tree yet. `newest` is the id of the newest version. `last_at` is the time of the newest
+    version or event. `tag` is the tag of the stored object that this manifest was read from, or that it replaces.
     """
 
     id: str
@@ -65,7 +53,11 @@ class Manifest:
     created: int
     seal: str | None
     settings: str | None = None
-    state: StoreState = field(default_factory=StoreState)
+    revision: int = 0
+    memories: int = 0
+    size_bytes: int = 0
+    last_at: int = 0
+    newest: str = ""
     generation: int = 0
     commits: tuple[str, ...] = ()
     tree: Tree = field(default_factory=Tree)
@@ -73,13 +65,14 @@ class Manifest:
     erased: tuple[int, str | None] | None = None  # time and actor of the erasure
     workspace: str = DEFAULT_WORKSPACE
     properties: str | None = None
+    tag: Tag | None = field(default=None, compare=False)
 
     def info(self) -> StoreInfo:
-        created, state = to_datetime(self.created), self.state
+        created = to_datetime(self.created)
         if self.erased is not None:
             return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased[0]))
         texts = self.seal, None, self.workspace, self.properties
-        return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, *texts)
+        return StoreInfo(self.id, self.key, self.name, created, self.memories, self.size_bytes, *texts)
 
     @property
     def weight(self) -> int:
@@ -88,32 +81,27 @@ class Manifest:
         return sum(1 + (len(value) // _CHARS_OF_ROW if isinstance(value, str) else 0) for value in values)
 
     def encoded(self) -> bytes:
-        value = {name: getattr(self, name) for name in self.__slots__}
+        value = {name: getattr(self, name) for name in self.__slots__ if name != "tag"}
         return pack("manifest", value | {"log": list(self.log.items())})
 
 
-def decode_manifest(data: bytes, store_id: str) -> Manifest:
-    """Decode the manifest of the store `store_id`. Raises `Damaged`, or `UnknownSchema` if it has another format."""
+def decode_manifest(data: bytes, store_id: str, tag: Tag | None = None) -> Manifest:
+    """Decode the manifest of the store `store_id`, from an object with the tag `tag`.
+
+    Raises `Damaged`, or `UnknownSchema` if it has another format.
+    """
     value = unpack("manifest", data)
     try:
         (depth, refs), erased = value["tree"], value["erased"]
         value["tree"] = Tree(depth, tuple(map(Ref._make, refs)))
         value["log"] = {key: decoded(edit) for key, edit in value["log"]}
         value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}
-        value["state"] = StoreState(*value["state"])
-        manifest = Manifest(**value)
+        manifest = Manifest(**value, tag=tag)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt and cannot be decoded") from None
     if manifest.id != store_id:
         raise Damaged("the manifest of a memory store contains the id of another memory store")
     return manifest
-
-
-class Held(NamedTuple):
-    """Manifest of a memory store, with the tag (ETag and version id) of the stored object that contains it."""
-
-    tag: Tag
-    manifest: Manifest
 
 
 class ManifestSwap:
@@ -134,11 +122,11 @@ class ManifestSwap:
     def key(store_id: str) -> str:
         return f"{MANIFESTS}/{store_id}"
 
-    def cached(self, store_id: str) -> Held | None:
+    def cached(self, store_id: str) -> Manifest | None:
         """Return the manifest of a store from the cache, or None if it is not cached. Sends no request."""
-        return cast("Held | None", self._cache.get(self.key(store_id)))
+        return cast("Manifest | None", self._cache.get(self.key(store_id)))
 
-    def now(self, store_id: str) -> Held:
+    def now(self, store_id: str) -> Manifest:
         """Read the current manifest of a store in one round trip. Raises `NotFound` if the store does not exist."""
         held = self.cached(store_id)
         try:
@@ -150,15 +138,20 @@ class ManifestSwap:
             assert held is not None
             return held
         data, tag = found
-        return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
+        return self.keep(decode_manifest(data, store_id, tag), len(data))
 
-    def live(self, store_id: str) -> Held:
+    def live(self, store_id: str) -> Manifest:
         """Read the current manifest of a store. Raises `NotFound` if the store does not exist or was erased."""
         return alive(self.now(store_id))
 
-    def keep(self, held: Held, size_bytes: int) -> Held:
-        self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
-        return held
+    def create(self, manifest: Manifest) -> Manifest:
+        """Write the first manifest of a store. Raises `Taken` if the store exists, and `Unsure`."""
+        data = manifest.encoded()
+        return self.keep(replace(manifest, tag=self._requests.replace(self.key(manifest.id), data, None)), len(data))
+
+    def keep(self, manifest: Manifest, size_bytes: int) -> Manifest:
+        self._cache.put(self.key(manifest.id), manifest, size_bytes * SIZE_OF_PARSED)
+        return manifest
 
     def met_others(self, store_id: str) -> None:
         """Note that another writer was first. The next commits expect other writers."""
@@ -180,8 +173,8 @@ class ManifestSwap:
         time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
 
     def compare_and_swap(
-        self, held: Held, manifest: Manifest, *, deadline: float, losses: int = 0
-    ) -> tuple[Held, bool | None]:
+        self, held: Manifest, manifest: Manifest, *, deadline: float, losses: int = 0
+    ) -> tuple[Manifest, bool | None]:
         """Replace the manifest `held` with `manifest`. Returns the manifest that is now stored, and the result.
 
         The result is True if the replacement succeeded, and False if another writer was first. The result is None if
@@ -199,7 +192,7 @@ class ManifestSwap:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
                 self._alert[manifest.id] = max(self._alert[manifest.id] - 1, 0)
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
-                return self.keep(Held(tag, manifest), len(data)), True
+                return self.keep(replace(manifest, tag=tag), len(data)), True
             except Taken:
                 self.met_others(manifest.id)
                 self.wait(self.others(manifest), losses)
@@ -211,45 +204,40 @@ class ManifestSwap:
             except RetentiveError as error:
                 if not doubtful or isinstance(error, NotFound):
                     raise
-            if now is not None and self._landed(now, held.manifest, manifest, doubtful=doubtful):
+            if now is not None and self._landed(now, held, manifest, doubtful=doubtful):
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
                 return now, None if doubtful else False  # Ceph RGW replies 500 to one of two concurrent writers
             if not next(retries, False):
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
-    def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
+    def _landed(self, now: Manifest, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
         """Return True if the current manifest `now` includes the commit that tried to replace `before` with `manifest`.
 
         This is the case if `now` lists the id of that commit. If `doubtful` is true, it is also the case if the store
         has the newest version that the commit wrote.
         """
-        if manifest.commits[-1] in now.manifest.commits:
+        if manifest.commits[-1] in now.commits:
             return True
-        if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
+        if not doubtful or manifest.newest == before.newest or now.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._storage).pages)
-        return state.get(VERSION + manifest.state.newest) is not None
+        state = OrderedMap(now.tree, now.log, Reader(manifest.id, self._storage).pages)
+        return state.get(VERSION + manifest.newest) is not None
 
-    def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
-        """Replace the manifest of a store with the result of `change`, and return the manifest that is then stored.
+    def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> None:
+        """Replace the manifest of a store with the result of `change`, which receives the current manifest.
 
-        `change` receives the current manifest. If it returns the same object, nothing is written. If another writer
-        commits first, `change` is called again with the manifest of that writer.
+        If it returns the same object, nothing is written. If another writer commits first, `change` is called again.
         """
-        deadline, held = time.monotonic() + self._requests.timeout_s, self.now(store_id)
-        for _ in self._requests.attempts(BUSY):
-            after = change(held.manifest)
-            if after is held.manifest:
-                break
+        deadline, held, landed = time.monotonic() + self._requests.timeout_s, self.now(store_id), None
+        attempts = self._requests.attempts(BUSY)
+        while not landed and (after := change(held)) is not held:
+            next(attempts)
             held, landed = self.compare_and_swap(held, after, deadline=deadline)
-            if landed:
-                break
-        return held
 
 
-def alive(held: Held) -> Held:
-    """Return `held`, or raise `NotFound` if the memory store was erased."""
-    if held.manifest.erased is not None:
-        raise NotFound(f"the memory store {held.manifest.id} was erased")
-    return held
+def alive(manifest: Manifest) -> Manifest:
+    """Return the manifest, or raise `NotFound` if the memory store was erased."""
+    if manifest.erased is not None:
+        raise NotFound(f"the memory store {manifest.id} was erased")
+    return manifest

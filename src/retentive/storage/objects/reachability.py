@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
@@ -26,35 +25,24 @@ from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, without
 from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
-from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.values.paths import ROOT
 
 _CHECKS = 5  # attempts for one store, since purge and collection may delete objects of the manifest that was just read
 _MARKS = "purging"
 
 
-@dataclass(slots=True)
-class Reach:
-    """Objects that are reachable from a manifest, as `kind/name`, and references to the texts in the packs."""
+def reachable(
+    manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None
+) -> tuple[set[str], set[TextRef]]:
+    """Find all objects that are reachable from a manifest: their names, as `kind/name`, and the texts in the packs.
 
-    pages: set[str] = field(default_factory=set)
-    packs: set[str] = field(default_factory=set)
-    texts: set[TextRef] = field(default_factory=set)
-
-    def has(self, name: str) -> bool:
-        return name in self.pages or name in self.packs
-
-
-def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
-    """Find all objects that are reachable from a manifest. With `values=False`, find only pages, and read no leaf.
-
-    By default, a page that cannot be read raises `Damaged`. If the caller passes a list `damaged`, such a page is
-    skipped. Its name is added to the list if the page exists but is damaged.
+    With `values=False`, find only pages, and read no leaf. By default, a page that cannot be read raises `Damaged`. If
+    the caller passes a list `damaged`, such a page is skipped. Its name is added to the list if the page exists but is
+    damaged.
     """
-    reach, items = Reach(), list(manifest.log.items())
+    names, items = set[str](), list(manifest.log.items())
     refs = manifest.tree.refs
     for depth in range(manifest.tree.depth, -1, -1):
-        reach.pages.update(f"{PAGES}/{ref.name}" for ref in refs)
+        names.update(f"{PAGES}/{ref.name}" for ref in refs)
         step, pages = AHEAD if damaged is None else 1, []
         for start in range(0, len(refs) if depth or values else 0, step):
             try:
@@ -66,15 +54,14 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
         for page in pages:
             items += [item for item in zip(page.keys, page.values, strict=True) if item[0] not in manifest.log]
         refs = tuple(ref for page in pages for ref in page.refs)
-    reach.texts = {text for _, value in items if value is not None and (text := text_in(value))}
-    reach.packs = {f"{PACKS}/{text.pack}" for text in reach.texts}
-    return reach
+    texts = {text for _, value in items if value is not None and (text := text_in(value))}
+    return names | {f"{PACKS}/{text.pack}" for text in texts}, texts
 
 
 def orphans(manifest: Manifest, reader: Reader) -> list[str]:
     """Return the objects to which the manifest does not refer. A commit in progress may need some of them."""
-    reach = reachable(manifest, reader)
-    return [name for name in reader.listed() if not reach.has(name)]
+    names, _ = reachable(manifest, reader)
+    return [name for name in reader.listed() if name not in names]
 
 
 def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set[TextRef] = frozenset()) -> None:
@@ -83,12 +70,12 @@ def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set
     By default, only pages are compared, and no leaf is read. With `packs`, those of `texts` that the manifest does not
     contain are erased too.
     """
-    names = [name for kind in (PAGES, PACKS)[: 1 + packs] for name in reader.listed(kind)]
-    reach = reachable(manifest, reader, values=packs)
-    going = [name for name in names if not reach.has(name) and is_obsolete(name.split("/")[1], manifest.generation)]
+    listed = [name for kind in (PAGES, PACKS)[: 1 + packs] for name in reader.listed(kind)]
+    names, staying = reachable(manifest, reader, values=packs)
+    going = [name for name in listed if name not in names and is_obsolete(name.split("/")[1], manifest.generation)]
     reader.storage.requests.delete([reader.key(name) for name in going])
     reader.forget(name.split("/")[1] for name in going)
-    erase_texts(sorted(texts - reach.texts), reader)
+    erase_texts(sorted(texts - staying), reader)
 
 
 def examine(storage: ObjectStorage, manifests: ManifestSwap) -> Iterator[Finding]:
@@ -112,28 +99,12 @@ def _examine_store(manifests: ManifestSwap, reader: Reader) -> list[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
         listed, damaged = reader.listed(), list[str]()
-        reach = reachable(held.manifest, reader, damaged=damaged)
-        missing = sorted((reach.pages | reach.packs).difference(listed))
+        missing = sorted(reachable(held, reader, damaged=damaged)[0].difference(listed))
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not missing:
             break
     codes = [("object_damaged", name) for name in damaged] + [("object_missing", name) for name in missing]
     return [found(code, reader.store_id, name) for code, name in codes]
-
-
-def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Return a manifest with correct counters of memories, bytes and revisions.
-
-    Returns `manifest` itself if its counters are already correct.
-    """
-    if manifest.erased is not None:
-        return manifest
-    snapshot = ObjectsSnapshot(manifest, reader)
-    sizes = [memory.size_bytes for memory, _ in snapshot.list(ROOT)]
-    newest = next(snapshot.versions(limit=1), None)
-    revision = max(manifest.state.revision, 0 if newest is None else newest.revision)
-    state = manifest.state._replace(revision=revision, memories=len(sizes), size_bytes=sum(sizes))
-    return manifest if state == manifest.state else replace(manifest, state=state)
 
 
 def put_mark(requests: Requests, store_id: str, texts: Sequence[TextRef] = ()) -> str:

@@ -38,7 +38,6 @@ class ObjectsSnapshot(Snapshot):
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
-        self._totals = manifest.state
         self._reader = reader
         self._see(manifest.log)
 
@@ -49,9 +48,9 @@ class ObjectsSnapshot(Snapshot):
 
     @property
     def state(self) -> State:
-        manifest, totals = self._manifest, self._totals
-        usage = Usage(totals.memories, totals.size_bytes)
-        return State(totals.revision, manifest.settings, manifest.seal, manifest.properties, usage)
+        manifest = self._manifest
+        usage = Usage(manifest.memories, manifest.size_bytes)
+        return State(manifest.revision, manifest.settings, manifest.seal, manifest.properties, usage)
 
     def get(self, path: str) -> Entry:
         row = self._row_at(path)

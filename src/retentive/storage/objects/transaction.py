@@ -45,7 +45,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts.texts))
-        self._revision_before = manifest.state.revision
+        self._revision_before = manifest.revision
         self._texts = texts
         self._edited: dict[str, MapValue | None] = {}
         self.removed: list[TextRef] = []
@@ -53,7 +53,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.must_compact = False
 
     def finished(self) -> Manifest:
-        return replace(self._manifest, state=self._totals, log=self._overlay)
+        return replace(self._manifest, log=self._overlay)
 
     def compact(self) -> None:
         """Compact the log with this commit. The next purge deletes the replaced pages."""
@@ -62,8 +62,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if changes:
             self.changed = True
-            revision = max(self._totals.revision, self._revision_before + 1)
-            self._totals = self._totals._replace(revision=revision)
+            self._manifest = replace(self._manifest, revision=max(self._manifest.revision, self._revision_before + 1))
         sources = [None if change.before is None else self._row_at(change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
@@ -83,9 +82,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         if change.path is not None:
             edits[MEMORY + change.path] = row
         self._edit(edits)
-        totals, present = self._totals, row if change.path is not None else None
+        totals, present = self._manifest, row if change.path is not None else None
         size_before, size_after = (0 if one is None else one.size or 0 for one in (source, present))
-        self._totals = totals._replace(
+        self._manifest = replace(
+            totals,
             revision=max(totals.revision, row.revision),
             memories=totals.memories + (present is not None) - (source is not None),
             size_bytes=totals.size_bytes + size_after - size_before,
@@ -99,7 +99,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
         If the clock went back, the time is the one just after the newest version.
         """
-        new_id, totals = self._reader.storage.new_id, self._totals
+        new_id, totals = self._reader.storage.new_id, self._manifest
         at = max(now_us(self._reader.storage.clock), totals.last_at + 1)
         match change:
             case Imported(version):

@@ -56,7 +56,6 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     api_key: str | None = None,
     ca_file: str | os.PathLike[str] | None = None,
     insecure: bool = False,
-    hosted: bool | None = None,
     **settings: Unpack[Pins],
 ) -> Retentive:
     """Open a location and return it. A location that does not exist is created, unless `create` is False.
@@ -85,25 +84,25 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
       files. In a directory of plain files that retentive has never opened, the first change creates `.retentive`.
     - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. In this process, the value replaces the
       setting of every store. It is not saved.
-    - `api_key`, `ca_file`, `insecure`, `hosted`: only for the URL of a server. If `api_key` is not given, it is read
+    - `api_key`, `ca_file`, `insecure`: only for the URL of a server. If `api_key` is not given, it is read
       from the environment variable `RETENTIVE_API_KEY`. `ca_file` is a file with the certificates to trust. `insecure`
-      allows `http://` for a host other than this machine. `hosted=True` means that the server has only the API of
-      Anthropic's hosted memory stores; by default this is assumed only of `https://api.anthropic.com`.
+      allows `http://` for a host other than this machine.
 
     Raises `InvalidInput` for an invalid location, option or setting. Also raises the errors of storage.
     """
     check_options(settings, open)
-    connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None, "hosted": hosted}
+    connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None}
     if is_remote(location):
         local = {"keys": keys, "seal_paths": seal_paths, "rules": rules, "detectors": detectors, **settings}
         if replies is not REPLIES:
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and replies")
-        from retentive.remote.access import Access  # noqa: PLC0415
-        from retentive.remote.opening import open_location  # noqa: PLC0415 - the HTTP client is imported late
+        from retentive.remote.access import server_at  # noqa: PLC0415
+        from retentive.remote.location import RemoteLocation  # noqa: PLC0415 - the HTTP client is imported late
 
-        access = Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted)
-        return open_location(str(location), access, actor=as_actor(actor), create=create)
+        file = None if ca_file is None else os.fspath(ca_file)
+        server = server_at(str(location), api_key=api_key, ca_file=file, insecure=insecure)
+        return RemoteLocation(server, actor=as_actor(actor), create=create)
     _refuse(connection, "can only be used with the URL of a server, such as https://host")
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)

@@ -83,8 +83,6 @@ def _hidden_on_server(store: MemoryStore, versions: Sequence[Version]) -> frozen
     """
     try:
         settings = store.settings()
-    except InvalidInput:  # hosted stores have neither settings nor trust
-        return frozenset()
     except PermissionDenied:
         settings = None
     if settings is not None and not (settings.trust or settings.quarantine):

@@ -1,7 +1,7 @@
-"""Uses the library over HTTP. The server is `retentive serve` or Anthropic's hosted memory stores.
+"""Uses the library over HTTP. The server is `retentive serve`.
 
-Only the two HTTP clients do I/O, one for threads and one for event loops. Every other method is a generator: it yields
-requests, receives their answers, and returns its result.
+Only `Client.send` does I/O. Every other method is a coroutine that awaits it: run to its end at once in a thread, where
+nothing is suspended, or awaited on an event loop.
 """
 
 from __future__ import annotations

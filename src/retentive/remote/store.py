@@ -2,77 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
+from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
-from retentive.errors import InvalidInput, Refused, RetentiveError, error_of
-from retentive.remote import objects
-from retentive.remote.client import Client
-from retentive.remote.core import RemoteCore
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.history.revisions import Named
+from retentive.remote.auditing import RemoteAudit
+from retentive.remote.calls import (
+    JsonFields,
+    Remote,
+    RemoteCore,
+    Who,
+    above,
+    exchange,
+    like,
+    moment,
+    parsed,
+    prefix,
+    segment,
+    sendable,
+    sent_path,
+    unsupported,
+)
+from retentive.remote.client import Client, conflicting_in
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
-from retentive.remote.methods import exchange, post, unsupported
-from retentive.remote.reading import RemoteReads
-from retentive.remote.requests import HttpExchange, JsonBody, T, conflicting_in
-from retentive.remote.review import RemoteReview
-from retentive.remote.trust import RemoteTrust
-from retentive.store.by_id import ById
+from retentive.remote.review import RemoteReview, RemoteTrust
+from retentive.search.results import Results
+from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
+from retentive.values.listing import ListPage
 from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.properties import StoreInfo
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Actor, Written, as_actor
+from retentive.values.records import Actor, Memory, Usage, Version, Written, as_actor
 from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.settings import DEFAULTS, Settings
+from retentive.wire.administration import SettingsObject, UsageObject
+from retentive.wire.base import Answer, AnswerPage, tool_path
 from retentive.wire.commands import BatchAnswer, CommandAnswer, written
+from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
+from retentive.wire.search import SearchAnswer
+from retentive.wire.transfers import ImportResult
+from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
-    from retentive.audit.reader import Audit
     from retentive.engine.core import StoreCore
-    from retentive.history.history import History
-    from retentive.review.session import Review
-    from retentive.review.trust import Trust
+    from retentive.engine.trust import Level
 
 
-class RemoteStore(RemoteReads):
-    """Memory store on a server. Threads may share it.
+class ImportOptions(TypedDict, total=False):
+    """Options of an import."""
 
-    The methods of its copy `described` return exchanges instead of results. An event loop can run these exchanges.
-    """
+    overwrite: bool
+    dry_run: bool
+    source: str | None
+    session: str | None
+
+
+class RemoteStore(Remote, MemoryStore):
+    """Memory store on a server. Threads may share it."""
 
     def __init__(self, client: Client, info: StoreInfo, actor: Actor | None) -> None:
         self.client = client
         self.info = info
+        self.base = f"/v1/memory_stores/{segment(info.id)}"
         self._actor = actor
-        self.default_sender = None if actor is None else str(actor)
-        self._run: Any = client.run
         self._core = cast("StoreCore", RemoteCore())
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.id} key={self.key!r}>"
 
     @property
-    def described(self) -> RemoteStore:
-        """Copy of the memory store. The methods of the copy return exchanges instead of results."""
-        store = copy(self)
-        store._run = _unchanged  # noqa: SLF001 - the same class
-        return store
-
-    @property
     def id(self) -> str:
-        """Id of the memory store, such as `memstore_...`."""
         return self.info.id
 
     @property
     def key(self) -> str | None:
-        """Key that the application gave to the memory store."""
         return self.info.key
 
     @property
     def name(self) -> str:
-        """Display name."""
         return self.info.name
 
     @property
@@ -89,140 +104,224 @@ class RemoteStore(RemoteReads):
         """Return a copy of this object. The copy sends `actor` with each request. The API key must permit the actor."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
-        store.default_sender = str(store._actor)  # noqa: SLF001
         return store
-
-    def through(self, integration: str) -> RemoteStore:
-        """Return this memory store unchanged. `retentive serve` records the integration `http` for every request."""
-        return self
 
     def directory(self) -> str | None:
         """Return None, because the memories are on the server."""
         return None
 
-    @exchange
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> HttpExchange[Reply]:
-        """Run a command, and return the reply of the server.
-
-        `command` is a parsed command or the input of a tool call.
-        """
+    @like(MemoryStore.execute)
+    async def execute(
+        self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Unpack[Origin]
+    ) -> Reply:
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
         run = None if run is None else plain_name("a run", run)
-        origin, sender = origin_of(source, session), self.sender(actor)
+        body, sender = {**origin_of(**origin), "id": tool_use_id}, self.sender(actor)
         try:
-            answer = yield from self.performed(command, sender, tool_use_id, origin, run=run)
+            return (await self.performed(command, sender, body, run=run)).reply()
         except Refused as refusal:
             return error_reply(RemoteCore(), refusal)
         except RetentiveError as error:
             return error_reply(RemoteCore(), error, _named(command))
-        return answer.reply()
 
-    def clear(
-        self,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Reply:
-        """Delete all memories in one transaction. The arguments are those of `execute`."""
-        return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, run=run, **origin)
+    def clear(self, **options: Any) -> Reply:
+        return self.execute(Clear(), **options)
 
-    def performed(
-        self,
-        command: object,
-        actor: str | None = None,
-        tool_use_id: str | None = None,
-        origin: Origin | None = None,
-        if_version: str | None = None,
-        *,
-        run: str | None = None,
-    ) -> HttpExchange[CommandAnswer]:
-        """Send a command, and return the answer of the server. Raises `Refused` if the command cannot be sent."""
-        given = objects.sendable(command)
-        body: JsonBody = {"command": given, "if_version": if_version, **(origin or {}), "id": tool_use_id}
+    async def performed(
+        self, command: object, actor: Who = None, body: JsonFields | None = None, *, run: str | None = None
+    ) -> CommandAnswer:
+        """Send a command, and return the answer of the server. `body` has the other fields of the body.
+
+        Raises `Refused` if the command cannot be sent.
+        """
+        given, sender = sendable(command), self.sender(actor)
         try:
-            answer = yield from post(self, CommandAnswer, "/commands", body, actor, run=run)
+            return await self.post(CommandAnswer, "/commands", {"command": given, **(body or {})}, sender, run=run)
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
-        return answer
 
     @exchange
-    def answer(self, command: object, if_version: str | None = None) -> HttpExchange[CommandAnswer]:
+    async def answer(self, command: object, if_version: str | None = None) -> CommandAnswer:
         """Run a command, and return the whole answer of the server."""
-        return (yield from self.performed(command, self.sender(), None, None, if_version))
+        return await self.performed(command, body={"if_version": if_version})
 
-    @exchange
-    def _written(
-        self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin
-    ) -> HttpExchange[Written]:
-        done = yield from self.performed(command, self.sender(actor), None, origin_of(**origin), if_version)
-        if done.is_error:
-            raise _error(done)
-        return written(done)
+    @like(MemoryStore._written)  # noqa: SLF001 - the methods of applications call it
+    async def _written(self, command: Command, if_version: str | None, actor: Who, origin: Origin) -> Written:
+        done = await self.performed(command, actor, {"if_version": if_version, **origin_of(**origin)})
+        if not done.is_error:
+            return written(done)
+        error = error_of(done.content, done.error_code)
+        error.conflicting = conflicting_in(dict(done))
+        raise error
 
-    @exchange
-    def batch(
-        self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
-    ) -> HttpExchange[list[Written]]:
-        """Run up to 100 commands as one atomic change. Return the result of each command."""
-        body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
-        return list(map(written, (yield from post(self, BatchAnswer, "/batch", body, actor)).results))
+    @like(MemoryStore.batch)
+    async def batch(self, commands: Sequence[object], actor: Who, **origin: Unpack[Origin]) -> list[Written]:
+        body = {"commands": list(map(sendable, commands)), **origin_of(**origin)}
+        return list(map(written, (await self.post(BatchAnswer, "/batch", body, actor)).results))
 
-    @exchange
-    def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
-        """Return the text that a model gets for a view of a directory or of the lines of a memory.
-
-        Raises `NotFound`.
-        """
-        done = yield from self.performed({"command": "view", "path": path, "view_range": view_range}, self.sender())
+    @like(MemoryStore.view)
+    async def view(self, path: str, view_range: tuple[int, int] | None) -> str:
+        done = await self.performed({"command": "view", "path": path, "view_range": view_range})
         return done.reply().raise_for_error().text
 
+    @like(MemoryStore.load)
+    async def load(self, path: str) -> tuple[Memory, str]:
+        return await self.loaded(path)
+
+    @like(MemoryStore.read)
+    async def read(self, path: str) -> str:
+        return (await self.loaded(path))[1]
+
+    async def loaded(self, path: str) -> tuple[Memory, str]:
+        """Return the memory at a path and its text. Raises `NotFound`."""
+        target = parsed(path)
+        missing = NotFound(f"there is no memory at {target.written}")
+        if target.is_root:
+            raise missing
+        try:
+            return await self._memory({"path": sent_path(path)})
+        except NotFound as error:
+            raise missing if str(error) == "memory not found" else error from None
+
+    async def _memory(self, query: JsonFields) -> tuple[Memory, str]:
+        found = await self.get(MemoryObject, "/memory", query)
+        return found.memory(), found.content or ""
+
+    @exchange
+    async def load_at(self, path: str, at: Named) -> tuple[Memory, str]:
+        """Return the memory at `path` and its text, as they were at the time or revision `at`. Raises `NotFound`."""
+        return await self._memory({"path": sent_path(path), "at": moment(at)})
+
+    @exchange
+    async def memories_at(self, under: str, at: Named) -> list[Memory]:
+        """Return the memories below a directory, as they were at a time or revision.
+
+        If `under` was the path of a memory at that time, return this memory.
+        """
+        found, path = await self.below(under, at=moment(at)), sent_path(under)
+        if not found and path != "/":
+            with suppress(NotFound):
+                found = [(await self._memory({"path": path, "view": "basic", "at": moment(at)}))[0]]
+        return found
+
+    @like(MemoryStore.memories)
+    async def memories(self, under: str) -> list[Memory]:
+        return await self.below(under)
+
+    async def below(self, under: str, *, at: object = None) -> list[Memory]:
+        """Return the memories below a directory."""
+        listed = await self.pages(MemoryPage, "/memories", {"path_prefix": prefix(under), "at": at})
+        return [each.memory() for each in listed if isinstance(each, MemoryObject)]
+
+    @like(MemoryStore.list_memories)
+    async def list_memories(
+        self, under: str, depth: Literal[0, 1], cursor: ListingCursor | None, limit: int, *, texts: bool
+    ) -> ListPage[Listed, ListingCursor]:
+        if limit < 1 or depth not in {0, 1}:
+            raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
+        query = {
+            "path_prefix": prefix(under),
+            "depth": depth,
+            "view": "full" if texts else "basic",
+            "limit": min(limit, 100),
+            "page": None if cursor is None else cursor.pin,
+        }
+        answer = await self.get(MemoryPage, "/memories", query)
+        following = None if answer.next_page is None else ListingCursor(answer.next_page, "")
+        return ListPage(tuple(map(_listed, answer.data)), following)
+
+    @like(MemoryStore.versions)
+    async def versions(self, path: str | None, memory_id: str | None, limit: int | None) -> list[Version]:
+        if path is None:
+            return await self.listed({"memory_id": memory_id}, limit)
+        found, at = await self.listed({"memory_id": memory_id, "path_prefix": above(path)}), parsed(path).text
+        return [each for each in found if each.path == at][:limit]
+
+    async def listed(self, query: JsonFields, most: int | None = None) -> list[Version]:
+        """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
+        found = await self.pages(AnswerPage[VersionObject], "/memory_versions", query, most)
+        return [each.version() for each in found]
+
+    async def version(self, version_id: str) -> Version:
+        """Return a version. Raises `NotFound`."""
+        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}", {"view": "basic"})).version()
+
+    @like(MemoryStore.version_text)
+    async def version_text(self, version_id: str) -> str:
+        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}")).content or ""
+
+    @like(MemoryStore.usage)
+    async def usage(self) -> Usage:
+        found = await self.get(UsageObject, "/usage")
+        return Usage(found.memories, found.content_size_bytes)
+
+    @like(MemoryStore.settings)
+    async def settings(self) -> Settings:
+        return (await self.get(SettingsObject, "/settings")).value()
+
+    @like(MemoryStore.change_settings)
+    async def change_settings(self, changes: Mapping[str, object], actor: Who) -> Settings:
+        DEFAULTS.changed(changes)
+        return (await self.post(SettingsObject, "/settings", changes, actor)).value()
+
+    @like(MemoryStore.search)
+    async def search(
+        self, query: str, *, mode: str, under: str, paths: Sequence[str], at: Named | None, source: str | None,
+        trust: Level | None, limit: int | None, actor: Who, regex: bool, history: bool,
+    ) -> Results:  # fmt: skip
+        body = {
+            "query": query,
+            "mode": "regex" if regex else mode,
+            "path_prefix": prefix(under),
+            "paths": list(paths),
+            "at": None if at is None else moment(at),
+            "history": history,
+            "source": source or None,
+            "trust": trust or None,
+            "limit": 100 if limit is None else max(1, min(limit, 100)),
+        }
+        return (await self.post(SearchAnswer, "/search", body, actor)).results(limit)
+
+    @exchange
+    async def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
+        """Write an export to a file. Each attempt overwrites the file from its start."""
+        await self.call(Answer, "GET", "/export", query={"format": format}, sink=sink)
+
+    @exchange
+    async def upload(
+        self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
+    ) -> ImportResult:
+        """Import a tar file, and return the response of the server.
+
+        `pieces` returns the bytes of the file; it is called for each attempt.
+        """
+        return await self.post(ImportResult, "/import", query={"path_prefix": prefix(under), **options}, upload=pieces)
+
     @property
-    def by_id(self) -> ById:
-        """Access to memories by id: read, update and delete."""
+    def by_id(self) -> RemoteById:
         return RemoteById(self)
 
     @property
-    def history(self) -> History:
-        """History of the memory store, as far as the server has routes for it."""
+    def history(self) -> RemoteHistory:
         return RemoteHistory(self)
 
     @property
-    def review(self) -> Review:
-        """Proposals by actors whose changes are reviewed."""
+    def review(self) -> RemoteReview:
         return RemoteReview(self)
 
     @property
-    def trust(self) -> Trust:
-        """Trust in memories: list, confirm, quarantine and release."""
+    def trust(self) -> RemoteTrust:
         return RemoteTrust(self)
 
     @property
-    def audit(self) -> Audit:
-        """Audit log: entries, and verification on the server."""
-        from retentive.remote.auditing import RemoteAudit  # noqa: PLC0415 - rarely needed
-
+    def audit(self) -> RemoteAudit:
         return RemoteAudit(self)
 
     read_only = unsupported("read_only")
     sweep = unsupported("sweep")
     scan = unsupported("scan")
-
-
-def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:
-    return found
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:
@@ -233,7 +332,7 @@ def _named(command: object) -> tuple[MemoryPath, ...]:
         return (MemoryPath.known(ROOT),)
 
 
-def _error(done: CommandAnswer) -> RetentiveError:
-    found = error_of(done.content, done.error_code)
-    found.conflicting = conflicting_in(dict(done))
-    return found
+def _listed(given: MemoryObject | PrefixObject) -> Listed:
+    if isinstance(given, PrefixObject):
+        return ListedDirectory(tool_path(given.path))
+    return ListedMemory(given.memory(), given.content)

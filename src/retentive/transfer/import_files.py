@@ -25,8 +25,7 @@ from retentive.values.replies import Replies
 from retentive.values.text import is_text
 
 if TYPE_CHECKING:
-    from retentive.remote.reading import ImportOptions
-    from retentive.remote.store import RemoteStore
+    from retentive.remote.store import ImportOptions, RemoteStore
 
 IMPORT = Actor("job", "import")
 """Actor of imported changes."""

@@ -18,7 +18,7 @@ import pytest
 import retentive
 from faults.network.faults import Fault, InTurn
 from retentive import MemoryStore, Retentive
-from retentive.remote.access import Access, Address
+from retentive.remote.access import server_at
 from retentive.remote.client import Client
 from retentive.remote.location import RemoteLocation
 from retentive.remote.store import RemoteStore
@@ -80,29 +80,34 @@ IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
     "history.erase memory_id": lambda store: store.history.erase(memory_id=first(store)),
     "review.accept": lambda store: store.review.accept([proposal(store)], actor="user:ann"),
     "review.refuse": lambda store: store.review.refuse([proposal(store)], actor="user:ann"),
+    "trust.confirm": lambda store: store.trust.confirm("/memories"),
+    "trust.quarantine": lambda store: store.trust.quarantine("user:ann"),
+    "trust.release": lambda store: store.trust.release("user:eve"),
     "upload": lambda store: import_files(store, tar_source(tar()), under="/memories").files,
 }
 """Methods of a memory store that change something."""
 READING = {
-    "acting_as", "audit", "base", "by_id", "described", "directory", "download", "history", "id", "key",
-    "list_memories", "load", "load_at", "loaded", "memories", "memories_at", "name", "read", "replies", "review",
-    "search", "sender",
-    "settings", "through", "trust", "usage", "version_text", "versions", "view", "actor", "answer", "performed", "scan",
-    "sweep", "read_only", "default_sender",
+    "acting_as", "audit", "base", "below", "by_id", "call", "described", "directory", "download", "get", "history",
+    "id", "is_async", "key", "list_memories", "listed", "load", "load_at", "loaded", "memories", "memories_at", "name",
+    "pages", "post", "read", "replies", "review", "search", "sender", "settings", "through", "trust", "usage",
+    "version", "version_text", "versions", "view", "actor", "answer", "performed", "scan", "sweep", "read_only",
     "by_id.get", "history.log", "history.changes", "history.show", "history.diff", "history.differences",
-    "history.text_at", "history.blame", "history.page", "history.feed", "history.newest", "history.default_sender",
-    "review.pending", "review.show", "review.decisions", "by_id.default_sender", "review.default_sender",
+    "history.text_at", "history.blame", "history.page", "history.feed", "history.newest",
+    "review.pending", "review.show", "review.decisions",
+    "trust.contributors", "trust.doubted", "trust.levels", "trust.page",
 }  # fmt: skip
 """Names that change nothing, or that other cases call."""
 
 
 def test_every_method_is_here() -> None:
-    """`trust` has its own test of repeated requests."""
     from retentive.remote.history import RemoteHistory
     from retentive.remote.identified import RemoteById
-    from retentive.remote.review import RemoteReview
+    from retentive.remote.review import RemoteReview, RemoteTrust
 
-    parts: dict[str, type] = {"": RemoteStore, "by_id.": RemoteById, "history.": RemoteHistory, "review.": RemoteReview}
+    parts: dict[str, type] = {
+        "": RemoteStore, "by_id.": RemoteById, "history.": RemoteHistory, "review.": RemoteReview,
+        "trust.": RemoteTrust,
+    }  # fmt: skip
     names = {f"{start}{name}" for start, kind in parts.items() for name in dir(kind) if not name.startswith("_")}
     assert names - READING == {name.partition(" ")[0] for name in IN_STORE}
 
@@ -115,7 +120,7 @@ def prepared(place: Retentive, name: str) -> MemoryStore:
     store.write(A, "two\nthree\n")
     store.write(B, "b", actor="user:ann")
     store.write(B, "c")
-    store.change_settings({"review": ["session:*"]})
+    store.change_settings({"review": ["session:*"], "quarantine": ["user:eve"]})
     store.write(A, "proposed\n", actor="session:s1")
     return store
 
@@ -164,8 +169,8 @@ IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
 
 
 def test_every_method_of_the_place_is_here() -> None:
-    reading = {"described", "get_store", "list_stores", "stores", "through", "close", "records", "default_sender",
-               "repeats_creations", "base", "sender"}  # fmt: skip
+    reading = {"described", "get_store", "list_stores", "stores", "through", "close", "records", "base", "sender",
+               "call", "get", "is_async", "pages", "post"}  # fmt: skip
     transfers = {"upload"}  # tests/features/server/test_imports.py
     names = {name for name in dir(RemoteLocation) if not name.startswith("_")}
     assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
@@ -197,13 +202,12 @@ def test_a_change_of_stores_whose_answer_is_lost(api: Api, proxy: Proxy, remote:
 
 
 def test_the_async_client_repeats_them_too(api: Api, proxy: Proxy, remote: Retentive) -> None:
-    """Both transports run the same exchanges; these are some of each kind."""
+    """Both transports run the same methods; these are some of each kind."""
     store = prepared(remote, "async lost answers")
     described = cast("RemoteStore", store).described
 
     async def run() -> None:
-        address, access = Address.parse(proxy.through(api.url)), Access(api.key)
-        client = Client(address, access)
+        client = described.client = Client(server_at(proxy.through(api.url), api_key=api.key))
         for change in (
             lambda: described.insert(A, 0, "x"),
             lambda: described.history.undo("HEAD"),

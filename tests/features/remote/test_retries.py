@@ -4,52 +4,52 @@ from __future__ import annotations
 
 import json
 
+import httpx2
 import pytest
 
 import retentive
 from retentive import errors
-from retentive.remote.requests import MAX_TRIES, HttpAnswer, HttpFailure, HttpRequest, Tries, read_answer
+from retentive.remote.client import MAX_TRIES, HttpFailure, HttpRequest, pause_after, read_answer
 from retentive.server.errors import overloaded
+from retentive.wire.base import Answer
 from support.http_api import Api
 
-READ, CHANGE = HttpRequest("GET", "/"), HttpRequest("POST", "/")
-COMMAND = HttpRequest("POST", "/", repeats=True)
+READ, CHANGE = HttpRequest("GET", "/", Answer), HttpRequest("POST", "/", Answer)
 
 
-def answer(status: int, code: str | None = None, **headers: str) -> HttpAnswer:
+def answer(status: int, code: str | None = None, **headers: str) -> httpx2.Response:
     error = {"type": "x", "message": "said", **({} if code is None else {"details": {"error_code": code}})}
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpAnswer(status, given, json.dumps({"error": error}).encode())
+    return httpx2.Response(status, headers=given, content=json.dumps({"error": error}).encode())
 
 
 @pytest.mark.parametrize(
-    ("outcome", "repeated"),
+    ("outcome", "is_repeated"),
     [
-        (HttpFailure("", was_sent=False), (True, True, True)),
-        (HttpFailure("", was_sent=True), (True, True, False)),
-        (HttpFailure("", was_sent=False, is_final=True), (False, False, False)),
-        (answer(429), (True, True, True)),
-        (answer(503, "overloaded"), (True, True, True)),
-        (answer(503, "unavailable"), (True, True, True)),
-        (answer(503, "outcome_unknown"), (True, True, False)),
-        (answer(504), (True, True, False)),
-        (answer(502), (True, True, False)),
-        (answer(500, "damaged"), (False, False, False)),
-        (answer(400, "invalid_input"), (False, False, False)),
-        (answer(409, "conflict"), (False, False, False)),
-        (answer(507, "store_full"), (False, False, False)),
+        (HttpFailure("", was_sent=False), True),
+        (HttpFailure("", was_sent=True), True),
+        (HttpFailure("", was_sent=False, is_final=True), False),
+        (answer(429), True),
+        (answer(503, "overloaded"), True),
+        (answer(503, "unavailable"), True),
+        (answer(503, "outcome_unknown"), True),
+        (answer(504), True),
+        (answer(502), True),
+        (answer(500, "damaged"), False),
+        (answer(400, "invalid_input"), False),
+        (answer(409, "conflict"), False),
+        (answer(507, "store_full"), False),
     ],
     ids=str,
 )
-def test_what_is_repeated(outcome: HttpAnswer | HttpFailure, repeated: tuple[bool, ...]) -> None:
-    """A read, a command with an id, and a change without one."""
-    pauses = [Tries(request).pause_after(outcome) for request in (READ, COMMAND, CHANGE)]
-    assert tuple(pause is not None for pause in pauses) == repeated
+def test_what_is_repeated(outcome: httpx2.Response | HttpFailure, is_repeated: bool) -> None:
+    """Reads, and changes too: each has an idempotency key."""
+    assert (pause_after(outcome, 1) is not None) == is_repeated
+    assert "idempotency-key" in CHANGE.options()["headers"]
 
 
 def test_pauses_grow_and_end() -> None:
-    tries = Tries(READ)
-    pauses = [tries.pause_after(answer(503)) for _ in range(MAX_TRIES)]
+    pauses = [pause_after(answer(503), tries) for tries in range(1, MAX_TRIES + 1)]
     assert pauses[-1] is None
     waited = [pause for pause in pauses if pause is not None]
     assert len(waited) == MAX_TRIES - 1
@@ -58,7 +58,7 @@ def test_pauses_grow_and_end() -> None:
 
 @pytest.mark.parametrize(("given", "least"), [("7", 7), ("3600", 60), ("soon", 0), ("-1", 0), ("", 0)])
 def test_the_server_may_ask_for_a_longer_pause(given: str, least: float) -> None:
-    pause = Tries(READ).pause_after(answer(429, retry_after=given))
+    pause = pause_after(answer(429, retry_after=given), 1)
     assert pause is not None
     assert least <= pause <= max(least, 0.1)
 
@@ -74,6 +74,7 @@ def test_the_server_may_ask_for_a_longer_pause(given: str, least: float) -> None
         (403, "read_only", errors.ReadOnly),
         (404, "not_found", errors.NotFound),
         (409, "conflict", errors.Conflict),
+        (409, "precondition_failed", errors.Conflict),
         (413, "body_too_large", errors.TooLarge),
         (429, "rate_limited", errors.Unavailable),
         (500, "damaged", errors.Damaged),

@@ -20,7 +20,7 @@ from retentive.search.index import CORPORA, Corpus, Index, all_documents, index_
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal, search_literal
 from retentive.search.query import MODES, Query, parse_query
-from retentive.search.ranking import search_index, statistics_of
+from retentive.search.ranking import search_index
 from retentive.search.results import Document, Hit, Results
 from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
 from retentive.storage.lookup import locate
@@ -141,13 +141,11 @@ class _Run:
         return self._search(index_of(documents, self.settings.search_languages), limit, level_of)
 
     def _search(self, index: Index, limit: int | None, level_of: LevelOf | None) -> Results:
-        query, statistics = self.query, None
-        if isinstance(query, LiteralQuery):
+        if isinstance(self.query, LiteralQuery):
             return self._scan(list(index.documents.values()), limit, level_of)
-        if self.search.shows is not None:
-            statistics = statistics_of(index, query, lambda document: self._shows(document.path))
+        counted = None if self.search.shows is None else lambda document: self._shows(document.path)
         admit, sees = partial(self._admits, level_of=level_of), partial(self._sees, level_of=level_of)
-        return search_index(index, query, limit=limit, statistics=statistics, admit=admit, sees=sees)
+        return search_index(index, self.query, limit=limit, counted=counted, admit=admit, sees=sees)
 
     def _shows(self, path: str) -> bool:
         return self.search.shows is None or self.search.shows(path)

@@ -35,9 +35,6 @@ _DIGIT = re.compile(r"[0-9]")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
 DENSE_RUN = re.compile(rf"[{_DENSE}]+")
-_SPLIT = re.compile(rf"[{_DENSE}{_MARKS}]")
-_ASCII = bytes(range(128))
-_SPACED = bytes(byte if byte > 127 or _ASCII_WORD.match(chr(byte)) else 32 for byte in range(256))
 _TOKEN = re.compile(rf"[{_DENSE}]+|{_WORD.pattern}")
 _PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _SCRIPTS = (  # first character, last character, language of the stemmer
@@ -63,28 +60,7 @@ def normal(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as written, and the character pairs of scripts without spaces, in their order."""
-    if text.isascii():
-        return text.encode().translate(_SPACED).decode().split()
-    text = normal(text)
-    data = text.encode(errors="surrogatepass").translate(_SPACED)
-    letters = set(data.translate(None, _ASCII).decode(errors="surrogatepass"))
-    if any(map(_is_split, letters)):
-        return [word for word, _, _ in spans(text)]
-    text = data.decode(errors="surrogatepass")  # four times as fast as the regular expressions
-    for each in letters:
-        if not each.isalnum():
-            text = text.replace(each, " ")
-    return text.split()
-
-
-@cache
-def _is_split(letter: str) -> bool:
-    return _SPLIT.match(letter) is not None
-
-
-def _pairs(run: str) -> list[str]:
-    """Return the overlapping character pairs of a run, followed by its last character alone."""
-    return [run[at : at + 2] for at in range(len(run) - 1)] + [run[-1]]
+    return _ASCII_WORD.findall(text) if text.isascii() else [word for word, _, _ in spans(normal(text))]
 
 
 def spans(text: str) -> list[tuple[str, int, int]]:
@@ -93,11 +69,11 @@ def spans(text: str) -> list[tuple[str, int, int]]:
         return [(match[0], *match.span()) for match in _ASCII_WORD.finditer(text)]
     found: list[tuple[str, int, int]] = []
     for match in _TOKEN.finditer(text):
-        start, token = match.start(), match.group()
-        if is_dense(token):
-            found += [(piece, start + at, start + at + len(piece)) for at, piece in enumerate(_pairs(token))]
+        token, (start, end) = match[0], match.span()
+        if is_dense(token):  # overlapping pairs of characters, and the last character alone
+            found += [(token[at : at + 2], start + at, min(start + at + 2, end)) for at in range(len(token))]
         else:
-            found.append((token, start, match.end()))
+            found.append((token, start, end))
     return found
 
 
@@ -127,32 +103,20 @@ def _stemmer(language: str) -> _Stemmer:
 
 
 def token(word: str, language: str) -> str:
-    """Return the token of a folded word: its stem without accents.
+    """Return the token of a folded word: its stem without accents, soft hyphens and the Arabic article.
 
     `language` is the language of the words in Latin script; other scripts have a stemmer of their own, or none.
     """
     if len(word) >= _MIN_STEMMED and (word.isalpha() or not word.isascii()):
-        stemmer = _language_of(word, language)
+        stemmer = next((name for low, high, name in _SCRIPTS if low <= word[0] <= high), None)
+        if (word[0] < "ɐ") != (language in _OTHER_SCRIPTS):
+            stemmer = language
         word = word if stemmer is None else _stemmer(stemmer).stemWord(word)
-    return _plain(word)
-
-
-def _plain(word: str) -> str:
-    """Return a folded word without accents, soft hyphens and the Arabic article, and with one letter i."""
     if word.isascii():
         return word
     letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
     letters = letters.replace("\u00ad", "").replace("ı", "i")
     return letters[2:] if letters.startswith("ال") and len(letters) > _MIN_STEMMED else letters
-
-
-def _language_of(word: str, latin: str) -> str | None:
-    first = word[0]
-    if first < "ɐ":
-        return latin if latin not in _OTHER_SCRIPTS else None
-    if latin in _OTHER_SCRIPTS:
-        return latin
-    return next((language for low, high, language in _SCRIPTS if low <= first <= high), None)
 
 
 class WordTokens(dict[str, str]):
@@ -167,12 +131,12 @@ class WordTokens(dict[str, str]):
         found = self[word] = " ".join(forms)
         return found
 
-    def of(self, text: str) -> str:
-        """Return the tokens of a text, and behind them those of its dates."""
-        found = [self[word] for word in words_of(text)]
-        if _DIGIT.search(text):
-            found += [each for date in dates(normal(text)) for each in date.tokens]
-        return " ".join(filter(None, found))
+    def of(self, line: str) -> str:
+        """Return the tokens of a line, and behind them those of its dates."""
+        found = [tokens for word in words_of(line) if (tokens := self[word])]
+        if found and _DIGIT.search(line):
+            found += [each for date in dates(normal(line)) for each in date.tokens]
+        return " ".join(found)
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+import time
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, count
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from weakref import WeakKeyDictionary, finalize
 
@@ -32,8 +34,7 @@ from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
 """Maximum bytes of text in all indexes of a process."""
-IN_PATH = 3  # a word in the path counts three times
-IN_HEADING = 1  # a word in a heading counts one more time
+IN_PATH = 3  # a word in the path counts three times, and one in a heading once more
 _SAMPLE = 128  # approximate number of memories from which the languages of a store are detected
 _FEW = 0.2  # if more than this share of the memories has changed, the index is built again
 _HEADING = re.compile(r"(#{1,6})[ \t]")
@@ -54,7 +55,7 @@ class Rows:
 class Index:
     """Inverted index of documents in the given languages. Each document has a number, by which results name it."""
 
-    def __init__(self, languages: Sequence[str]) -> None:
+    def __init__(self, languages: Sequence[str], documents: Iterable[Document] = ()) -> None:
         self.languages = tuple(languages)
         self.documents: dict[int, Document] = {}
         self.rows: dict[int, Rows] = {}
@@ -66,8 +67,12 @@ class Index:
         finalize(self, self._database.close)
         self._database.executescript(
             "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0, tokenize='ascii');"
-            "CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance')"
+            "CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');"
+            "BEGIN"  # one transaction: FTS5 writes a segment for each, which would take three times as long
         )
+        for document in documents:
+            self.add(document)
+        self._database.execute("COMMIT")
 
     def add(self, document: Document) -> None:
         """Add a document. Several may have the same memory id, such as the versions of a memory."""
@@ -91,51 +96,37 @@ class Index:
 
     def _analysed(self, document: Document) -> tuple[str, Rows]:
         """Return the tokens of a document, with its headings and path again behind the text, and its lines."""
-        tokens = self._tokens[self._language_of(document)]
+        language = self.languages[0]
+        if len(self.languages) > 1 and (found := detected([_words(document)])[0]) in self.languages:
+            language = found
+        tokens_of = self._tokens[language].of
         lines = document.text.split("\n")
-        rows = [tokens.of(line) for line in lines]
+        rows = [tokens_of(line) for line in lines]
         headings = {at: len(level[1]) for at, line in enumerate(lines) if (level := _HEADING.match(line))}
-        counts = (row.count(" ") + 1 if row else 0 for row in rows)
-        again = [rows[at] for at in headings] * IN_HEADING + [tokens.of(document.path.removeprefix(ROOT))] * IN_PATH
-        return " ".join(filter(None, rows + again)), Rows(counts, headings)
-
-    def _language_of(self, document: Document) -> str:
-        if len(self.languages) == 1:
-            return self.languages[0]
-        found = detected([_words(document)])[0]
-        return found if found in self.languages else self.languages[0]
+        counts = [row.count(" ") + 1 if row else 0 for row in rows]
+        again = [rows[at] for at in headings] + [tokens_of(document.path.removeprefix(ROOT))] * IN_PATH
+        return " ".join(rows + again), Rows(counts, headings)
 
     def tokens(self, word: str) -> list[str]:
         """Return the tokens of a word in the languages of the index."""
         return [each for tokens in self._tokens.values() for each in tokens[word].split()]
 
-    def counts(self, term: Term) -> dict[int, int]:
-        """Return how often each document with the term contains it. Words of the path and of headings count more."""
-        where, values = _matching(term)
-        sql = f"SELECT doc, count(*) FROM places WHERE {where} GROUP BY doc"
-        return dict(self._database.execute(sql, values).fetchall())
-
-    def places(self, term: Term, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the number and the position of each occurrence of a term in the documents with these numbers."""
-        where, values = _matching(term)
-        chosen = ", ".join(map(str, numbers))
-        yield from self._database.execute(f"SELECT doc, offset FROM places WHERE {where} AND doc IN ({chosen})", values)
-
-
-def _matching(term: Term) -> tuple[str, Sequence[str]]:
-    if term.is_character:
-        return "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
-    return f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
+    def places(self, term: Term) -> Mapping[int, Sequence[int]]:
+        """Return the positions of a term in each document that has it. Those behind the text are in the path."""
+        where, values = f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
+        if term.is_character:
+            where, values = "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
+        places = defaultdict[int, list[int]](list)
+        for number, position in self._database.execute(f"SELECT doc, offset FROM places WHERE {where}", values):
+            places[number].append(position)
+        return places
 
 
 def index_of(documents: Sequence[Document], languages: Sequence[str] = ()) -> Index:
     """Index documents. Without `languages`, those of the texts in Latin script are detected in a sample."""
     step = max(len(documents) // _SAMPLE, 1)
     sample = (each for each in documents if step == 1 or zlib.crc32(each.memory_id.encode()) % step == 0)
-    index = Index(languages or detected(map(_words, sample)))
-    for document in documents:
-        index.add(document)
-    return index
+    return Index(languages or detected(map(_words, sample)), documents)
 
 
 def _words(document: Document) -> frozenset[str]:
@@ -148,7 +139,7 @@ class Corpus:
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes
         self.lock = threading.Lock()
-        self.last_used = 0
+        self.last_used = 0.0
         self._index: Index | None = None
         self._newest = ""
         self._usage: Usage | None = None
@@ -195,7 +186,7 @@ class Corpus:
         ids = {version.memory_id for version in changed}
         try:
             present = [memory for each in ids if (memory := snapshot.find(each)) is not None]
-            fresh = [document_of(memory, snapshot.version(memory.version_id)[1]) for memory in present]
+            fresh = [_document(memory, snapshot.version(memory.version_id)[1]) for memory in present]
         except Damaged:
             return False
         for each in ids:
@@ -211,16 +202,17 @@ def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
     damaged: list[str] = []
     for memory, data in readable_texts(snapshot):
         try:
-            if data is not None:
-                documents.append(document_of(memory, data))
-                continue
+            found = None if data is None else _document(memory, data)
         except Damaged:  # the text is not UTF-8
-            pass
-        damaged.append(memory.path)
+            found = None
+        if found is None:
+            damaged.append(memory.path)
+        else:
+            documents.append(found)
     return documents, tuple(damaged)
 
 
-def document_of(memory: Memory, data: bytes | None) -> Document:
+def _document(memory: Memory, data: bytes | None) -> Document:
     """Return the document for a memory. Raises `Damaged` if the bytes are not UTF-8."""
     data = data or b""
     decoded(data, path=memory.path)
@@ -232,7 +224,6 @@ class Corpora:
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
-        self._uses = count(1)
         self.renew_after_fork()
         forking.watch(self)
 
@@ -255,7 +246,7 @@ class Corpora:
         The least recently used index is dropped first. An index that a thread is using is not dropped.
         """
         with self._lock:
-            used.last_used = next(self._uses)
+            used.last_used = time.monotonic()
             corpora = [corpus for by_id in self._of_backend.values() for corpus in by_id.values()]
         kept = 0
         for corpus in sorted(corpora, key=attrgetter("last_used"), reverse=True):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 
 from retentive.errors import InvalidInput
 from retentive.search.analysis import DENSE_RUN, is_dense, normal, parts, spans, token, words_of
@@ -165,35 +164,15 @@ class Term:
         return len(self.text) == 1 and is_dense(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Terms of a query.
-
-    `words` are the terms that add to the score. A memory must contain all terms of each group in `required`. A memory
-    that contains all terms of any group in `excluded` is left out.
-    """
-
-    words: tuple[Term, ...]
-    required: tuple[tuple[Term, ...], ...]
-    excluded: tuple[tuple[Term, ...], ...]
-
-    @property
-    def all(self) -> tuple[Term, ...]:
-        """All terms of the query, each once."""
-        return tuple(dict.fromkeys(chain(self.words, *self.required, *self.excluded)))
+def function_words(terms: Iterable[Term], languages: Sequence[str]) -> frozenset[str]:
+    """Return the function words of the language of a query, such as `the`, which a search leaves out."""
+    texts = {term.text for term in terms}
+    best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
+    return stop_words(best) | stop_words("russian")
 
 
-def terms_of(query: Query, languages: Sequence[str]) -> Terms:
-    """Return the terms of a query for a store whose texts are in these languages."""
-    words = _terms(query.text, languages)
-    required, excluded = (
-        [tuple(_terms(text, languages)) for text in texts] for texts in (query.required, query.excluded)
-    )
-    kept = _without_function_words(words, languages) | set(chain(*required))
-    return Terms(tuple(term for term in words if term in kept), tuple(required), tuple(excluded))
-
-
-def _terms(text: str, languages: Sequence[str]) -> list[Term]:
+def terms_in(text: str, languages: Sequence[str]) -> list[Term]:
+    """Return the terms of a text, each once, for a store whose texts are in these languages."""
     found: list[Term] = []
     covered: list[tuple[int, int]] = []
     for date in dates(text):
@@ -212,11 +191,3 @@ def _terms(text: str, languages: Sequence[str]) -> list[Term]:
             tokens = dict.fromkeys(token(form, language) for form in forms for language in languages)
             found.append(Term(part, word, tuple(tokens)))
     return list(dict.fromkeys(found))
-
-
-def _without_function_words(words: Sequence[Term], languages: Sequence[str]) -> set[Term]:
-    """Return the terms that are not function words of the language of the query, or all if nothing else is left."""
-    texts = {term.text for term in words}
-    best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
-    left_out = stop_words(best) | stop_words("russian")
-    return {term for term in words if term.text not in left_out} or set(words)

@@ -7,18 +7,19 @@ headings, and 30 words around it. The weights were chosen on `benchmarks/search`
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from heapq import nsmallest
+from heapq import nlargest
+from itertools import chain
 from math import log
+from typing import TypeAlias
 
 from retentive.search.analysis import is_dense, normal, spans
 from retentive.search.dates import dates
 from retentive.search.index import Index, Rows
-from retentive.search.query import Query, Term, Terms, terms_of
+from retentive.search.query import Query, Term, function_words, terms_in
 from retentive.search.results import SNIPPETS, Document, Hit, Results, Snippet, Span, snippet, united
 from retentive.values.paths import ROOT
 
@@ -34,38 +35,9 @@ MAX_HEADING_CHARS = 100
 _MAX_SPANS = 50
 _DIGITS = 6  # decimal places to which scores are rounded before they are compared
 
-Admit = Callable[[Document], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Statistics on which scores depend: number of memories, bytes of text, and the number of memories with each term.
-
-    `counts` is keyed by the text of the term.
-    """
-
-    memories: int = 0
-    size: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    def rarity(self, term: Term) -> float:
-        """Return the inverse document frequency of a term."""
-        count = self.counts.get(term.text, 0)
-        return log(1 + (max(self.memories - count, 0) + 0.5) / (count + 0.5))
-
-
-def statistics_of(index: Index, query: Query, counted: Admit | None = None) -> Statistics:
-    """Return the statistics of an index for the terms of a query.
-
-    With `counted`, only the documents for which it returns True are counted. This is necessary if a caller may not see
-    all documents. If hidden documents were counted, the order of the results would reveal their words.
-    """
-    found = {term.text: index.counts(term).keys() for term in terms_of(query, index.languages).words}
-    if counted is None:
-        return Statistics(len(index.documents), index.size, {text: len(numbers) for text, numbers in found.items()})
-    shown = {number for number, document in index.documents.items() if counted(document)}
-    size = sum(len(index.documents[number].data) for number in shown)
-    return Statistics(len(shown), size, {text: len(shown & numbers) for text, numbers in found.items()})
+Admit: TypeAlias = Callable[[Document], bool]
+PlacesOfTerms: TypeAlias = Mapping[Term, Mapping[int, Sequence[int]]]
+"""Positions of each term in each document that has it."""
 
 
 def search_index(
@@ -73,93 +45,108 @@ def search_index(
     query: Query,
     *,
     limit: int | None = None,
-    statistics: Statistics | None = None,
+    counted: Admit | None = None,
     admit: Admit | None = None,
     sees: Admit | None = None,
 ) -> Results:
     """Return the best documents, and the number of all matching documents.
 
-    `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all. If no
-    document contains all phrases of the query, the words of the phrases are searched instead.
+    `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all. With
+    `counted`, scores depend only on the documents for which it returns True. This is necessary if a caller may not see
+    all documents: if hidden documents were counted, the order of the results would reveal their words. If no document
+    contains all phrases of the query, the words of the phrases are searched instead.
     """
-    terms = terms_of(query, index.languages)
-    counts = {term: index.counts(term) for term in terms.all}
-    statistics = statistics or statistics_of(index, query)
-    matching = _matching(index, query, terms, counts, admit)
-    relaxed = not matching and bool(query.phrases)
-    if relaxed:
-        matching = _matching(index, query, terms, counts, admit, without_phrases=True)
-    scores = _scores(index, terms, counts, statistics, matching)
-    weights = [statistics.rarity(term) for term in terms.words]
+    every = terms_in(query.text, index.languages)
+    left_out = function_words(every, index.languages)
+    required, excluded, phrases, no_phrases = (
+        [terms_in(text, index.languages) for text in texts]
+        for texts in (query.required, query.excluded, query.phrases, query.excluded_phrases)
+    )
+    content = [term for term in every if term.text not in left_out] or every
+    words = [term for term in every if term in {*content, *chain(*required)}]
+    in_phrases = [term for term in chain(*phrases, *no_phrases) if term.text not in left_out]
+    places = {term: index.places(term) for term in {*words, *in_phrases, *chain(*required, *excluded)}}
+
+    found = set[int]().union(*(places[term] for term in words))
+    for group in required:
+        found.intersection_update(*(places[term].keys() for term in group))
+    for group in excluded:
+        found -= set[int].intersection(*(set(places[term]) for term in group)) if group else set()
+    matching = [number for number in found if admit is None or admit(index.documents[number])]
+    for text, group in zip(query.excluded_phrases, no_phrases, strict=True):
+        pattern = _phrase_pattern(text)
+        matching = [number for number in matching if not _has_phrase(index, number, pattern, group, places)]
+    having = matching
+    for text, group in zip(query.phrases, phrases, strict=True):
+        pattern = _phrase_pattern(text)
+        having = [number for number in having if _has_phrase(index, number, pattern, group, places)]
+    relaxed = not having and bool(query.phrases)
+    having = matching if relaxed else having
+
+    shown = {number for number, document in index.documents.items() if counted is None or counted(document)}
+    rarity = {term: _rarity(len(shown), len(shown & places[term].keys())) for term in words}
+    scores = _scores(index, having, places, rarity, shown)
     keep = len(scores) if limit is None else max(limit, RESCORED)
-    best = nsmallest(keep, scores, key=lambda number: _order_of(index, scores, number))
-    found = {number: _Lines(index.rows[number], weights) for number in best}
-    for at, term in enumerate(terms.words):
-        for number, position in index.places(term, list(found)):
-            found[number].put(at, position)
-    for number, lines in found.items():
-        scores[number] += lines.score()
-    best = sorted(found, key=lambda number: _order_of(index, scores, number))[:limit]
-    hits = tuple(_hit(index, number, scores[number], found[number], terms.words) for number in best)
-    return Results(hits, len(matching), unknown=_unknown(index, terms, counts, sees), relaxed=relaxed)
+    least = min(nlargest(keep, scores.values()), default=0.0) - 10**-_DIGITS  # equal scores are ordered below
+    best = sorted(
+        (number for number in having if scores[number] >= least), key=lambda each: _order(index, scores, each)
+    )
+    lines = {}
+    for number in best[:keep]:
+        added, lines[number] = _scored_lines(
+            index.rows[number], [places[term].get(number, ()) for term in words], [rarity[term] for term in words]
+        )
+        scores[number] += added
+    best = sorted(lines, key=lambda number: _order(index, scores, number))[:limit]
+    hits = tuple(_hit(index, number, scores[number], lines[number], words) for number in best)
+    seen = {term: any(sees is None or sees(index.documents[each]) for each in places[term]) for term in words}
+    known = {term.shown for term in words if seen[term]}
+    unknown = tuple(dict.fromkeys(term.shown for term in words if term.shown not in known))
+    return Results(hits, len(having), unknown=unknown, relaxed=relaxed)
 
 
-def _matching(
-    index: Index,
-    query: Query,
-    terms: Terms,
-    counts: Mapping[Term, Mapping[int, int]],
-    admit: Admit | None,
-    *,
-    without_phrases: bool = False,
-) -> set[int]:
-    """Return the numbers of the documents that meet the conditions of the query."""
-
-    found = set[int]().union(*(counts[term] for term in terms.words))
-    for group in terms.required:
-        found.intersection_update(*(counts[term] for term in group))
-    for group in terms.excluded:
-        found -= set[int].intersection(*(set(counts[term]) for term in group)) if group else set()
-    wanted = [] if without_phrases else [_phrase_pattern(phrase) for phrase in query.phrases]
-    unwanted = [_phrase_pattern(phrase) for phrase in query.excluded_phrases]
-    if wanted or unwanted:
-        texts = ((number, normal(index.documents[number].text).casefold()) for number in found)
-        found = {
-            number
-            for number, text in texts
-            if all(each.search(text) for each in wanted) and not any(each.search(text) for each in unwanted)
-        }
-    return found if admit is None else {number for number in found if admit(index.documents[number])}
+def _has_phrase(
+    index: Index, number: int, pattern: re.Pattern[str], terms: Iterable[Term], places: PlacesOfTerms
+) -> bool:
+    """Return whether a document has a phrase. Only the lines with all its `terms` are folded and searched."""
+    starts, rows = index.rows[number].starts, set(range(len(index.rows[number].starts) - 1))
+    for term in terms:
+        if term in places:  # function words are in most lines
+            rows &= {bisect_right(starts, at) - 1 for at in places[term].get(number, ())}
+    lines = index.documents[number].text.split("\n") if rows else []
+    return any(pattern.search(normal(lines[row]).casefold()) for row in rows)
 
 
 def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     """Return the pattern that finds a phrase in folded text. It matches whole words within one line."""
-    words = phrase.casefold().split()
-    start = r"(?<!\w)" if words[0][0].isalnum() and not is_dense(words[0]) else ""
-    end = r"(?!\w)" if words[-1][-1].isalnum() and not is_dense(words[-1][-1]) else ""
-    return re.compile(start + r"[^\S\n]+".join(map(re.escape, words)) + end)
+    first, *others = map(re.escape, phrase.casefold().split())
+    last = phrase.casefold()[-1]
+    start = rf"(?<!\w{first})" if phrase[0].isalnum() and not is_dense(phrase) else ""  # behind a literal: it is faster
+    end = r"(?!\w)" if last.isalnum() and not is_dense(last) else ""
+    return re.compile(r"[^\S\n]+".join([first + start, *others]) + end)
+
+
+def _rarity(memories: int, having: int) -> float:
+    """Return the inverse document frequency of a term."""
+    return log(1 + (memories - having + 0.5) / (having + 0.5))
 
 
 def _scores(
-    index: Index,
-    terms: Terms,
-    counts: Mapping[Term, Mapping[int, int]],
-    statistics: Statistics,
-    matching: set[int],
+    index: Index, numbers: Iterable[int], places: PlacesOfTerms, rarity: Mapping[Term, float], shown: Collection[int]
 ) -> dict[int, float]:
-    """Return the BM25 of each matching document."""
-    slope = K1 * B * statistics.memories / max(statistics.size, 1)
-    norms = {number: K1 * (1 - B) + slope * len(index.documents[number].data) for number in matching}
-    scores = dict.fromkeys(matching, 0.0)
-    for term in terms.words:
-        rarity = statistics.rarity(term)
-        for number, count in counts[term].items():
+    """Return the BM25 of documents. Words of the path and of headings count more than once."""
+    size = index.size if len(shown) == len(index.documents) else sum(len(index.documents[each].data) for each in shown)
+    slope = K1 * B * len(shown) / max(size, 1)
+    norms = {number: K1 * (1 - B) + slope * len(index.documents[number].data) for number in numbers}
+    scores = dict.fromkeys(norms, 0.0)
+    for term, weight in rarity.items():
+        for number, positions in places[term].items():
             if number in norms:
-                scores[number] += rarity * count / (count + norms[number])
+                scores[number] += weight * len(positions) / (len(positions) + norms[number])
     return scores
 
 
-def _order_of(index: Index, scores: Mapping[int, float], number: int) -> tuple[float, float, str]:
+def _order(index: Index, scores: Mapping[int, float], number: int) -> tuple[float, float, str]:
     document = index.documents[number]
     return order(scores[number], document.updated_at, document.path)
 
@@ -169,56 +156,54 @@ def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, 
     return -round(score, _DIGITS), -updated_at.timestamp(), path
 
 
-class _Lines:
-    """The lines of one document with terms of the query, from the positions of the terms.
+def _scored_lines(
+    rows: Rows, found: Sequence[Sequence[int]], weights: Sequence[float]
+) -> tuple[float, dict[int, float]]:
+    """Return what the best line and the best window add to the score of a document, and the score of each line.
 
-    A term is its number in the query, by which `weights` has its weight.
+    `found` has the positions of each term in the document, and `weights` the weight of each term.
     """
+    starts = rows.starts
+    by_row, windows = defaultdict[int, set[int]](set), defaultdict[int, Counter[int]](Counter)
+    for term, positions in enumerate(found):
+        for position in positions:
+            if position < starts[-1]:  # what is behind the text is the path and the headings again
+                by_row[bisect_right(starts, position) - 1].add(term)
+                half = position * 2 // WINDOW_WORDS
+                for window in (half - 1, half) if half else (0,):  # each begins in the middle of the one before
+                    windows[window][term] += 1
 
-    def __init__(self, rows: Rows, weights: Sequence[float]) -> None:
-        self._rows, self._weights = rows, weights
-        self.terms: dict[int, set[int]] = defaultdict(set)
-        self._windows: dict[int, Counter[int]] = defaultdict(Counter)
+    headings = list(rows.headings)
+    above_in: dict[int, set[int]] = {}  # terms in the headings above, by the number of headings before a line
 
-    def put(self, term: int, position: int) -> None:
-        starts = self._rows.starts
-        if position < starts[-1]:  # what is behind the text is the path and the headings again
-            self.terms[bisect_right(starts, position) - 1].add(term)
-            half = position * 2 // WINDOW_WORDS
-            for window in (half - 1, half) if half else (0,):  # each window begins in the middle of the one before
-                self._windows[window][term] += 1
+    def from_headings(row: int, here: Iterable[int]) -> float:
+        section = bisect_left(headings, row)
+        if section not in above_in:
+            above_in[section] = set().union(*(by_row.get(at, ()) for at in _headings_above(rows, row)))
+        return FROM_HEADING * sum(weights[term] for term in above_in[section].difference(here))
 
-    def above(self, row: int) -> list[int]:
-        """Return the headings above a line, outermost first."""
-        found: list[int] = []
-        level = 7
-        for at in reversed([each for each in self._rows.headings if each < row]):
-            if self._rows.headings[at] < level:
-                found.append(at)
-                level = self._rows.headings[at]
-        return found[::-1]
+    lines = {
+        row: (sum(weights[term] for term in here) + from_headings(row, here))
+        / (1 + (starts[row + 1] - starts[row]) / LONG_LINE)
+        for row, here in by_row.items()
+    }
+    best_window = 0.0
+    for window, here in windows.items():
+        middle = bisect_right(starts, (window + 1) * WINDOW_WORDS // 2) - 1
+        score = sum(weights[term] * count / (count + K1) for term, count in here.items())
+        best_window = max(best_window, score + from_headings(middle, here) / (1 + K1))
+    return LINE * max(lines.values(), default=0.0) + WINDOW * best_window, lines
 
-    def line_score(self, row: int) -> float:
-        starts, here = self._rows.starts, self.terms[row]
-        score = sum(map(self._weights.__getitem__, here)) + self._from_headings(row, here)
-        return score / (1 + (starts[row + 1] - starts[row]) / LONG_LINE)
 
-    def _from_headings(self, row: int, here: Iterable[int]) -> float:
-        if not self._rows.headings:
-            return 0.0
-        headings = set[int]().union(*(self.terms.get(at, ()) for at in self.above(row)))
-        return FROM_HEADING * sum(map(self._weights.__getitem__, headings.difference(here)))
-
-    def score(self) -> float:
-        """Return what the best line and the best window add to the score of the document."""
-        best_line = max(map(self.line_score, list(self.terms)), default=0.0)
-        return LINE * best_line + WINDOW * max(map(self._window_score, self._windows), default=0.0)
-
-    def _window_score(self, window: int) -> float:
-        here = self._windows[window]
-        middle = bisect_right(self._rows.starts, (window + 1) * WINDOW_WORDS // 2) - 1
-        score = sum(self._weights[term] * count / (count + K1) for term, count in here.items())
-        return score + self._from_headings(middle, here) / (1 + K1)
+def _headings_above(rows: Rows, row: int) -> list[int]:
+    """Return the headings above a line, outermost first."""
+    found: list[int] = []
+    level = 7
+    for at in reversed([each for each in rows.headings if each < row]):
+        if rows.headings[at] < level:
+            found.append(at)
+            level = rows.headings[at]
+    return found[::-1]
 
 
 def _marks(row: str, terms: Iterable[Term], index: Index) -> list[Span]:
@@ -233,31 +218,17 @@ def _marks(row: str, terms: Iterable[Term], index: Index) -> list[Span]:
     return united(sorted(found)[:_MAX_SPANS])
 
 
-def _hit(index: Index, number: int, score: float, lines: _Lines, terms: Sequence[Term]) -> Hit:
+def _hit(index: Index, number: int, score: float, lines: Mapping[int, float], terms: Sequence[Term]) -> Hit:
     document = index.documents[number]
     in_path = _marks(document.path.removeprefix(ROOT), terms, index)
-    best = sorted(lines.terms, key=lambda row: (-lines.line_score(row), row))[:SNIPPETS]
-    rows = document.text.split("\n") if best else []
+    rows = document.text.split("\n") if lines else []
     snippets: list[Snippet] = []
-    for row in sorted(best):
-        headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in lines.above(row))
+    for row in sorted(sorted(lines, key=lambda row: (-lines[row], row))[:SNIPPETS]):
+        above = _headings_above(index.rows[number], row)
+        headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in above)
         snippets.append(snippet(row + 1, rows[row], _marks(rows[row], terms, index), headings))
     return Hit(
-        document.path, document.memory_id, document.version_id, document.updated_at, len(lines.terms), tuple(snippets),
+        document.path, document.memory_id, document.version_id, document.updated_at, len(lines), tuple(snippets),
         tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path), score=round(score, 4),
         actor=document.actor,
     )  # fmt: skip
-
-
-def _unknown(
-    index: Index, terms: Terms, counts: Mapping[Term, Mapping[int, int]], sees: Admit | None
-) -> tuple[str, ...]:
-    """Return the words of the query that occur in no document that the actor may see."""
-    groups: dict[str, list[Term]] = {}
-    for term in terms.words:
-        groups.setdefault(term.shown, []).append(term)
-    return tuple(
-        shown
-        for shown, group in groups.items()
-        if not any(sees is None or sees(index.documents[number]) for term in group for number in counts[term])
-    )

@@ -12,6 +12,7 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,8 @@ def of_the_server(api: Api, path: str) -> dict[str, str]:
         return {"api_key_id": id_in(api.with_key("read").key) or ""}
     hooks = api.place.webhooks
     hook = hooks.create("wrkspc_default", "https://example.com/", ("memory_store.created",))
-    hooks.announce([api.place.opened.create_store("announced")])
-    return {
-        "webhook_endpoint_id": hook.id,
-        "webhook_event_id": next(iter(hooks.deliveries("pending", hook.id))).event_id,
-    }
+    delivery = hooks.queue(hook, "whe_1", "webhook.test", datetime.now(UTC), hook.id)
+    return {"webhook_endpoint_id": hook.id, "webhook_event_id": delivery.webhook_event_id}
 
 
 def request(api: Api, method: str, path: str, body: Any) -> dict[str, Any]:

@@ -63,7 +63,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "console": ("console", "Open the web console of a location"),
         "serve": ("server", "Serve the memory stores over HTTP"),
         "keys": ("server", "Create, list and revoke API keys of the server"),
-        "webhooks": ("webhooks", "List webhook endpoints, and retry dead deliveries"),
     },
     "Work with models and programs": {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),

@@ -56,7 +56,6 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "console": "the server has it at `/console`",
     "serve": "is the server",
     "keys": "the API has it: `/v1/organizations/api_keys`",
-    "webhooks": "the API has it: `/v1/webhook_endpoints`",
     "demo": "has a location of its own",
     "completion": "has no location",
 }

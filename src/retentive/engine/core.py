@@ -41,6 +41,7 @@ class StoreCore:
     - `exact`: a text is either stored unchanged or refused, and `create` never overwrites a memory.
     - `hides_history`: true for a caller who may not see hidden memories in the history either, such as a model.
     - `api_key_id`: API key to record with the changes. Empty if there is none, or if the actor already names it.
+    - `before_write`: function that is called before each write, so that a server finds the events of the change.
     - `after_write`: function that is called after each write of an open location, to do a piece of its maintenance.
     - `known_settings`: text of the stored settings when they were last read, and the effective settings.
     """
@@ -57,6 +58,7 @@ class StoreCore:
     exact: bool = False
     request: RequestKey | None = None
     scope: tuple[str, ...] = ()
+    before_write: Callable[[StoreInfo], None] | None = None
     after_write: Callable[[], None] | None = None
     hides_history: bool = False
     api_key_id: str = ""

@@ -37,6 +37,8 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
     """
     who = call.actor or store.actor
     known_as = repeats.identities(operation, call, who, store.id)
+    if store.before_write is not None:
+        store.before_write(store.info)
     latest: Outcome[R] | None = None  # of the transaction so far; None before its settings were read
 
     def work(tx: Transaction) -> Outcome[R]:

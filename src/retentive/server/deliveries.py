@@ -1,51 +1,52 @@
-"""Sends webhooks. Only one server process of a location does this: the leader.
-
-A failed delivery is sent again after a pause. A periodic search finds events that no process has queued.
-"""
+"""Finds the events of webhooks and sends them. Only one server process of a location does this: the leader."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import random
 import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Timer
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from retentive import __version__
-from retentive.errors import Locked, NotFound, RetentiveError
+from retentive.errors import Conflict, RetentiveError
+from retentive.history.log import newest_position
 from retentive.opening import Retentive
-from retentive.server.webhooks import CHANGED, Delivery, Endpoint, Webhooks, resolve, signature
-from retentive.storage.contract import StoreInfo
+from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Delivery, Endpoint, Webhooks, event_id_of, is_public
+from retentive.storage.contract import StoreInfo, to_datetime
+from retentive.store.change_marks import MARK
+from retentive.values.properties import listed
 from retentive.values.records import time_in_id
+from retentive.wire.webhooks import DeliveryState, SentEvent
 
+CREATED: Final = "memory_store.created"
+ARCHIVED: Final = "memory_store.archived"
+DELETED: Final = "memory_store.deleted"
+CHANGED: Final = "memory.changed"
+SEEN = "webhook_seen"
+"""Kind of the records of the events that were queued, by the id of their memory store."""
 PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
-"""Pauses after failed attempts.
-
-Each is lengthened at random by up to a fifth. After the last attempt, a delivery is dead.
-"""
+"""Pauses after failed attempts. Each is lengthened at random by up to a fifth. After the last, a delivery is dead."""
 TIMEOUT_S = 10.0
 TOTAL_S = 15.0
 AT_ONCE = 8
 PER_ENDPOINT = 2
 """Maximum number of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
-SWEEP_S = 30.0
-"""Pause between searches for events that no process has queued, such as changes made on the command line."""
-KEPT_DAYS = 30
-"""Age at which dead deliveries are removed."""
-MAX_DELIVERIES = 1_000
-"""Maximum number of pending deliveries of one endpoint, and maximum number of its dead deliveries.
-
-When there are more, the oldest pending deliveries become dead, and the oldest dead deliveries are removed.
-"""
-Send = Callable[[Endpoint, Delivery], int]
+MARKED_S = 300.0
+"""Time for which a memory store stays marked after its last renewal. The change that it announces may still run."""
+LOOK_S = 3_600.0
+"""Pause between two looks at all memory stores, for changes without a mark, such as edits of plain files."""
+TRIM_S = 60.0
 
 
 class Deliverer:
@@ -57,18 +58,22 @@ class Deliverer:
         *,
         to_private: bool = False,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
         max_deliveries: int = MAX_DELIVERIES,
     ) -> None:
         self._opened = opened
+        self._records = opened.records
         self._webhooks = Webhooks(opened)
         self._to_private = to_private
         self._clock = clock
+        self._monotonic = monotonic
         self._jitter = jitter
         self._max_deliveries = max_deliveries
         self._pool = ThreadPoolExecutor(AT_ONCE, "retentive-webhook")
         self._running: dict[str, tuple[str, Future[None]]] = {}
-        self._swept_at = 0.0
+        self._marks: dict[str, tuple[str, float]] = {}
+        self._looked_at = self._trimmed_at = float("-inf")
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
         """Queue new events, and start the deliveries that are due. Stop when `may_go_on` returns False.
@@ -78,121 +83,147 @@ class Deliverer:
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
         if not endpoints:
             return
-        if self._clock() - self._swept_at >= SWEEP_S:
-            self.sweep()
-            self._swept_at = self._clock()
-        self._announce_changes(list(endpoints.values()))
+        now = self._monotonic()
+        self._look_at_marked(endpoints, now)
+        if now - self._looked_at >= LOOK_S:
+            self._look_at_all(endpoints, may_go_on)
+            self._looked_at = now
+        if now - self._trimmed_at >= TRIM_S:
+            self._webhooks.trim(self._now(), self._max_deliveries)
+            self._trimmed_at = now
         self._running = {key: each for key, each in self._running.items() if not each[1].done()}
-        busy = Counter(endpoint_id for endpoint_id, _ in self._running.values())
-        pending = list(self._webhooks.deliveries("pending"))
-        excess = {each.key for each in self._excess(pending)}
-        for delivery in pending:
+        busy, pending = Counter(running[0] for running in self._running.values()), self._webhooks.deliveries(PENDING)
+        waiting = Counter(each.webhook_endpoint_id for each in pending)
+        for delivery in reversed(pending):  # the oldest first
             if not may_go_on():
                 break
-            endpoint = endpoints.get(delivery.endpoint_id)
+            endpoint = endpoints.get(delivery.webhook_endpoint_id)
             if endpoint is None or endpoint.state == "disabled":
-                self._webhooks.delivered(delivery)
-            elif delivery.key in excess:
-                if delivery.key not in self._running:
-                    self._drop(delivery)
-            elif (
-                delivery.due <= self._clock()
-                and delivery.key not in self._running
-                and busy[endpoint.id] < PER_ENDPOINT
-                and len(self._running) < AT_ONCE
-            ):
+                self._webhooks.withdraw(delivery)
+            elif delivery.key in self._running:
+                continue
+            elif waiting[endpoint.id] > self._max_deliveries:
+                waiting[endpoint.id] -= 1
+                error = f"dropped: more than {self._max_deliveries:,} deliveries were pending"
+                self._webhooks.settle(delivery, delivery.model_copy(update={"state": "dead", "last_error": error}))
+            elif delivery.due <= self._now() and busy[endpoint.id] < PER_ENDPOINT and len(self._running) < AT_ONCE:
                 busy[endpoint.id] += 1
-                self._running[delivery.key] = endpoint.id, self._pool.submit(self.attempt, endpoint, delivery)
+                self._running[delivery.key] = endpoint.id, self._pool.submit(self._attempt, endpoint, delivery)
         wait([future for _, future in self._running.values()], timeout=0.2)
-
-    def sweep(self) -> None:
-        """Queue events that no process has queued. Remove dead deliveries that are too old.
-
-        For each endpoint, only the newest `max_deliveries` dead deliveries are kept.
-        """
-        infos = self._opened.stores()
-        self._webhooks.announce(infos)
-        self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))
-        dead = list(self._webhooks.deliveries("dead"))
-        excess = {each.key for each in self._excess(dead)}
-        for each in dead:
-            tried_at = datetime.fromisoformat(each.tried_at or each.created_at).timestamp()
-            if each.key in excess or self._clock() - tried_at > KEPT_DAYS * 86_400:
-                self._webhooks.forget(each)
-
-    def attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
-        """Try to send a delivery once, and store the outcome. Any status from 200 to 299 counts as success."""
-        error = None
-        try:
-            status = send(endpoint, delivery, int(self._clock()), to_private=self._to_private)
-            if not 200 <= status <= 299:
-                error = f"status {status}"
-        except (OSError, http.client.HTTPException, ValueError) as failure:
-            error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
-            if str(failure) == "the host has a private address":
-                error = str(failure)
-        with suppress(RetentiveError):  # while the storage is unreachable, the delivery stays due
-            if error is None:
-                self._webhooks.delivered(delivery)
-                return
-            now, attempts = self._clock(), delivery.attempts + 1
-            is_dead = attempts > len(PAUSES_S)
-            pause = 0.0 if is_dead else PAUSES_S[attempts - 1] * (1 + 0.2 * self._jitter())
-            tried_at = datetime.fromtimestamp(now, UTC).isoformat()
-            after = replace(delivery, attempts=attempts, due=now + pause, tried_at=tried_at, error=error)
-            self._webhooks.failed(delivery, after, is_dead=is_dead)
-
-    def _excess(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Return the deliveries to drop: for each endpoint, all but the newest `max_deliveries`."""
-        kept, excess = Counter[str](), list[Delivery]()
-        for each in sorted(deliveries, key=lambda found: datetime.fromisoformat(found.created_at), reverse=True):
-            kept[each.endpoint_id] += 1
-            if kept[each.endpoint_id] > self._max_deliveries:
-                excess.append(each)
-        return excess
-
-    def _drop(self, delivery: Delivery) -> None:
-        """Make a pending delivery dead, because its endpoint has too many pending deliveries."""
-        error = f"dropped: more than {self._max_deliveries:,} deliveries were pending"
-        self._webhooks.failed(delivery, replace(delivery, error=error), is_dead=True)
 
     def close(self) -> None:
         """Wait for the running deliveries to end."""
         self._pool.shutdown()
 
-    def _announce_changes(self, endpoints: list[Endpoint]) -> None:
-        """Queue an event for the newest change of each memory store, unless that event was queued before."""
-        asking = [each for each in endpoints if CHANGED in each.enabled_events and each.state == "enabled"]
-        for workspace_id in {each.workspace_id for each in asking}:
-            for info in self._opened.backend.list_stores(workspace=workspace_id):
-                with suppress(NotFound, Locked):
-                    self._announce_newest(info, asking)
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
 
-    def _announce_newest(self, info: StoreInfo, asking: list[Endpoint]) -> None:
-        newest = self._opened.store(info.id).history.newest()
-        at_us = time_in_id(f"memver_{newest}") if newest else None
-        at = info.created_at if at_us is None else datetime.fromtimestamp(at_us / 1e6, UTC)
-        self._webhooks.announce_changes(info, newest, at, asking)
+    def _look_at_marked(self, endpoints: Mapping[str, Endpoint], now: float) -> None:
+        """Queue the events of the marked memory stores. Remove the marks that were not renewed for a while."""
+        marks = dict(self._records.list(MARK))
+        self._marks = {each: known for each, known in self._marks.items() if marks.get(each) == known[0]}
+        for store_id, text in marks.items():
+            _, since = self._marks.setdefault(store_id, (text, now))
+            self._look_at(store_id, json.loads(text), self._records.get(SEEN, store_id), endpoints)
+            if now - since >= MARKED_S:
+                del self._marks[store_id]
+                with suppress(Conflict):  # it was renewed
+                    self._records.put(MARK, store_id, None, expected=text)
+
+    def _look_at_all(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
+        workspaces = {each.workspace_id for each in endpoints.values()}
+        infos = {info.id: info for info in self._opened.stores() if info.workspace_id in workspaces}
+        seen = dict(self._records.list(SEEN))
+        for info in infos.values():
+            if may_go_on():
+                self._queue_new(info, seen.get(info.id), endpoints)
+        for store_id in seen.keys() - infos.keys() - self._marks.keys():
+            if self._look_at(store_id, json.loads(seen[store_id]), seen[store_id], endpoints):
+                self._records.put(SEEN, store_id, None)
+
+    def _look_at(
+        self, store_id: str, owner: Mapping[str, Any], seen: str | None, endpoints: Mapping[str, Endpoint]
+    ) -> bool:
+        """Queue the new events of one memory store. Return whether it is erased, and had no new event."""
+        info = self._opened.backend.get_store(store_id)
+        if info is None:
+            return False
+        if info.erased_at is not None:
+            info = replace(info, workspace_id=owner["workspace_id"], key=owner["key"])
+        archived = owner.get("archived_at")
+        is_new = self._queue_new(listed(info), seen, endpoints, archived and datetime.fromisoformat(archived))
+        return info.erased_at is not None and not is_new
+
+    def _queue_new(
+        self, info: StoreInfo, seen: str | None, endpoints: Mapping[str, Endpoint], archived: datetime | None = None
+    ) -> bool:
+        """Queue the events of a memory store that `seen` does not have. Return whether there were some.
+
+        After a crash, an event may be queued twice, both times with the same id.
+        """
+        known: dict[str, str] = {} if seen is None else json.loads(seen)["events"]
+        found: dict[SentEvent, tuple[datetime | None, str]] = {CREATED: (info.created_at, "")}
+        found[ARCHIVED] = info.archived_at or archived, ""
+        if info.erased_at is not None:
+            found[DELETED] = info.erased_at, ""
+        elif any(CHANGED in each.since for each in endpoints.values()):
+            with suppress(RetentiveError):  # its key is missing, or it was erased meanwhile
+                newest = self._opened.backend.read(info.id, newest_position)
+                found[CHANGED] = to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
+        new = dict[SentEvent, str]()
+        for event, (at, position) in found.items():
+            if at is None or known.get(event) == position:
+                continue
+            more = {"last_event_id": position} if position else {}
+            for endpoint in endpoints.values():
+                if endpoint.wants(event, info, at):
+                    new[event] = position
+                    event_id = event_id_of(event, info.id, *more.values())
+                    self._webhooks.queue(endpoint, event_id, event, at, info.id, **more)
+        if new:
+            seen = json.dumps({"workspace_id": info.workspace_id, "key": info.key, "events": {**known, **new}})
+            self._records.put(SEEN, info.id, seen)
+        return bool(new)
+
+    def _attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
+        """Try to send a delivery once, and store the outcome. Any status from 200 to 299 counts as success."""
+        error = None
+        try:
+            status = send(endpoint, delivery, self._now(), to_private=self._to_private)
+            error = None if 200 <= status <= 299 else f"status {status}"
+        except _Private as failure:
+            error = str(failure)
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
+        now, attempts, due = self._now(), delivery.attempts + 1, delivery.due
+        state: DeliveryState = "delivered" if error is None else "pending" if attempts <= len(PAUSES_S) else "dead"
+        if state == "pending":
+            due = now + timedelta(seconds=PAUSES_S[attempts - 1] * (1 + 0.2 * self._jitter()))
+        outcome = {"state": state, "attempts": attempts, "due": due, "last_attempt_at": now, "last_error": error}
+        with suppress(RetentiveError):  # while the storage is unreachable, the delivery stays due
+            self._webhooks.settle(delivery, delivery.model_copy(update=outcome))
 
 
-def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: bool) -> int:
+class _Private(OSError):
+    """The host has a private address."""
+
+
+def send(endpoint: Endpoint, delivery: Delivery, at: datetime, *, to_private: bool) -> int:
     """Send a delivery, and return the status of the response. Redirects are not followed.
 
-    The connection uses the IP address that `resolve` has checked, so a later DNS change has no effect. Raises
-    `OSError`, `HTTPException` or `ValueError`.
+    The connection uses an IP address that was checked, so a later DNS change has no effect. Raises `OSError`,
+    `HTTPException` or `ValueError`.
     """
     parts = urlsplit(endpoint.url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
     if not is_tls and not to_private:
         raise OSError("the URL must begin with https://")
-    address = resolve(host, port, to_private=to_private)
-    headers = {
-        "content-type": "application/json",
-        "user-agent": f"retentive/{__version__}",
-        **signature(endpoint, delivery.event_id, timestamp, delivery.body),
-    }
-    opened = socket.create_connection((address, port), TIMEOUT_S)
+    found = socket.getaddrinfo(host, parts.port or (443 if is_tls else 80), type=socket.SOCK_STREAM)
+    if not to_private and not all(is_public(str(each[4][0]).partition("%")[0]) for each in found):
+        raise _Private("the host has a private address")
+    headers = {"content-type": "application/json", "user-agent": f"retentive/{__version__}"}
+    headers |= endpoint.signature(delivery.webhook_event_id, delivery.body, at)
+    opened = socket.create_connection((str(found[0][4][0]), found[0][4][1]), TIMEOUT_S)
     if is_tls:
         opened = ssl.create_default_context().wrap_socket(opened, server_hostname=host)
     end = Timer(TOTAL_S, _cut, [opened])

@@ -26,6 +26,7 @@ from retentive.history.removal import Removed, erase_store
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
+from retentive.store.change_marks import ChangeMarks
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
 from retentive.values.listing import ListPage
@@ -97,7 +98,7 @@ if hasattr(os, "register_at_fork"):  # a forked child leaves the locations of it
 
 
 def new_store(
-    backend: Backend,
+    opened: Retentive,
     name: str,
     *,
     description: str = "",
@@ -108,13 +109,14 @@ def new_store(
 ) -> StoreInfo:
     """Create a memory store. If a store already has this id, or this key in the workspace, return it unchanged."""
     new = Properties().changed(name=name, description=description, metadata=metadata)
-    made = backend.create_store(
+    made = opened.backend.create_store(
         key=None if key is None else plain_name("a store key", key),
         name=name,
         workspace=plain_name("a workspace id", workspace),
         properties=new.to_text(),
         store_id=store_id,
     )
+    opened.marks.mark(made)
     return named(made)
 
 
@@ -130,7 +132,8 @@ class Retentive:
         self._sweeps = sweep
         self._clock = options.get("clock", time.time)
         self._accesses = Accesses(backend, clock=self._clock)
-        self._options = {**options, "accesses": self._accesses}
+        self.marks = ChangeMarks(LocationRecords(backend))
+        self._options = {**options, "accesses": self._accesses, "before_write": self.marks.mark}
         self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
         _open[self._accesses] = backend, self._sweeping
         self._integration = "python"
@@ -161,6 +164,7 @@ class Retentive:
             if ID.fullmatch(key) or not self._creates:
                 raise NotFound(f"there is no memory store {key!r}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key), workspace=workspace)
+            self.marks.mark(info)
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
         if self._sweeps:
@@ -202,7 +206,7 @@ class Retentive:
 
         Names need not be unique. A store without a key can be opened only by its id. Raises `InvalidInput`.
         """
-        return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
+        return new_store(self, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
         """Return the store with this id, or this key in the workspace. Raises `NotFound`, also for an erased store."""
@@ -298,6 +302,7 @@ class Retentive:
         if info.seal is None or not capabilities.is_destroyed(info):
             capabilities.unlock(self.backend, info)
             core_of(self._store_of(info)).result_of(erase_store(), actor)
+        self.marks.mark(info, erases=True)
         self.backend.erase_store(info.id, as_actor(actor) or self._options.get("actor"))
         return Removed(0, pending=not capabilities.purge(self.backend))
 

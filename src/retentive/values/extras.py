@@ -27,6 +27,7 @@ EXTRAS = {
         "httptools>=0.6",
         "prometheus-client>=0.21",
         "pydantic>=2.12,<3",
+        "standardwebhooks>=1",
         "starlette>=1.0",
         "uvicorn>=0.50",
         "uvloop>=0.21",

@@ -6,22 +6,14 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from retentive.wire.base import Answer, Count, Fields, Name, Paged, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Name, UtcTime
 
 WebhookEvent: TypeAlias = Literal[
     "memory_store.created", "memory_store.archived", "memory_store.deleted", "memory.changed"
 ]
+SentEvent: TypeAlias = WebhookEvent | Literal["webhook.test"]
 EndpointState: TypeAlias = Literal["enabled", "disabled"]
-DeliveryState: TypeAlias = Literal["pending", "dead"]
-
-
-class EndpointCreation(Fields):
-    """New webhook endpoint."""
-
-    url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
-    enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
-    name: Name | None = Field(None, description="Name of the endpoint")
-    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+DeliveryState: TypeAlias = Literal["pending", "delivered", "dead"]
 
 
 class EndpointUpdate(Fields):
@@ -36,10 +28,19 @@ class EndpointUpdate(Fields):
     state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
 
 
-class DeliveryList(Paged):
+class EndpointCreation(Fields):
+    """New webhook endpoint."""
+
+    url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
+    enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
+    name: Name | None = Field(None, description="Name of the endpoint")
+    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+
+
+class DeliveryList(Fields):
     """Query of the list of deliveries."""
 
-    state: DeliveryState = Field("dead", description="`dead` ones are not tried again")
+    state: DeliveryState | None = Field(None, description="Only deliveries with this outcome")
 
 
 class EndpointObject(Answer):
@@ -57,7 +58,7 @@ class EndpointObject(Answer):
 
 
 class NewEndpointObject(EndpointObject):
-    """New webhook endpoint with the secret that signs its deliveries, which is shown once."""
+    """Webhook endpoint with a new secret, which signs its deliveries and is shown once."""
 
     signing_secret: str
 
@@ -70,12 +71,12 @@ class EndpointDeleted(Answer):
 
 
 class DeliveryObject(Answer):
-    """Delivery that has not arrived."""
+    """Event for a webhook endpoint. A `dead` one is not tried again."""
 
     type: Literal["webhook_delivery"] = "webhook_delivery"
     webhook_event_id: str
     webhook_endpoint_id: str
-    event: WebhookEvent
+    event: SentEvent
     state: DeliveryState
     attempts: Count
     last_error: str | None

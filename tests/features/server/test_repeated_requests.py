@@ -7,6 +7,7 @@ import json
 import tarfile
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -136,8 +137,7 @@ def filled(api: Api, store: MemoryStore) -> dict[str, str]:
     store.write(A, "three\n", actor="session:s")
     hooks = api.place.webhooks
     hook = hooks.create("wrkspc_default", "https://example.com/", ("memory_store.created", "memory_store.archived"))
-    hooks.announce([api.place.opened.create_store("announced", key=f"{store.id}-announced")])
-    (delivery,) = hooks.deliveries("pending", hook.id)
+    delivery = hooks.queue(hook, "whe_1", "webhook.test", datetime.now(UTC), hook.id)
     return {
         "memory_store_id": store.id,
         "memory_id": memory.memory_id,
@@ -145,7 +145,7 @@ def filled(api: Api, store: MemoryStore) -> dict[str, str]:
         "proposal_id": store.review.pending()[0].id,
         "api_key_id": id_in(api.with_key("read").key) or "",
         "webhook_endpoint_id": hook.id,
-        "webhook_event_id": delivery.event_id,
+        "webhook_event_id": delivery.webhook_event_id,
     }
 
 
@@ -179,6 +179,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "create_webhook_endpoint": {"url": "https://example.com/2", "enabled_events": ["memory_store.created"]},
     "update_webhook_endpoint": {"name": "renamed"},
     "retry_webhook_delivery": {},
+    "rotate_webhook_secret": {},
+    "test_webhook_endpoint": {},
 }
 UPLOADS: dict[str, Callable[[Api, str], bytes]] = {
     "import_memories": lambda api, at: tar("new.md", "x"),
@@ -196,8 +198,8 @@ def meanwhile(api: Api, store: MemoryStore, ids: dict[str, str]) -> None:
     place.keys.change(ids["api_key_id"], name="of somebody else")
     for hook in place.webhooks.endpoints():
         place.webhooks.change(hook.id, name="of somebody else")
-    for delivery in place.webhooks.deliveries("pending", ids["webhook_endpoint_id"]):
-        place.webhooks.delivered(delivery)
+    for delivery in place.webhooks.deliveries("webhook_pending", ids["webhook_endpoint_id"]):
+        place.webhooks.withdraw(delivery)
 
 
 def state(api: Api, at: str) -> list[Any]:

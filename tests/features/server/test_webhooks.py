@@ -25,9 +25,9 @@ import retentive
 from retentive.errors import InvalidInput
 from retentive.server.background import Background
 from retentive.server.calls import ServedLocation
-from retentive.server.deliveries import AT_ONCE, MAX_DELIVERIES, PAUSES_S, PER_ENDPOINT, Deliverer
+from retentive.server.deliveries import AT_ONCE, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
 from retentive.server.leader import Leader
-from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
+from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
@@ -92,7 +92,12 @@ class Rounds:
     def __init__(self, opened: retentive.Retentive, *, max_deliveries: int = MAX_DELIVERIES) -> None:
         self.now = time.time()
         self.deliverer = Deliverer(
-            opened, to_private=True, clock=lambda: self.now, jitter=lambda: 1.0, max_deliveries=max_deliveries
+            opened,
+            to_private=True,
+            clock=lambda: self.now,
+            monotonic=lambda: self.now,
+            jitter=lambda: 1.0,
+            max_deliveries=max_deliveries,
         )
 
     def __call__(self, after_s: float = 0.0) -> None:
@@ -178,7 +183,7 @@ def test_signed_events_of_memory_stores(api: Api, receiver: Receiver, rounds: Ro
 def test_events_of_the_library_and_the_command_line(
     api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
 ) -> None:
-    """The leader finds them, and a store from before the endpoint has no event of its creation."""
+    """A change marks its store, and a store from before the endpoint has no event of its creation."""
     old = opened.create_store("old").id
     endpoint(api, receiver)
     new = opened.create_store("new").id
@@ -187,9 +192,11 @@ def test_events_of_the_library_and_the_command_line(
     assert sorted(data_of(receiver.events())) == sorted([(ALL[1], old), (ALL[0], new)])
     opened.erase(new)
     rounds()
-    assert receiver.events() == []
-    rounds(after_s=30)
     assert data_of(receiver.events()) == [(ALL[2], new)]
+    rounds(after_s=MARKED_S)
+    rounds(after_s=LOOK_S)
+    assert (receiver.events(), opened.records.list("webhook_mark")) == ([], [])
+    assert [store for store, _ in opened.records.list(SEEN)] == [old]
 
 
 def test_changes_of_memories_for_endpoints_that_ask(
@@ -232,7 +239,7 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
         assert api.get(f"{at}?state=pending").body["data"] == [waiting]  # a fifth is added
         rounds(after_s=pause * 0.2 + 1)
     assert api.get(f"{at}?state=pending").body["data"] == []
-    (dead,) = api.get(at).body["data"]
+    (dead,) = api.get(f"{at}?state=dead").body["data"]
     assert (dead["state"], dead["attempts"], dead["last_error"]) == ("dead", 10, "status 500")
     received = receiver.events()
     assert len(received) == 10
@@ -244,8 +251,11 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
     assert (retried["state"], retried["attempts"]) == ("pending", 0)
     rounds()
     assert data_of(receiver.events()) == [(ALL[0], store)]
-    assert api.get(at).body["data"] == api.get(f"{at}?state=pending").body["data"] == []
-    assert api.post(f"{at}/{dead['webhook_event_id']}/retry").status == 404
+    (delivered,) = api.get(at).body["data"]
+    assert delivered == {**retried, "state": "delivered", "attempts": 1, "last_error": None} | {
+        "last_attempt_at": delivered["last_attempt_at"]
+    }
+    assert api.post(f"{at}/whe_unknown/retry").status == 404
 
 
 @pytest.fixture
@@ -264,14 +274,14 @@ def test_pending_deliveries_are_bounded(api: Api, receiver: Receiver, bounded: R
     bounded()
     assert sorted(data_of(receiver.events())) == sorted((ALL[0], store) for store in stores[2:])
     at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
-    dead = api.get(at).body["data"]
+    dead = api.get(f"{at}?state=dead").body["data"]
     assert [(each["state"], each["attempts"], each["last_attempt_at"]) for each in dead] == [("dead", 0, None)] * 2
     assert {each["last_error"] for each in dead} == {"dropped: more than 2 deliveries were pending"}
     api.delete(f"/v1/memory_stores/{stores[0]}")
     bounded()
     assert data_of(receiver.events()) == [(ALL[2], stores[0])] * 2
-    assert len(api.get(at).body["data"]) == 3
-    assert api.get(f"/v1/webhook_endpoints/{other['id']}/deliveries").body["data"] == []
+    assert len(api.get(f"{at}?state=dead").body["data"]) == 3
+    assert api.get(f"/v1/webhook_endpoints/{other['id']}/deliveries?state=dead").body["data"] == []
     bounded(after_s=PAUSES_S[0] * 1.2 + 1)
     assert data_of(receiver.events()) == [(ALL[0], stores[3])]
     api.post(f"{at}/{dead[0]['webhook_event_id']}/retry")
@@ -327,20 +337,95 @@ def test_a_slow_endpoint_does_not_delay_the_others(api: Api, receiver: Receiver,
         assert {store for _, store in data_of(slow.events())} == set(made)
 
 
-def test_a_crash_before_the_record_of_the_announcement(
+def test_a_crash_before_the_record_of_the_event(
     api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
 ) -> None:
     """The event is queued again with the same id, so that a receiver can recognise it."""
     endpoint(api, receiver)
     store = opened.create_store("s")
-    Webhooks(opened).announce([store])
-    opened.records.put(SEEN, store.id, None)
     rounds()
     opened.records.put(SEEN, store.id, None)
     rounds(after_s=30)
     first, second = receiver.events()
     assert first[1]["webhook-id"] == second[1]["webhook-id"]
-    assert [opened.records.list(kind) for kind in (PENDING, DEAD)] == [[], []]
+
+
+WRITER = """
+import os, sys, retentive
+opened = retentive.open(sys.argv[1])
+store = opened.store("killed")
+store.write("/memories/a", "one")
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["sqlite:///{}/memory.db", "{}/files"])
+def test_a_killed_process_loses_no_event(receiver: Receiver, tmp_path: Path, scheme: str) -> None:
+    """A process of its own changes a store and is killed at once. Nothing else reads or writes that store."""
+    at = scheme.format(tmp_path)
+    with retentive.open(at) as opened, serving(opened) as api:
+        api.place.webhooks_to_private = True
+        endpoint(api, receiver, "memory.changed")
+        rounds = Rounds(opened)
+        subprocess.run([sys.executable, "-c", WRITER, at], check=False)
+        rounds()
+        assert [event for event, _ in data_of(receiver.events())] == ["memory.changed"]
+        rounds.deliverer.close()
+
+
+def test_a_change_without_a_mark(api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive) -> None:
+    """The hourly look finds it: a process that did not know the endpoint yet made it."""
+    endpoint(api, receiver, "memory.changed")
+    rounds()
+    opened.marks._looked_at, opened.marks._workspaces = time.monotonic(), set()
+    opened.store("s").write("/memories/a", "one")
+    rounds()
+    assert receiver.events() == []
+    rounds(after_s=LOOK_S)
+    assert [event for event, _ in data_of(receiver.events())] == ["memory.changed"]
+
+
+def test_quiet_stores_are_not_read(
+    api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round reads the marked stores and the records of the location, and no other store."""
+    stores = [opened.store(f"s{number}") for number in range(5)]
+    endpoint(api, receiver, "memory.changed")
+    rounds()
+    read = Counter[str]()
+    inner = opened.backend.read
+
+    def counted(store_id: str, *arguments: Any, **options: Any) -> Any:
+        read[store_id] += 1
+        return inner(store_id, *arguments, **options)
+
+    monkeypatch.setattr(opened.backend, "read", counted)
+    stores[0].write("/memories/a", "one")
+    read.clear()
+    rounds()
+    assert read.keys() & {store.id for store in stores} == {stores[0].id}
+
+
+def test_a_test_event_and_a_new_secret(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """After a rotation, both secrets sign for a day; then only the new one does."""
+    made = endpoint(api, receiver)
+    at = f"/v1/webhook_endpoints/{made['id']}"
+    new = api.post(f"{at}/rotate_secret").body["signing_secret"]
+    assert new != made["signing_secret"]
+    sent = api.post(f"{at}/test").body
+    assert (sent["event"], sent["state"]) == ("webhook.test", "pending")
+    rounds()
+    ((_, headers, body),) = receiver.events()
+    for secret in (new, made["signing_secret"]):
+        Webhook(secret).verify(body, headers)
+    rounds(after_s=90_000)
+    api.post(f"{at}/test")
+    rounds()
+    ((_, headers, _),) = receiver.events()
+    assert len(headers["webhook-signature"].split()) == 1
+    assert [each["state"] for each in api.get(f"{at}/deliveries").body["data"]] == ["delivered"] * 2
+    api.post(at, {"state": "disabled"})
+    assert api.post(f"{at}/test").status == 400
 
 
 @pytest.mark.parametrize(
@@ -367,13 +452,13 @@ def test_a_name_with_a_private_address_gets_nothing(api: Api, receiver: Receiver
     made = endpoint(api, receiver)
     url = receiver.url.replace("http://127.0.0.1", "https://localhost")
     opened.records.put("webhook_endpoint", made["id"], None)
-    Webhooks(opened).create("wrkspc_default", url, tuple(ALL))
+    Webhooks(opened).create("wrkspc_default", url, ALL)
     opened.create_store("s")
     deliverer = Deliverer(opened)
     deliverer(lambda: True)
     deliverer.close()
-    (waiting,) = Webhooks(opened).deliveries("pending")
-    assert (waiting.error, waiting.attempts) == ("the host has a private address", 1)
+    (waiting,) = Webhooks(opened).deliveries(PENDING)
+    assert (waiting.last_error, waiting.attempts) == ("the host has a private address", 1)
     assert receiver.events() == []
 
 

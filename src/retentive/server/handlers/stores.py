@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from retentive.errors import NotFound, RetentiveError
+from retentive.errors import NotFound
 from retentive.server.calls import NO_STORE, RouteCall
 from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import forbidden, missing
@@ -30,7 +28,7 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: must match a pattern in the field `stores` of the API key")
     made = new_store(
-        call.location.opened.backend,
+        call.location.opened,
         body.name,
         description=body.description or "",
         metadata=body.metadata,
@@ -40,8 +38,6 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
     )
     if made.erased_at is not None:
         raise missing(NO_STORE)
-    with suppress(RetentiveError):  # the leader announces it later
-        call.location.webhooks.announce([made])
     return StoreObject.of(made)
 
 
@@ -95,10 +91,7 @@ def update_memory_store(call: RouteCall, body: StoreUpdate) -> StoreObject:
 def delete_memory_store(call: RouteCall) -> StoreDeleted:
     """Erase a memory store."""
     info = call.info
-    call.location.webhooks.note(info)
     call.location.opened.erase(info.id, actor=call.caller.actor)
-    with suppress(RetentiveError):
-        call.location.webhooks.announce_deleted([info.id])
     return StoreDeleted(id=info.id)
 
 
@@ -109,8 +102,6 @@ def archive_memory_store(call: RouteCall) -> StoreObject:
     This cannot be reversed.
     """
     archived = call.location.opened.archive_store(call.info.id, actor=call.caller.actor)
-    with suppress(RetentiveError):
-        call.location.webhooks.announce([archived])
     return StoreObject.of(archived)
 
 

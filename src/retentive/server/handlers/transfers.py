@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO
 
 from retentive.engine.operation import AuditOnly
 from retentive.engine.repeats import known_result, remember
-from retentive.errors import Damaged, NotFound, RetentiveError, UnknownSchema
+from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.server.calls import RouteCall, Streamed
 from retentive.server.errors import forbidden, invalid
 from retentive.server.route import ADMIN, STORE, WRITE, Routes
@@ -120,8 +120,7 @@ def import_memory_store(call: RouteCall, query: StoreImportQuery) -> StoreImport
         added = done.added
         _remember(call, header.id, added)
     info = call.location.info(header.id)
-    with suppress(RetentiveError):  # the leader announces it later
-        call.location.webhooks.announce([info])
+    call.location.opened.marks.mark(info)
     return StoreImported(
         memory_store=StoreObject.of(info),
         memories=header.memories,

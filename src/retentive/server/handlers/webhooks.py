@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from datetime import UTC, datetime
 
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json, RouteCall
-from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import finding, invalid, missing
 from retentive.server.handlers.repeats import id_of_creation, unchanged
 from retentive.server.route import ADMIN, Routes
-from retentive.server.webhooks import Delivery, Endpoint, check_url, new_endpoint_id
+from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of, new_endpoint_id
 from retentive.wire.base import AnswerPage
 from retentive.wire.webhooks import (
     DeliveryList,
     DeliveryObject,
-    DeliveryState,
     EndpointCreation,
     EndpointDeleted,
     EndpointObject,
@@ -46,13 +44,13 @@ def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpo
     made = call.location.webhooks.create(
         call.caller.workspace_id,
         _checked(call, body.url),
-        tuple(dict.fromkeys(body.enabled_events)),
+        dict.fromkeys(body.enabled_events),
         name=body.name or "",
         description=body.description or "",
         stores=call.caller.key.stores,
-        endpoint_id=id_of_creation(call, new_endpoint_id),
+        id=id_of_creation(call, new_endpoint_id),
     )
-    return NewEndpointObject.model_validate({**asdict(made), "signing_secret": made.secret})
+    return _with_secret(made)
 
 
 @route("GET", ENDPOINTS, ADMIN)
@@ -74,9 +72,25 @@ def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointOb
     endpoint, changes = _found(call), body.model_dump(exclude_none=True)
     if body.url is not None:
         changes["url"] = _checked(call, body.url)
-    events = tuple(dict.fromkeys(changes.pop("enabled_events", ())))
+    events = list(dict.fromkeys(changes.pop("enabled_events", ())))
     changes |= {"enabled_events": events} if events else {}
     return _shown(call.location.webhooks.change(endpoint.id, **changes))
+
+
+@route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True, again=with_secret)
+def rotate_webhook_secret(call: RouteCall) -> NewEndpointObject:
+    """Replace the secret of a webhook endpoint; for a day, the old one signs too."""
+    return _with_secret(call.location.webhooks.rotate(_found(call).id))
+
+
+@route("POST", f"{ENDPOINT}/test", ADMIN, again=unchanged)
+def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
+    """Send an event of the type `webhook.test` to a webhook endpoint."""
+    endpoint, now = _found(call), datetime.now(UTC)
+    if endpoint.state == "disabled":
+        raise invalid("a disabled endpoint gets no events")
+    event_id = id_of_creation(call, lambda: event_id_of(TEST, endpoint.id, now.isoformat()))
+    return _delivery(call.location.webhooks.queue(endpoint, event_id, TEST, now, endpoint.id))
 
 
 @route("DELETE", ENDPOINT, ADMIN, again=unchanged)
@@ -89,42 +103,31 @@ def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
 
 @route("GET", f"{ENDPOINT}/deliveries", ADMIN)
 def list_webhook_deliveries(call: RouteCall, query: DeliveryList) -> AnswerPage[DeliveryObject]:
-    """List the deliveries that have not arrived."""
-    endpoint, state, limit = _found(call), query.state, query.limit
-    of = f"{call.path} {call.caller.workspace_id} {state}"
-    after = start_of(query.page, of)
-    found = list(call.location.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
-    following = found[limit - 1].event_id if len(found) > limit else None
-    return AnswerPage[DeliveryObject](
-        data=[_delivery(state, each) for each in found[:limit]], next_page=next_of(following, of)
-    )
+    """List the deliveries of a webhook endpoint with their outcome, newest first, on one page."""
+    endpoint, hooks = _found(call), call.location.webhooks
+    found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
+    found.sort(key=lambda each: each.created_at, reverse=True)
+    return AnswerPage[DeliveryObject](data=[_delivery(each) for each in found if query.state in {None, each.state}])
 
 
 @route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)
 def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
-    """Try a delivery again now, also a dead one."""
+    """Send a delivery again now, whatever its outcome was."""
     endpoint = _found(call)
     with finding("webhook delivery"):
-        return _delivery("pending", call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
+        return _delivery(call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
 
 
 def _shown(endpoint: Endpoint) -> EndpointObject:
-    return EndpointObject.model_validate(asdict(endpoint))
+    return EndpointObject.model_validate(endpoint.model_dump())
 
 
-def _delivery(state: DeliveryState, delivery: Delivery) -> DeliveryObject:
-    return DeliveryObject.model_validate(
-        {
-            "webhook_event_id": delivery.event_id,
-            "webhook_endpoint_id": delivery.endpoint_id,
-            "event": delivery.event,
-            "state": state,
-            "attempts": delivery.attempts,
-            "last_error": delivery.error,
-            "created_at": delivery.created_at,
-            "last_attempt_at": delivery.tried_at,
-        }
-    )
+def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
+    return NewEndpointObject.model_validate({**endpoint.model_dump(), "signing_secret": endpoint.secret})
+
+
+def _delivery(delivery: Delivery) -> DeliveryObject:
+    return DeliveryObject.model_validate(delivery.model_dump())
 
 
 def _found(call: RouteCall) -> Endpoint:

@@ -10,11 +10,9 @@ from pathlib import Path
 import retentive
 
 TWICE = {
-    "Budget": "the one of redaction is a bound on work",
     "Command": "the one of the command line extends that of click",
     "Conflict": "the one of the history is an obstacle of a restore or undo",
     "Finding": "one of the doctor, one of `scan`",
-    "Kind": "one of findings, one of sensitive values",
     "Operation": "the one of a version is what it did to its memory",
     "Plan": "one of an operation, one of a restore",
     "Reader": "the one of the doctor reads a record",

@@ -58,9 +58,12 @@ _NUMBERED = re.compile(
     r"|(?:step|section|part|page|chapter|line|version|type|level|option|note|issue|figure|table|arg|str|param|var|val|tmp|test|field|user|item|node|host|server|day|week|col|order|web|auth)[-_ ]?v?\d{1,4}(?:[-.]\d+)*[a-z]?",
     re.IGNORECASE,
 )
+# Names of classes, members and constants, and of resources. A value with other signs in it is no name.
 _NAME = re.compile(
-    r"(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response|Exception)s?$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^0x|^arn:|^urn:"
+    r"[\w$.:\\/-]*(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response|Exception)s?|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:arn|urn):[a-z0-9-]+:.*",
+    re.DOTALL,
 )
+_HEX_NUMBER = re.compile(r"0x[0-9a-f]{1,40}", re.IGNORECASE)  # a longer one is no number and no address
 _RULES = re.compile(
     r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?(?:[a-z][a-z_-]+|[A-Z_]{3,})=[\w.-]*|@[A-Za-z_]\w*(?:=.*)?|,.*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
 )
@@ -296,7 +299,13 @@ def secret(text: str, *, quoted: bool = True) -> int:
         return NO
     if _HASH.search(text) or _PATH.match(text) or _EMAIL.fullmatch(text) or _MEASURE.fullmatch(text):
         return NO
-    if _NUMBERED.fullmatch(text) or _NAME.search(text) or _PROGRAM_TEXT.search(text) or is_stand_in(text):
+    if (
+        _NUMBERED.fullmatch(text)
+        or _NAME.fullmatch(text)
+        or _HEX_NUMBER.fullmatch(text)
+        or _PROGRAM_TEXT.search(text)
+        or is_stand_in(text)
+    ):
         return NO
     least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits can as well be the key of a database row
     return CERTAIN if len(text) >= least else LIKELY
@@ -327,14 +336,14 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
         or _EMAIL.fullmatch(text)
     ):
         return NO
-    if _PATH.match(text) or _RULES.fullmatch(text) or _NAME.search(text) or UUID.fullmatch(text):
+    if _PATH.match(text) or _RULES.fullmatch(text) or _NAME.fullmatch(text) or UUID.fullmatch(text):
         return LIKELY if UUID.fullmatch(text) and not in_code else NO
     if not quoted and _BRACKETS.search(text):
         return NO
     if not quoted and _CODE.fullmatch(text) and not _SENTENCE_LIKE.fullmatch(text):
         return NO
-    if _MEASURE.fullmatch(text):
-        return LIKELY if re.fullmatch(r"\d{6,24}", text) else NO
+    if _MEASURE.fullmatch(text) or _HEX_NUMBER.fullmatch(text):
+        return LIKELY if re.fullmatch(r"\d{6,24}|0x\w{8,40}", text) else NO
     return _by_its_characters(text, quoted=quoted, in_code=in_code)
 
 

@@ -17,13 +17,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
-from retentive.redaction.rules import KINDS, NAME, SPECIFIC_LAST, Find, Kind, Rule, data, with_changes
+from retentive.redaction.rules import KINDS, NAME, SPECIFIC_LAST, Find, Rule, data, with_changes
 from retentive.redaction.views import JsonDocument, Span, View, document, escaped_lines, plain, unescaped
 
 if TYPE_CHECKING:
     from retentive.redaction.engine import Engine
 
-__all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
+__all__ = ["KINDS", "Detector", "Find", "Rule"]
 
 _MARKER = re.compile(r"\[(?i:REDACTED(?::[a-z][a-z0-9_-]{0,39})?)\]")
 _MAX_LEVELS = 3  # texts in texts that are examined, such as the arguments of a tool call in a session

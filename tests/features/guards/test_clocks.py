@@ -11,8 +11,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.history.clocks import SEEN
-from retentive.store import core_of
 from support.command_line import here
 from support.places import opened
 
@@ -149,14 +147,6 @@ def test_up_to_seven_days_are_no_jump(store: MemoryStore, host: Host) -> None:
     assert not held(store)
     host.right += 7 * DAY + 1
     assert held(store)
-
-
-@pytest.mark.parametrize("record", ["5", "x", "1 y", "1 2 3"])
-def test_a_damaged_record_of_the_clock_stops_no_sweep(store: MemoryStore, record: str) -> None:
-    core_of(store).backend.write(store.id, lambda tx: tx.put_record("clock", SEEN, record))
-    assert store.sweep(accept_clock=True).clock_jump is None
-    core_of(store).backend.write(store.id, lambda tx: tx.put_record("clock", SEEN, record))
-    assert store.sweep().clock_jump is None
 
 
 def test_opening_logs_that_it_waits(place: Retentive, host: Host, caplog: pytest.LogCaptureFixture) -> None:

@@ -100,17 +100,3 @@ def test_a_password_in_prose_is_kept_and_flagged_by_default(judge: Judge, langua
     note = judge.note(text)
     assert note.startswith("Note: line 3 may hold a sensitive value (")
     assert note.endswith("). Remove it unless it belongs here.")
-
-
-def test_half_of_a_case_does_not_depend_on_the_seed() -> None:
-    """A case belongs to the same half in every sample."""
-    halves: dict[tuple[str, str], str] = {}
-    for seed in (1, 2):
-        for case in cases(seed, per_kind=3):
-            assert halves.setdefault((case.kind, case.context), case.half) == case.half
-
-
-def test_a_case_recognizes_a_value_that_was_only_partly_removed() -> None:
-    case = Case(kind="k", family="f", context="c", half="seen", text="x", written=("ab12cd34ef56gh78ij90",))
-    assert case.survives_in("value: ab12cd34ef [REDACTED:password]")
-    assert not case.survives_in("value: [REDACTED:password]")

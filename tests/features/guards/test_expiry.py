@@ -588,17 +588,3 @@ def test_a_sweep_does_not_load_the_history(time: Time) -> None:
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0]
-
-
-@pytest.mark.parametrize("broken", ["é", "nan", "-1", "1e999", ""])
-def test_an_invalid_view_time_counts_as_none(tmp_path: Path, time: Time, broken: str) -> None:
-    """Views and closing still work, and the next view replaces the invalid time."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 5})
-        create(store, A)
-        viewed = store.load(A)[0].id
-        place.backend.write(store.id, lambda tx: tx.put_record(KIND, viewed, broken))
-        assert A in run(store, "view", path="/memories")
-        run(store, "view", path=A)
-        assert store.sweep(accept_clock=True).expired == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,13 +175,3 @@ def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:
 def test_an_invalid_origin_is_refused(tmp_path: Path, origin: dict[str, str]) -> None:
     with opened("sqlite", tmp_path) as place, pytest.raises(InvalidInput):
         place.store().execute(create(), **origin)
-
-
-def test_a_foreign_provenance_is_ignored(tmp_path: Path) -> None:
-    """Text that this engine did not write is no provenance."""
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        store.execute(create())
-        version = store.versions()[0]
-        for text in ("", "[", "[]", "1", '{"by": [1]}', '{"flags": [[1]]}', "[" * 100_000):
-            assert replace(version, provenance_text=text).provenance == Provenance()

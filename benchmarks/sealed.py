@@ -2,7 +2,7 @@
 
     python benchmarks/sealed.py [--quick] [--json FILE]
 
-The three kinds take turns in slices, in rotating order, so that other load on the machine affects all of them. The cost
+The kinds take turns in slices, in rotating order, so that other load on the machine affects all of them. The cost
 is the median ratio of consecutive slices.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from retentive import MemoryStore
 
-KINDS = ("bare", "sealed", "sealed paths")
+KINDS = ("bare", "sealed")
 BAR = 1.15  # what a sealed edit may take of the time of a bare one
 
 
@@ -50,7 +50,7 @@ def opened(kind: str, folder: Path, stack: ExitStack) -> MemoryStore:
     """Store of one kind in its own folder."""
     place = f"sqlite:///{folder.resolve()}/memory.db"
     keys = None if kind == "bare" else KeyRing.new()
-    return stack.enter_context(retentive.open(place, keys=keys, seal_paths=kind == "sealed paths")).store()
+    return stack.enter_context(retentive.open(place, keys=keys)).store()
 
 
 def path_of(number: int) -> str:

@@ -48,7 +48,6 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
     keys: Keys | None = None,
-    seal_paths: bool = False,
     rules: Sequence[Rule] = (),
     detectors: Sequence[Detect] = (),
     sweep: bool = True,
@@ -75,7 +74,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `replies`: the sentences of the replies, if you want to change them (docs/commands.md).
     - `actor`: the actor that is recorded with a change, unless the call names another actor.
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. With `keys`, new memory stores are
-      encrypted. `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
+      encrypted (docs/encryption.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
     - `sweep`: if True, idle memories are deleted when a store opens, after writes and at `close`, at most once a day
       and a few at a time. This happens only if the settings of the store say when memories expire. Use False to
@@ -93,7 +92,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     check_options(settings, open)
     connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None}
     if is_remote(location):
-        local = {"keys": keys, "seal_paths": seal_paths, "rules": rules, "detectors": detectors, **settings}
+        local = {"keys": keys, "rules": rules, "detectors": detectors, **settings}
         if replies is not REPLIES:
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and replies")
@@ -108,7 +107,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
     who = as_actor(actor)
-    encrypted = encryption(keys, clock=clock, new_id=new_id, seal_paths=seal_paths)
+    encrypted = encryption(keys, clock=clock, new_id=new_id)
     if not create and not location_exists(location):
         raise NotFound("the location does not exist; omit `create=False` to create the location")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
@@ -145,15 +144,13 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
 
 
 def encryption(
-    keys: Keys | None, *, clock: Clock = time.time, new_id: NewId = sortable_id, seal_paths: bool = False
+    keys: Keys | None, *, clock: Clock = time.time, new_id: NewId = sortable_id
 ) -> Callable[[Backend], Backend]:
     """Return a function that wraps a backend with encryption. If `keys` is None, it returns the backend unchanged.
 
-    Raises `InvalidInput` for `seal_paths` without keys, and if the package for encryption is not installed.
+    Raises `InvalidInput` if the package for encryption is not installed.
     """
     if keys is None:
-        if seal_paths:
-            raise InvalidInput("`seal_paths` encrypts the paths of new memory stores; pass `keys` too")
         return lambda backend: backend
     try:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
@@ -161,4 +158,4 @@ def encryption(
     except ImportError:
         raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
-    return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock, new_id=new_id)
+    return lambda backend: SealedBackend(backend, wrapper, clock=clock, new_id=new_id)

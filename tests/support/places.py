@@ -50,17 +50,17 @@ SERVERS = ["postgresql", "mariadb", "s3"]
 ALL_LOCAL = [name for name in PLACES if name not in SERVERS]
 ALL_LASTING = [name for name in PLACES if name != "memory"]
 """Backends whose memories survive closing."""
-SEALED = {f"sealed {name}": name for name in ALL_LASTING} | {f"hidden {name}": name for name in ALL_LASTING}
-"""The same backends with encryption. The `hidden` ones also encrypt paths."""
+SEALED = {f"sealed {name}": name for name in ALL_LASTING}
+"""The same backends with encryption."""
 
 # For tests of a feature rather than of backends. The suite, the state machine, the golden transcripts and
 # `test_smoke.py` show that all backends agree, so the quick profile runs features on SQLite only.
 LOCAL = ALL_LOCAL if LONG else ["sqlite"]
 LASTING = ALL_LASTING if LONG else ["sqlite"]
-_SOME_SEALED = ["sealed sqlite", "hidden directory", "hidden postgresql", "hidden s3"]
+_SOME_SEALED = ["sealed sqlite", "sealed directory", "sealed postgresql", "sealed s3"]
 EVERYWHERE = sized(quick=["sqlite"], long=[*PLACES, *_SOME_SEALED], full=[*PLACES, *SEALED])
 """Backends for tests of a feature, both bare and encrypted."""
-COMPARED = EVERYWHERE if LONG else ["sqlite", "directory", "postgresql", "hidden directory"]
+COMPARED = EVERYWHERE if LONG else ["sqlite", "directory", "postgresql", "sealed directory"]
 """Backends that the state machine and the laws run side by side."""
 
 
@@ -76,5 +76,5 @@ def place_of(backend: str, directory: Path) -> str:
 def opened(backend: str, directory: Path, **options: Any) -> Retentive:
     """Open a backend inside a directory."""
     if backend in SEALED:
-        options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
+        options |= {"keys": KEYS}
     return retentive.open(place_of(backend, directory), **options)

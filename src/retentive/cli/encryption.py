@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend
     from retentive.storage.sealed.rotation import StoreStatus
 
-_COLUMNS = ("key", "encrypted", "wrapped by", "paths", "readable", "id")
+_COLUMNS = ("key", "encrypted", "wrapped by", "readable", "id")
 _YES_NO = {True: "yes", False: "no"}
 
 
@@ -75,9 +75,9 @@ def rotate(location: Location, *, add: bool) -> None:
 def status(location: Location) -> None:
     """Show how each memory store is encrypted, and whether the given keys can decrypt it.
 
-    In a pipe each line has six fields, separated by tabs: the key of the store; whether it is encrypted (yes, no, or
+    In a pipe each line has five fields, separated by tabs: the key of the store; whether it is encrypted (yes, no, or
     the time when its data key was destroyed); the id of the key that wraps its data key, followed by `current`, `old`,
-    or `missing` if you did not give this key; whether its paths are encrypted; whether it can be read; its id.
+    or `missing` if you did not give this key; whether it can be read; its id.
     """
     key_ring()
     from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
@@ -121,8 +121,7 @@ def _row(store: StoreStatus) -> tuple[str, ...]:
     sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else _YES_NO[store.sealed]
     age = "current" if store.current else "old" if store.readable else "missing"
     kek = f"{store.kek_id} {age}" if store.kek_id else ""
-    paths = _YES_NO[store.paths] if store.sealed else ""
-    return store.key or "", sealed, kek, paths, _YES_NO[store.readable], store.id
+    return store.key or "", sealed, kek, _YES_NO[store.readable], store.id
 
 
 def _add_key(location: Location) -> str:

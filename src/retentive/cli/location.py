@@ -46,7 +46,6 @@ class Location:
     store_key: str = DEFAULT_KEY
     actor: str | None = None
     keys: str | None = None
-    seal_paths: bool = False
     typed: frozenset[str] = frozenset()
 
     @property
@@ -142,14 +141,11 @@ class Location:
         if not create and not is_there:
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         actor, keys = as_actor(self.actor or _login()), self.given_keys()
-        if self.seal_paths and keys is None:
-            raise InvalidInput("--seal-paths needs --keys")
         with naming("Location", self.shown):
             opened = retentive.open(
                 self.url,
                 actor=actor,
                 keys=keys,
-                seal_paths=self.seal_paths,
                 sweep=sweep,
                 create=not is_foreign(self.url) or (create and not self._keeps_ids()),
             )
@@ -167,8 +163,8 @@ class Location:
         name = click.get_current_context().command_path.partition(" ")[2]
         if name.split(" ")[0] not in OVER_HTTP:
             raise InvalidInput(f"`retentive {name}` cannot use a server; run the command on the machine of the server")
-        if self.seal_paths or "keys" in self.typed:
-            raise InvalidInput("--keys and --seal-paths have no effect on a server")
+        if "keys" in self.typed:
+            raise InvalidInput("--keys has no effect on a server")
         with naming("Location", self.shown):
             opened = retentive.open(self.url, actor=as_actor(self.actor), create=create)
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:

@@ -43,7 +43,6 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Key file; new memory stores are encrypted."
         "  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
     },
-    "--seal-paths": {"is_flag": True, "help": "Encrypt the paths in new memory stores too. Needs keys."},
     "--json": {"is_flag": True, "help": JSON_HELP},
     "--format": {
         "type": click.Choice(FORMATS),
@@ -51,7 +50,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Format of the result: json, ndjson (one object per line), csv, or table (as on a terminal).",
     },
 }
-_FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys", "seal_paths": "seal_paths"}
+_FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys"}
 """Field of `Location` that stores the value of each global option."""
 
 

@@ -246,7 +246,6 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
 @click.argument("target", metavar="TO")
 @click.option("--from-keys", metavar="FILE", help="Key file of the location.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
-@click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
 def migrate(
     location: Location,
@@ -254,7 +253,6 @@ def migrate(
     *,
     from_keys: str | None,
     to_keys: str | None,
-    seal_paths: bool,
     stores: Sequence[str],
 ) -> None:
     """Copy all memory stores from the location to another location, TO, with ids, history, times and settings.
@@ -265,8 +263,6 @@ def migrate(
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
 
-    if seal_paths and to_keys is None:
-        raise InvalidInput("--seal-paths needs --to-keys")
     if "keys" in location.typed:  # if it were ignored, the copy might not be encrypted
         raise click.UsageError(
             "migrate does not take --keys. Use --from-keys for the source location, and --to-keys for TO."
@@ -278,7 +274,7 @@ def migrate(
     stores = _chosen(location, stores)
     with (
         _backend(location.url, from_keys) as origin,
-        _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
+        _backend(target, to_keys, label="TO", create=True) as goal,
         output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
@@ -321,9 +317,7 @@ def _same(source: str, target: str) -> bool:
 
 
 @contextmanager
-def _backend(
-    url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
-) -> Iterator[Backend]:
+def _backend(url: str, keys: str | None, *, label: str = "Location", create: bool = False) -> Iterator[Backend]:
     """Context manager that opens the backend of a location. `keys` is the path of a key file, or None.
 
     If `create` is true, a location that does not exist is created. If `create` is false, `NotFound` is raised for it.
@@ -334,7 +328,7 @@ def _backend(
         raise NotFound(f"{shown(url)} does not exist")
     ring = None if keys is None else read_key_file(keys)
     with naming(label, shown(url)):
-        opened = open_location(url, keys=ring, seal_paths=seal_paths)
+        opened = open_location(url, keys=ring)
     with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:
         yield backend
 

@@ -14,11 +14,10 @@ KEYS = KeyRing.new()
 
 class SealedSuite(BackendSuite):
     seals = False
-    seal_paths = False
 
     def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         raise NotImplementedError
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         inner = self.inner(place, clock=clock, new_id=new_id)
-        return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock, new_id=new_id)
+        return SealedBackend(inner, KEYS, clock=clock, new_id=new_id)

@@ -1,4 +1,4 @@
-"""Encrypted memory stores: keys, texts and paths."""
+"""Encrypted memory stores: keys and texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retentive.errors import Damaged, Locked
 from retentive.storage.contract import Created
 from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import KeyRing, add_key
-from retentive.storage.sealed.rotation import destroy, status
+from retentive.storage.sealed.rotation import destroy
 from retentive.storage.sqlite.backend import SqliteBackend
 from support.places import OpenPlace, place_of
 
@@ -91,8 +91,6 @@ def test_an_invalid_key_file_is_refused(tmp_path: Path, keys: object) -> None:
     """The key file is refused before anything is created on disk."""
     with pytest.raises(InvalidInput):
         retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput):
-        retentive.open(tmp_path / "memory", seal_paths=True)
     with pytest.raises(retentive.NotFound):
         retentive.open(tmp_path / "memory", keys=tmp_path / "none.json")
     assert list(tmp_path.iterdir()) == []
@@ -130,42 +128,12 @@ def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
             backend.write(made.id, lambda tx: tx.record([change], None))
 
 
-# -- texts and paths -----------------------------------------------------------------------------------------
-
-
-def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Views, renames and deletes use the real names, in their byte order. Errors name the real paths."""
-    opened = open_place(at, keys=key_file, seal_paths=True)
-    store = opened.store()
-    for path in ("/memories/d/b", "/memories/d/a/x", "/memories/d.txt", "/memories/é/ü", "/memories/Z"):
-        create(store, path, path)
-    rows = store.execute({"command": "view", "path": "/memories"}).text.split("\n")[2:]
-    names = ["Z", "d.txt", "d/", "d/a/", "d/b", "é/", "é/ü"]
-    assert [row.split("\t/memories/")[1] for row in rows] == sorted(names, key=str.encode)
-    below = store.execute({"command": "create", "path": "/memories/d/b/c", "file_text": ""})
-    assert below.text == "Error: The path /memories/d/b is a file, not a directory"
-    moved = store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f"})
-    assert not moved.is_error
-    assert [memory.path for memory in store.memories("/memories/e")] == ["/memories/e/f/a/x", "/memories/e/f/b"]
-    assert store.read("/memories/e/f/a/x") == "/memories/d/a/x"
-    assert [version.path for version in store.versions("/memories/d/b")] == ["/memories/d/b"]
-    assert not store.execute({"command": "delete", "path": "/memories/e"}).is_error
-    assert [memory.path for memory in store.memories()] == ["/memories/Z", "/memories/d.txt", "/memories/é/ü"]
-
-
-def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """The setting is stored with the store, whatever the arguments of a later opening."""
-    create(open_place(at, keys=key_file, seal_paths=True).store("hidden"), A, "hidden")
-    create(open_place(at, keys=key_file).store("shown"), A, "shown")
-    for seal_paths in (False, True):
-        opened = open_place(at, keys=key_file, seal_paths=seal_paths)
-        assert [opened.store(key).read(A) for key in ("hidden", "shown")] == ["hidden", "shown"]
-        assert [found.paths for found in status(opened.backend)] == [True, False]
+# -- texts -----------------------------------------------------------------------------------------
 
 
 def test_damage_is_reported_with_its_path(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
     """The other memories can still be read."""
-    opened = open_place(place_of("sqlite", tmp_path), keys=key_file, seal_paths=True)
+    opened = open_place(place_of("sqlite", tmp_path), keys=key_file)
     store = opened.store()
     create(store, A, "one")
     create(store, "/memories/b", "two")

@@ -84,31 +84,28 @@ def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
     look()
 
 
-@pytest.mark.parametrize("seal_paths", [False, True], ids=["paths open", "paths sealed"])
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_no_text_and_no_encrypted_path_is_on_disk(backend: str, tmp_path: Path, *, seal_paths: bool) -> None:
+def test_no_text_is_on_disk(backend: str, tmp_path: Path) -> None:
     """The search runs while the store is in use, after closing, after a rotation and after the key was destroyed."""
     markers = Markers()
     place = place_of(backend, tmp_path)
 
     def look() -> None:
         assert found(tmp_path, markers.texts[-3:]) == []
-        if seal_paths:
-            assert found(tmp_path, markers.paths[-4:]) == []
 
     for _ in range(2):
-        with retentive.open(place, keys=KEYS, seal_paths=seal_paths, max_memory_bytes=0) as opened:
+        with retentive.open(place, keys=KEYS, max_memory_bytes=0) as opened:
             store = opened.store()
             use(store, markers, look)
             assert isinstance(opened.backend, SealedBackend)
             rotate(opened.backend)
         look()
-    with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
+    with retentive.open(place, keys=KEYS) as opened:
         texts = {opened.store().version_text(version.id) for version in opened.store().versions()}
         assert all(any(word in text for text in texts) for word in markers.texts)  # all words were stored
         destroy(opened.backend, opened.store().id)
         assert found(tmp_path, markers.texts) == []
-    assert found(tmp_path, markers.texts + (markers.paths if seal_paths else [])) == []
+    assert found(tmp_path, markers.texts) == []
 
 
 def test_the_search_finds_plain_text(tmp_path: Path) -> None:

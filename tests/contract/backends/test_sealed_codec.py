@@ -17,12 +17,11 @@ from retentive.storage.sealed.store_seal import StoreSeal
 from retentive.values.paths import ROOT
 
 STORE, OTHER = "memstore_1", "memstore_2"
-KEYS = StoreKeys(b"k" * 32, STORE, seal_paths=False)
-HIDING = StoreKeys(b"k" * 32, STORE, seal_paths=True)
+KEYS = StoreKeys(b"k" * 32, STORE)
 OTHER_KEYS = (
-    StoreKeys(b"o" * 32, STORE, seal_paths=False),
-    StoreKeys(b"k" * 32, OTHER, seal_paths=False),
-    StoreKeys(b"o" * 32, OTHER, seal_paths=True),
+    StoreKeys(b"o" * 32, STORE),
+    StoreKeys(b"k" * 32, OTHER),
+    StoreKeys(b"o" * 32, OTHER),
 )
 IDS = st.from_regex(r"mem(ver)?_[0-9a-f]{1,32}", fullmatch=True)
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=60)
@@ -30,23 +29,20 @@ PATHS = st.lists(NAMES, min_size=1, max_size=20).map(lambda names: "/".join([ROO
 TEXTS = st.one_of(st.binary(max_size=300), st.integers(0, 100_000).map(lambda size: b"x" * size))
 
 
-def said_of(data: bytes, version: str, path: str | None = None) -> Unsealed:
-    return Unsealed(hashlib.sha256(data).hexdigest(), len(data), version, path)
+def said_of(data: bytes, version: str) -> Unsealed:
+    return Unsealed(hashlib.sha256(data).hexdigest(), len(data), version)
 
 
 NOTES = st.none() | st.text(st.characters(codec="utf-8"))
 
 
-@given(TEXTS, IDS, st.tuples(PATHS, NOTES), st.sampled_from([KEYS, HIDING]))
-def test_encrypted_texts_and_seals_are_decrypted(
-    data: bytes, version: str, named: tuple[str, str | None], keys: StoreKeys
-) -> None:
-    memory, (path, note) = "mem_1", named
-    said = said_of(data, version, path if keys.seal_paths else None)._replace(provenance=note)
-    text, seal = keys.seal_text(data, version), keys.seal(said, memory, version, keys.hidden(path))
+@given(TEXTS, IDS, PATHS, NOTES)
+def test_encrypted_texts_and_seals_are_decrypted(data: bytes, version: str, path: str, note: str | None) -> None:
+    said = said_of(data, version)._replace(provenance=note)
+    text, seal = KEYS.seal_text(data, version), KEYS.seal(said, "mem_1", version, path)
     assert (text.startswith(TEXT_HEADER), seal.startswith(SEAL_HEADER)) == (True, True)
-    assert keys.open_seal(seal, memory, version, keys.hidden(path)) == said
-    assert keys.open_text(text, said) == data
+    assert KEYS.open_seal(seal, "mem_1", version, path) == said
+    assert KEYS.open_text(text, said) == data
 
 
 @given(st.text(st.characters(codec="utf-8")))
@@ -61,14 +57,13 @@ def test_a_value_is_decrypted_with_its_own_names_only(value: str) -> None:
             KEYS.open_value(wrong, "record", "kind", "key")
 
 
-@given(IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
-def test_a_deletion_has_a_seal_and_no_text(memory: str, version: str, path: str, keys: StoreKeys) -> None:
-    seal = keys.seal(Unsealed(path=path if keys.seal_paths else None), memory, version, keys.hidden(path))
-    said = keys.open_seal(seal, memory, version, keys.hidden(path))
-    assert said == Unsealed(path=path if keys.seal_paths else None)
-    assert keys.open_text(None, said) is None
+@given(IDS, IDS, PATHS)
+def test_a_deletion_has_a_seal_and_no_text(memory: str, version: str, path: str) -> None:
+    said = KEYS.open_seal(KEYS.seal(Unsealed(), memory, version, path), memory, version, path)
+    assert said == Unsealed()
+    assert KEYS.open_text(None, said) is None
     with pytest.raises(Damaged):
-        keys.open_text(keys.seal_text(b"", version), said)
+        KEYS.open_text(KEYS.seal_text(b"", version), said)
 
 
 @given(TEXTS, st.data())
@@ -124,29 +119,10 @@ def test_invalid_seals_and_texts_are_damaged(wrong: object) -> None:
         KEYS.open_text(wrong, said_of(b"", "memver_1"))  # type: ignore[arg-type]
 
 
-@given(PATHS)
-def test_hidden_paths_are_plain_names_of_one_length(path: str) -> None:
-    hidden = HIDING.hidden(path)
-    names = hidden.split("/")[2:]
-    assert hidden.startswith(ROOT + "/")
-    assert [len(name) for name in names] == [26] * (path.count("/") - 1)
-    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz234567") for name in names)
-    assert HIDING.hidden(path) == hidden
-    assert OTHER_KEYS[2].hidden(path) != hidden
-    above = path.rpartition("/")[0]
-    assert HIDING.hidden(above) == hidden.rpartition("/")[0]
-
-
-def test_equal_names_in_different_directories_differ() -> None:
-    names = {HIDING.hidden(path).rpartition("/")[2] for path in ("/memories/a", "/memories/b/a", "/memories/a/a")}
-    assert len(names) == 3
-    assert HIDING.hidden(ROOT) == ROOT
-
-
-@given(st.binary(min_size=32, max_size=32), st.booleans(), st.data())
-def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, draw: st.DataObject) -> None:
+@given(st.binary(min_size=32, max_size=32), st.data())
+def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, draw: st.DataObject) -> None:
     ring = KeyRing("a", {"a": b"a" * 32})
-    made = StoreSeal(paths).holding(data_key, STORE, ring)
+    made = StoreSeal().holding(data_key, STORE, ring)
     again = StoreSeal.parse(made.to_text())
     assert again == made
     assert again.data_key(STORE, ring) == data_key
@@ -155,12 +131,10 @@ def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, dra
     for key_id, key in (("a", b"b" * 32), ("b", b"a" * 32)):
         with pytest.raises(Locked):
             again.data_key(STORE, KeyRing(key_id, {key_id: key}))
-    with pytest.raises(Locked):
-        StoreSeal(not paths, made.kek, made.key).data_key(STORE, ring)
     assert made.key is not None
     for wrong in mutations(base64.b64decode(made.key), draw):
         with pytest.raises(Locked):
-            StoreSeal(paths, made.kek, base64.b64encode(wrong).decode()).data_key(STORE, ring)
+            StoreSeal(made.kek, base64.b64encode(wrong).decode()).data_key(STORE, ring)
 
 
 @given(st.text(max_size=200))
@@ -172,13 +146,14 @@ def test_an_invalid_store_seal_is_damaged(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ('{"format": 2, "paths": true}', UnknownSchema),
+        ('{"format": 2}', UnknownSchema),
         ('{"format": 1}', Damaged),
-        ('{"format": "1", "paths": true, "kek": "a", "key": "AAAA"}', Damaged),
-        ('{"format": 1, "paths": true, "key": "AAAA"}', Damaged),
-        ('{"format": 1, "paths": true, "kek": "a"}', Damaged),
-        ('{"format": 1, "paths": true, "kek": "a", "key": "*"}', Damaged),
-        ('{"format": 1, "paths": true, "kek": 7, "key": "AAAA"}', Damaged),
+        ('{"format": 1, "kek": "a", "key": "AAAA", "paths": true}', Damaged),
+        ('{"format": "1", "kek": "a", "key": "AAAA"}', Damaged),
+        ('{"format": 1, "key": "AAAA"}', Damaged),
+        ('{"format": 1, "kek": "a"}', Damaged),
+        ('{"format": 1, "kek": "a", "key": "*"}', Damaged),
+        ('{"format": 1, "kek": 7, "key": "AAAA"}', Damaged),
         ("[" * 100_000, Damaged),
     ],
 )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import retentive
 from retentive.storage.sealed.keys import KeyRing
 
 KEYS = KeyRing.new()
 
 
-@pytest.mark.parametrize("seal_paths", [False, True])
-def test_an_encrypted_store_leaves_no_files(tmp_path: Path, *, seal_paths: bool) -> None:
+def test_an_encrypted_store_leaves_no_files(tmp_path: Path) -> None:
     """It works beside a plain store, and after reopening. Planted files have no effect."""
     place = tmp_path / "memory"
     with retentive.open(place) as opened:
         opened.store("plain").write("/memories/a.md", "seen")
-    with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
+    with retentive.open(place, keys=KEYS) as opened:
         for store in (opened.store(), opened.store("other")):
             store.write("/memories/d/a.md", "secret")
             store.write("/memories/d/a.md", "secret again")
@@ -26,7 +23,7 @@ def test_an_encrypted_store_leaves_no_files(tmp_path: Path, *, seal_paths: bool)
     left = {str(path.relative_to(place)) for path in place.rglob("*.md")}
     assert left == {"stores/plain/memories/a.md"}
     (place / "memories" / "planted.md").write_text("believe me")
-    with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
+    with retentive.open(place, keys=KEYS) as opened:
         store = opened.store()
         assert [memory.path for memory in store.memories()] == ["/memories/d/a.md"]
         store.write("/memories/planted.md", "mine")

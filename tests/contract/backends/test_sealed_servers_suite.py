@@ -39,9 +39,7 @@ class TestSealedMariadb(_SealedSuite):
         return open_backend(place_of("mariadb", place), clock=clock, new_id=new_id)
 
 
-class TestSealedS3Paths(_SealedSuite):
-    seal_paths = True
-
+class TestSealedS3(_SealedSuite):
     def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return open_backend(place_of("s3", place), clock=clock, new_id=new_id)
 

@@ -1,4 +1,4 @@
-"""Encrypted backends pass the shipped suite, both with encrypted and with plain paths."""
+"""Encrypted backends pass the shipped suite."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ from retentive.storage.sqlite.backend import SqliteBackend
 from .sealed_suite import SealedSuite
 
 
-@pytest.mark.long
 class TestSealedSqlite(SealedSuite):
     def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return SqliteBackend(str(place / "memory.db"), clock=clock, new_id=new_id)
-
-
-class TestSealedSqlitePaths(TestSealedSqlite):
-    seal_paths = True
 
 
 @pytest.mark.long
@@ -31,15 +26,6 @@ class TestSealedMemory(SealedSuite):
         return SqliteBackend(None, clock=clock, new_id=new_id)
 
 
-class TestSealedMemoryPaths(TestSealedMemory):
-    seal_paths = True
-
-
 class TestSealedDirectory(SealedSuite):
     def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return DirectoryBackend(str(place / "memory"), clock=clock, new_id=new_id)
-
-
-@pytest.mark.long
-class TestSealedDirectoryPaths(TestSealedDirectory):
-    seal_paths = True

@@ -225,7 +225,7 @@ def undone(store: MemoryStore, version: str, mode: Mode) -> object:
 
 
 class AllBackends(LocalBackends):
-    """State machine with every backend: bare, encrypted, and with encrypted paths."""
+    """State machine with every backend: bare and encrypted."""
 
     backends = COMPARED
 

@@ -44,7 +44,7 @@ def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path
 
 @pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
 def test_walks_agree_on_servers_and_encrypted_stores(seed: int, tmp_path: Path) -> None:
-    """The walk runs on every backend: bare, encrypted, and with encrypted paths."""
+    """The walk runs on every backend: bare and encrypted."""
     walk(seed, COMPARED, STEPS_EVERYWHERE, tmp_path)
 
 

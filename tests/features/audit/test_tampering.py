@@ -304,7 +304,7 @@ def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None
         assert one.audit.verify().head == Head.parse(dict(record[1:] for record in records)["head"])
 
 
-@pytest.mark.parametrize("backend", ["sealed sqlite", "hidden directory"])
+@pytest.mark.parametrize("backend", ["sealed sqlite", "sealed directory"])
 def test_a_modified_encrypted_entry_is_named(backend: str, tmp_path: Path) -> None:
     """An entry that was replaced by another encrypted entry is named too. A record decrypts only under its own key."""
     with opened(backend, tmp_path, audit=True) as place:

@@ -73,7 +73,7 @@ def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
     """Without the keys, a finding says that the store was not checked, with the status of any other command."""
     at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
     assert here(at, "--keys", keys, "encryption", "new").exit_code == 0
-    assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
+    assert here(at, "--keys", keys, "create", "/memories/a.md", "a").exit_code == 0
     assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
     without = here(at, "doctor")
     assert without.exit_code == here(at, "ls").exit_code == status_of("locked")

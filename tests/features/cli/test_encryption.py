@@ -49,7 +49,7 @@ def sealed(tmp_path: Path) -> Sealed:
     made = Sealed(tmp_path)
     made.done("encryption", "new")
     made.done("create", "/memories/a.md", MARKER)
-    made.done("--store", "second", "--seal-paths", "create", "/memories/b.md", "two")
+    made.done("--store", "second", "create", "/memories/b.md", "two")
     return made
 
 
@@ -108,19 +108,19 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
     here(sealed.at, "--store", "plain", "create", "/memories/c.md", "open")
     found = sealed.status()
     key_id = KeyRing.from_file(sealed.file).current_id
-    assert [(name, one["sealed"], one["paths"], one["kek_id"], one["current"]) for name, one in found.items()] == [
-        ("default", True, False, key_id, True),
-        ("second", True, True, key_id, True),
-        ("plain", False, False, None, False),
+    assert [(name, one["sealed"], one["kek_id"], one["current"]) for name, one in found.items()] == [
+        ("default", True, key_id, True),
+        ("second", True, key_id, True),
+        ("plain", False, None, False),
     ]
     assert [one["readable"] for one in found.values()] == [True, True, False]
     unlocked = json.loads(here(sealed.at, "encryption", "status", "--json").stdout)
     assert [one["readable"] for one in unlocked["stores"]] == [False, False, True]
     lines = sealed.done("encryption", "status").splitlines()
-    assert [line.split("\t")[:5] for line in lines] == [
-        ["default", "yes", f"{key_id} current", "no", "yes"],
-        ["second", "yes", f"{key_id} current", "yes", "yes"],
-        ["plain", "no", "", "", "no"],
+    assert [line.split("\t")[:4] for line in lines] == [
+        ["default", "yes", f"{key_id} current", "yes"],
+        ["second", "yes", f"{key_id} current", "yes"],
+        ["plain", "no", "", "no"],
     ]
     assert sealed.run("--store", "plain", "ls").exit_code == 2
     shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "encryption", "status")
@@ -206,7 +206,6 @@ def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
         refused = here(at, *command)
         assert refused.exit_code == 2
         assert "key" in refused.stderr
-    assert here(at, "--seal-paths", "--store", "new", "create", "/memories/a", "x").exit_code == 2
 
 
 def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:

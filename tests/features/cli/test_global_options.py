@@ -67,7 +67,7 @@ def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
 
 def test_a_global_option_has_one_meaning() -> None:
     """The commands that define such a name again describe or repeat the same option."""
-    again = {"migrate": {"--store", "--seal-paths"}, "backup": {"--store"}, "restore-backup": {"--store"}}
+    again = {"migrate": {"--store"}, "backup": {"--store"}, "restore-backup": {"--store"}}
     for name, command in all_commands():
         own = {flag for param in command.params if not isinstance(param, GlobalOption) for flag in param.opts}
         assert own & set(GLOBAL_OPTIONS) <= {"--json"} | again.get(name, set()), name

@@ -15,9 +15,9 @@ from support.damage import A, E, codes, fill, inner, keys_of, look, opened
 from support.places import place_of
 from support.profiles import LONG
 
-BACKENDS = ["sqlite", "hidden s3"]
+BACKENDS = ["sqlite", "sealed s3"]
 if LONG:
-    BACKENDS += ["hidden sqlite", "s3", "directory", "sealed directory", "postgresql", "mariadb", "memory"]
+    BACKENDS += ["sealed sqlite", "s3", "directory", "sealed directory", "postgresql", "mariadb", "memory"]
 
 
 def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:

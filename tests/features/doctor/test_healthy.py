@@ -29,7 +29,7 @@ def test_an_open_location_is_healthy_after_a_random_walk(backend: str, tmp_path:
         assert {finding.store_key for finding in found.values()} == {"default", "second"}
 
 
-@pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "hidden directory", "hidden s3"])
+@pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "sealed directory", "sealed s3"])
 def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
     """The location is given by its URL. Quick checks and repairs find it healthy too."""
     place = place_of(backend, tmp_path)

@@ -36,7 +36,7 @@ change = st.tuples(st.integers(0, 9), texts, st.sampled_from(ACTORS), st.sampled
 _numbers = count()
 
 
-@pytest.fixture(params=["sqlite", "hidden directory"], scope="module")
+@pytest.fixture(params=["sqlite", "sealed directory"], scope="module")
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retentive]:
     with closing(opened(request.param, tmp_path_factory.mktemp("trust"))) as found:
         yield found

@@ -17,7 +17,7 @@ from retentive.values.paths import ROOT, ancestors
 from support.places import opened
 
 PATHS = tuple(f"/memories/{name}" for name in ("a", "a/b", "a/c", "a!", "b/a/c", "b/d", "c"))
-BACKENDS = ("memory", "sqlite", "directory", "sealed sqlite", "hidden directory")
+BACKENDS = ("memory", "sqlite", "directory", "sealed sqlite", "sealed directory")
 step = st.tuples(
     st.sampled_from(["put", "put", "move", "rewrite", "delete", "redact", "prune"]),
     st.sampled_from(PATHS),

@@ -54,7 +54,7 @@ def test_different_backends_make_one_tree(tmp_path: Path) -> None:
     """The directory backend knows only its own paths. The tree replaces them in the replies."""
     with (
         retentive.open(tmp_path / "plain") as plain,
-        retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS, seal_paths=True) as sealed,
+        retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS) as sealed,
         retentive.open(tmp_path / "locked", keys=KEYS) as locked,
     ):
         mounts = Mounts({"/memories": sealed.store(), "/memories/files": plain.store(), "/memories/l": locked.store()})

@@ -130,7 +130,6 @@ def test_the_key_comes_from_the_environment(api: Api, store: MemoryStore, monkey
         ("https://host", {"api_key": "secret\n"}, "contains an invalid character"),
         ("https://host", {"view_chars": 100}, "`view_chars` has no effect on a server"),
         ("https://host", {"keys": "secret.key"}, "`keys` has no effect on a server"),
-        ("https://host", {"seal_paths": True}, "`seal_paths` has no effect on a server"),
         ("https://host", {"read_only": True}, "`read_only` has no effect on a server"),
         ("https://host", {"ca_file": "/none/secret.pem"}, "`ca_file` cannot be read"),
         ("sqlite://", {"api_key": "secret"}, "`api_key` can only be used with the URL of a server"),

@@ -46,7 +46,7 @@ def test_a_search_shows_only_what_the_actor_may_see(done: list[tuple[str, int]])
 
 BACKENDS = [
     "sqlite",
-    *(pytest.param(each, marks=[] if LONG else pytest.mark.long) for each in ("sealed sqlite", "hidden directory")),
+    *(pytest.param(each, marks=[] if LONG else pytest.mark.long) for each in ("sealed sqlite", "sealed directory")),
     *(pytest.param(each, marks=pytest.mark.long) for each in ("directory", "postgresql", "mariadb", "s3")),
 ]
 

@@ -22,12 +22,9 @@ PERSON = Actor("user", "ann")
 
 @contextmanager
 def place(name: str, directory: Path) -> Iterator[Retentive]:
-    """Open a location of a kind inside a directory. The kinds include `sealed memory` and `hidden memory`."""
+    """Open a location of a kind inside a directory. The kinds include `sealed memory`."""
     directory.mkdir(exist_ok=True)
-    if name in {"sealed memory", "hidden memory"}:
-        found = retentive.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
-    else:
-        found = opened(name, directory)
+    found = retentive.open("sqlite://", keys=KEYS) if name == "sealed memory" else opened(name, directory)
     with found:
         yield found
 

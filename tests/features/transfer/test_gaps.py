@@ -53,7 +53,7 @@ def scenario(request: pytest.FixtureRequest) -> tuple[Steps, list[int], str]:
     return SCENARIOS[str(request.param)]
 
 
-SLOWER = [pytest.param(name, marks=pytest.mark.long) for name in ("directory", "hidden memory")]
+SLOWER = [pytest.param(name, marks=pytest.mark.long) for name in ("directory", "sealed memory")]
 
 
 @pytest.fixture(params=["memory", *SLOWER])

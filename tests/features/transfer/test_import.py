@@ -24,7 +24,7 @@ from support.commands import tree
 
 from .copies import place
 
-KINDS = ["memory", "directory", "hidden memory"]
+KINDS = ["memory", "directory", "sealed memory"]
 
 
 @pytest.fixture(params=KINDS)

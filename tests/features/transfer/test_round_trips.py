@@ -19,8 +19,8 @@ from support.strategies import commands
 
 from .copies import adorn, facts, fill, goes_on, lose, place
 
-QUICK = ["memory", "sealed memory", "hidden memory"]
-ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"]
+QUICK = ["memory", "sealed memory"]
+ELSEWHERE = [*LASTING, "sealed directory", "sealed postgresql", "sealed mariadb"]
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Encryption layer: a backend that wraps another backend. The inner backend stores only encrypted data.
 
 Every memory store has a random data key. A key-encryption key (`keys.py`) encrypts the data key. The encrypted data key
-is stored with the store. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is
+is stored with the store. Texts and hashes are encrypted, paths are not. Data is verified before it is
 returned. A read of data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists what is not
 protected.
 """
@@ -43,10 +43,7 @@ _MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
 class SealedBackend(Backend):
-    """Backend that encrypts the memory stores of the backend `inner`.
-
-    With `seal_paths`, the paths in new stores are encrypted too.
-    """
+    """Backend that encrypts the memory stores of the backend `inner`."""
 
     encrypts = True
 
@@ -55,7 +52,6 @@ class SealedBackend(Backend):
         inner: Backend,
         keys: KeyWrapper,
         *,
-        seal_paths: bool = False,
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
     ) -> None:
@@ -63,7 +59,6 @@ class SealedBackend(Backend):
         self.keys = keys
         self.clock = clock
         self._new_id = new_id
-        self._seal_paths = seal_paths
         # Keys by the seal of the store. To unwrap a data key, a key service is called.
         self._opened: dict[tuple[str, str | None], StoreKeys] = {}
 
@@ -74,11 +69,10 @@ class SealedBackend(Backend):
         at = now_us(self.clock) if created_at is None else to_us(created_at)
         # The data key is bound to the id of the store, so the id is chosen here.
         store_id, data_key = new.get("store_id") or self._new_id("memstore_", at), os.urandom(KEY_BYTES)
-        seal = StoreSeal(self._seal_paths).holding(data_key, store_id, self.keys)
+        seal = StoreSeal().holding(data_key, store_id, self.keys)
         if new.get("properties") is not None:
             new["name"] = new["key"] or "encrypted"  # the real name is one of the properties
-            keys = StoreKeys(data_key, store_id, seal_paths=self._seal_paths)
-            new["properties"] = keys.seal_value(new["properties"], "properties")
+            new["properties"] = StoreKeys(data_key, store_id).seal_value(new["properties"], "properties")
         new |= {"seal": seal.to_text(), "store_id": store_id, "created_at": to_datetime(at)}
         return self._info(self.inner.create_store(**new))
 
@@ -99,15 +93,15 @@ class SealedBackend(Backend):
         return replace(info, properties=None)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        return self.inner.read(
-            store_id, lambda inner: work(SealedSnapshot(inner, self._keys_of(store_id, inner.state.seal)))
-        )
+        def opening(inner: Snapshot) -> T:
+            return work(SealedSnapshot(inner, self._keys_of(store_id, inner.state.seal)))
+
+        return self.inner.read(store_id, opening, first_path=first_path)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         def sealing(tx: Transaction) -> T:
             return work(SealedTransaction(tx, self._keys_of(store_id, tx.state.seal)))
 
-        mode.pop("first_path", None)  # the inner path is another
         return self.inner.write(store_id, sealing, **mode)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
@@ -126,8 +120,7 @@ class SealedBackend(Backend):
                 raise InvalidInput(
                     "the memory store is not encrypted; open it without keys, or encrypt it with `retentive migrate`"
                 )
-            parsed = StoreSeal.parse(seal)
-            keys = StoreKeys(parsed.data_key(store_id, self.keys), store_id, seal_paths=parsed.paths)
+            keys = StoreKeys(StoreSeal.parse(seal).data_key(store_id, self.keys), store_id)
             if len(self._opened) >= _MAX_STORES:
                 self._opened.clear()
             self._opened[store_id, seal] = keys

@@ -9,7 +9,6 @@ decrypted.
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 import os
 from typing import NamedTuple
@@ -21,15 +20,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from retentive.errors import Damaged
 from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES
-from retentive.values.paths import ROOT
 
 TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so it cannot begin a plain text; the last byte is the format
 SEAL_HEADER = b"\xffCPS\x01"
-_NAME_BYTES = 16
 
 
 class Unsealed(NamedTuple):
-    """Content of a seal: hash and size of the text, the real path if paths are encrypted, and the provenance.
+    """Content of a seal: hash and size of the text, and the provenance.
 
     The hash and the size are None for a deletion. `text_of` is the id of the version whose row contains the text. A
     version that only renamed the memory has no text of its own.
@@ -38,7 +35,6 @@ class Unsealed(NamedTuple):
     sha256: str | None = None
     size_bytes: int | None = None
     text_of: str | None = None
-    path: str | None = None
     provenance: str | None = None
 
 
@@ -48,12 +44,10 @@ class StoreKeys:
     All methods that decrypt raise `Damaged` if the data is missing, was modified, or belongs to something else.
     """
 
-    def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
-        self.seal_paths = seal_paths
+    def __init__(self, data_key: bytes, store_id: str) -> None:
         self._store_id = store_id
         self._text = AESGCM(_derived(data_key, b"text"))
         self._seal = AESGCM(_derived(data_key, b"seal"))
-        self._naming = _derived(data_key, b"names")
 
     def seal_value(self, value: str | None, *names: str) -> str | None:
         """Encrypt a setting, property or record. Returns base64. `names` say which value of the store it is."""
@@ -86,17 +80,15 @@ class StoreKeys:
             raise Damaged("the size of a decrypted text differs from the size in its encrypted metadata")
         return data
 
-    def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
-        """Encrypt the metadata of a version. `hidden_path` is the path that the inner backend uses."""
-        row = memory_id, version_id, hidden_path
-        return self._encrypted(self._seal, SEAL_HEADER, json.dumps(unsealed).encode(), "seal", *row)
+    def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, path: str) -> bytes:
+        """Encrypt the metadata of a version."""
+        data = json.dumps(unsealed).encode()
+        return self._encrypted(self._seal, SEAL_HEADER, data, "seal", memory_id, version_id, path)
 
-    def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
+    def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, path: str) -> Unsealed:
         """Decrypt the metadata of a version."""
-        row = memory_id, version_id, hidden_path
-        return Unsealed(
-            *json.loads(self._decrypted(self._seal, SEAL_HEADER, seal, f"the seal of {version_id}", "seal", *row))
-        )
+        row = "seal", memory_id, version_id, path
+        return Unsealed(*json.loads(self._decrypted(self._seal, SEAL_HEADER, seal, f"the seal of {version_id}", *row)))
 
     def _encrypted(self, cipher: AESGCM, header: bytes, data: bytes, *names: str) -> bytes:
         nonce = os.urandom(NONCE_BYTES)
@@ -114,20 +106,6 @@ class StoreKeys:
     def _bound(self, names: tuple[str, ...]) -> bytes:
         # Ids, kinds, keys and paths contain no NUL, so different rows have different associated data.
         return "\0".join((self._store_id, *names)).encode("utf-8", "surrogatepass")
-
-    def hidden(self, path: str) -> str:
-        """Return the path that the inner backend uses for a real path. Both are the same unless paths are encrypted.
-
-        Each name is replaced with a keyed hash of the whole path up to this name. Each store has its own key for this.
-        """
-        if not self.seal_paths:
-            return path
-        hidden, at = ROOT, ROOT
-        for name in path[len(ROOT) + 1 :].split("/") if path != ROOT else ():
-            at = f"{at}/{name}"
-            digest = hmac.digest(self._naming, at.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
-            hidden += "/" + base64.b32encode(digest).decode().rstrip("=").lower()
-        return hidden
 
 
 def _derived(data_key: bytes, use: bytes) -> bytes:

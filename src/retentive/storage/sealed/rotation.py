@@ -21,8 +21,7 @@ class StoreStatus:
     """Encryption state of one memory store.
 
     `sealed` is true if the store is encrypted. `current` is true if its data key is encrypted with the current
-    key-encryption key. `paths` is true if its paths are encrypted too. `problem` is the reason why this process cannot
-    read the store, or None.
+    key-encryption key. `problem` is the reason why this process cannot read the store, or None.
     """
 
     id: str
@@ -32,7 +31,6 @@ class StoreStatus:
     readable: bool
     kek_id: str | None
     current: bool
-    paths: bool
     destroyed_at: str | None
     problem: str | None
 
@@ -118,7 +116,7 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
 
 
 def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
-    seal, problem = StoreSeal(paths=False), None
+    seal, problem = StoreSeal(), None
     try:
         if store.seal is not None:
             seal = StoreSeal.parse(store.seal)
@@ -133,7 +131,6 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
         readable=problem is None,
         kek_id=seal.kek,
         current=isinstance(backend, SealedBackend) and seal.kek == backend.keys.current_id,
-        paths=seal.paths,
         destroyed_at=seal.destroyed_at,
         problem=problem,
     )

@@ -18,7 +18,6 @@ from retentive.storage.contract import (
     Kept,
     Memory,
     Metadata,
-    Moved,
     Recorded,
     Sealing,
     Selection,
@@ -29,7 +28,6 @@ from retentive.storage.contract import (
     Version,
 )
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
-from retentive.values.listing import listed
 
 
 class SealedSnapshot(Snapshot):
@@ -49,12 +47,10 @@ class SealedSnapshot(Snapshot):
         return state._replace(settings=settings, seal=None, properties=properties)
 
     def get(self, path: str) -> Entry:
-        hidden = self._keys.hidden(path)
-        entry = self._inner.get(hidden)
+        entry = self._inner.get(path)
         if entry.memory is None:
-            above = entry.above and "/".join(path.split("/")[: entry.above.count("/") + 1])
-            return Entry(above=above, below=entry.below)
-        if entry.memory.path != hidden:
+            return entry
+        if entry.memory.path != path:
             raise Damaged("the storage returned a memory with a path that was not requested")
         memory, unsealed = self.opened(entry.memory)
         return Entry(memory, self._keys.open_text(entry.data, unsealed))
@@ -66,11 +62,6 @@ class SealedSnapshot(Snapshot):
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        if self._keys.seal_paths:  # the inner backend sorts by encrypted paths
-            memories = (self.opened(memory)[0] for memory, _ in self._inner.list(self._keys.hidden(under)))
-            for memory in listed(memories, under, start=start, limit=limit, is_level=one_level):
-                yield memory, self.version(memory.version_id)[1] if texts else None
-            return
         found = self._inner.list(under, start=start, limit=limit, one_level=one_level, texts=texts)
         for memory, data in found:
             opened, unsealed = self.opened(memory)
@@ -79,17 +70,10 @@ class SealedSnapshot(Snapshot):
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version]:
-        if not self._keys.seal_paths:
-            found = self._inner.list_at(before, under, start=start, limit=limit, one_level=one_level)
-            return (self.opened_version(version)[0] for version in found)
-        hidden = self._inner.list_at(before, self._keys.hidden(under))
-        versions = (self.opened_version(version)[0] for version in hidden)
-        return listed(versions, under, start=start, limit=limit, is_level=one_level)
+        found = self._inner.list_at(before, under, start=start, limit=limit, one_level=one_level)
+        return (self.opened_version(version)[0] for version in found)
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
-        path = selection.get("path")
-        if path is not None:
-            selection["path"] = self._keys.hidden(path.removesuffix("/")) + "/" * path.endswith("/")
         return (self.opened_version(version)[0] for version in self._inner.versions(**selection))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
@@ -111,9 +95,7 @@ class SealedSnapshot(Snapshot):
         unsealed = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
         if unsealed.text_of is None or unsealed.size_bytes != memory.size_bytes:
             raise Damaged("a memory of an encrypted store differs from its encrypted metadata")
-        path = memory.path if unsealed.path is None else unsealed.path
-        sha = unsealed.sha256 or ""
-        return replace(memory, path=path, sha256=sha, provenance_text=unsealed.provenance), unsealed
+        return replace(memory, sha256=unsealed.sha256 or "", provenance_text=unsealed.provenance), unsealed
 
     def opened_version(self, version: Version) -> tuple[Version, Unsealed]:
         """Decrypt and verify a version of the inner snapshot. Raises `Damaged`."""
@@ -122,8 +104,7 @@ class SealedSnapshot(Snapshot):
         unsealed = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
         if unsealed.size_bytes != version.size_bytes or (unsealed.text_of is None) != (version.operation == "deleted"):
             raise Damaged("a version of an encrypted store differs from its encrypted metadata")
-        path = version.path if unsealed.path is None else unsealed.path
-        return replace(version, path=path, sha256=unsealed.sha256, provenance_text=unsealed.provenance), unsealed
+        return replace(version, sha256=unsealed.sha256, provenance_text=unsealed.provenance), unsealed
 
 
 class SealedTransaction(SealedSnapshot, Transaction):
@@ -156,45 +137,32 @@ class SealedTransaction(SealedSnapshot, Transaction):
         self._tx.prune(version_ids)
 
     def _sealed(self, change: Change) -> Change:
-        """Return the change with encrypted data and paths, for the inner backend."""
+        """Return the change for the inner backend. What it may store is what `sealing` returns."""
         if change.sealing is not None:
             raise InvalidInput("the change is already encrypted; only the encryption layer can encrypt changes")
-        hidden = self._keys.hidden
-        match change:
-            case Created(path, again=again):
-                return Created(hidden(path), b"", again=again, sealing=self._sealing(change, path))
-            case Updated(memory, path):
-                return Updated(self._hidden(memory), hidden(path), b"", sealing=self._sealing(change, path))
-            case Moved(memory, path):
-                return Moved(self._hidden(memory), hidden(path), sealing=self._sealing(change, path))
-            case Deleted(memory):
-                return Deleted(self._hidden(memory), sealing=self._sealing(change, memory.path))
-            case Imported(version, before):
-                inner = None if before is None else self._hidden(before)
-                if version.redacted_at is not None:
-                    return Imported(version, inner)
-                sealing = self._sealing(change, version.path)
-                return Imported(replace(version, path=hidden(version.path)), inner, sealing=sealing)
+        if isinstance(change, Imported):
+            sealing = None if change.version.redacted_at is not None else self._sealing(change, change.version.path)
+            return replace(change, data=None, sealing=sealing)
+        sealing = self._sealing(change, change.before.path if isinstance(change, Deleted) else change.path)
+        if isinstance(change, (Created, Updated)):
+            return replace(change, data=b"", provenance_text=None, sealing=sealing)
+        return replace(change, provenance_text=None, sealing=sealing)
 
     def _sealing(self, change: Change, path: str) -> Sealing:
-        """Return the function that encrypts a change. `path` is the path to encrypt with it."""
-        keys, before, data, hidden = self._keys, change.before, change.data, self._keys.hidden(path)
-        unsealed = Unsealed(path=path if keys.seal_paths else None, provenance=change.provenance_text)
+        """Return the function that encrypts a change. `path` is the path of its version."""
+        keys, before, data = self._keys, change.before, change.data
+        unsealed = Unsealed(provenance=change.provenance_text)
         if data is None and change.path is not None:  # a rename keeps the stored text
             if before is None:
                 raise InvalidInput("a new memory needs a text")
-            old = keys.open_seal(before.seal, before.id, before.version_id, keys.hidden(before.path))
-            unsealed = old._replace(path=unsealed.path, provenance=unsealed.provenance)
+            old = keys.open_seal(before.seal, before.id, before.version_id, before.path)
+            unsealed = old._replace(provenance=unsealed.provenance)
 
         def sealing(memory_id: str, version_id: str) -> Kept:
             if data is None:
-                return Kept(None, None, None, keys.seal(unsealed, memory_id, version_id, hidden))
-            text = sha256(data).hexdigest(), len(data), version_id
-            seal = keys.seal(Unsealed(*text, unsealed.path, unsealed.provenance), memory_id, version_id, hidden)
+                return Kept(None, None, None, keys.seal(unsealed, memory_id, version_id, path))
+            of_text = Unsealed(sha256(data).hexdigest(), len(data), version_id, unsealed.provenance)
+            seal = keys.seal(of_text, memory_id, version_id, path)
             return Kept(keys.seal_text(data, version_id), len(data), "", seal)
 
         return sealing
-
-    def _hidden(self, memory: Memory) -> Memory:
-        """Return the memory at its path in the inner backend."""
-        return replace(memory, path=self._keys.hidden(memory.path))

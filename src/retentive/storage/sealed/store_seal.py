@@ -20,11 +20,10 @@ FORMAT = 1
 class StoreSeal:
     """Seal of one memory store. Its data key is either wrapped or destroyed.
 
-    `kek` is the id of the key that wraps the data key, and `key` is the wrapped data key in base64. `paths` is true if
-    the paths of the store are encrypted. `destroyed_at` is an ISO 8601 time.
+    `kek` is the id of the key that wraps the data key, and `key` is the wrapped data key in base64. `destroyed_at` is
+    an ISO 8601 time.
     """
 
-    paths: bool
     kek: str | None = None
     key: str | None = None
     destroyed_at: str | None = None
@@ -57,7 +56,7 @@ class StoreSeal:
         """Unwrap and return the data key. Raises `Locked` if it was destroyed, or if `keys` cannot unwrap it."""
         if self.destroyed_at is not None:
             raise Locked(f"the encryption key of the memory store was destroyed at {self.destroyed_at}")
-        wrapped, context = base64.b64decode(self.key or ""), self._context(store_id)
+        wrapped, context = base64.b64decode(self.key or ""), _context(store_id)
         data_key = call_wrapper(lambda: keys.unwrap(str(self.kek), wrapped, context))
         if len(data_key) != KEY_BYTES:
             raise Locked(NOT_HERE)
@@ -65,12 +64,10 @@ class StoreSeal:
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
         """Return a copy of the seal with this data key, wrapped with the current key-encryption key."""
-        kek, key = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
+        kek, key = call_wrapper(lambda: keys.wrap(data_key, _context(store_id)))
         return replace(self, kek=kek, key=base64.b64encode(key).decode())
 
-    def _context(self, store_id: str) -> bytes:
-        """Return the associated data of the wrapped key.
 
-        Because of this data, a wrapped key cannot be moved to another store, and the field `paths` cannot be changed.
-        """
-        return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
+def _context(store_id: str) -> bytes:
+    """Return the associated data of a wrapped key, because of which it cannot be moved to another store."""
+    return f"retentive {FORMAT}\0{store_id}".encode()

@@ -53,8 +53,8 @@ def test_the_figures_agree_with_a_count(seed: int, days: int) -> None:
         present = {memory.id: memory for memory in store.memories()}
         viewed = store._core.accesses.of(store.id)
     today = datetime.fromtimestamp(clock.now, UTC).date()
-    assert (found.memories, found.versions) == (len(present), len(versions))
-    assert found.size_bytes == sum(memory.size_bytes for memory in present.values())
+    assert (found.use.memories, found.versions) == (len(present), len(versions))
+    assert found.use.size_bytes == sum(memory.size_bytes for memory in present.values())
     assert [day.day for day in found.days] == [today - timedelta(days=n) for n in reversed(range(days))]
     counts = Counter((version.created_at.date(), version.operation) for version in versions)
     stored = 0
@@ -69,15 +69,15 @@ def test_the_figures_agree_with_a_count(seed: int, days: int) -> None:
     assert found.versions_bytes == stored
     recent = [version for version in versions if version.created_at.date() > today - timedelta(days=days)]
     changes = Counter(version.memory_id for version in recent)
-    assert [one.changes for one in found.most_changed] == [count for _, count in changes.most_common(TOP)]
+    assert [count for _, count in found.most_changed] == [count for _, count in changes.most_common(TOP)]
     assert dict(found.actors) == dict(Counter(str(version.actor) for version in recent))
     biggest = sorted((memory.size_bytes for memory in present.values()), reverse=True)
-    assert [one.size_bytes for one in found.biggest] == biggest[:TOP]
-    assert {(one.path, one.size_bytes) for one in found.biggest} <= {
+    assert [one.size_bytes for one in found.use.biggest] == biggest[:TOP]
+    assert {(one.path, one.size_bytes) for one in found.use.biggest} <= {
         (memory.path, memory.size_bytes) for memory in present.values()
     }
     used = {memory.path: max(memory.updated_at.timestamp(), viewed.get(memory.id, 0)) for memory in present.values()}
-    assert [one.path for one in found.least_used] == sorted(used, key=lambda path: (used[path], path))[:TOP]
+    assert [one.path for one in found.use.least_used] == sorted(used, key=lambda path: (used[path], path))[:TOP]
 
 
 def test_views_count_as_use() -> None:
@@ -90,8 +90,8 @@ def test_views_count_as_use() -> None:
         clock.now += 10 * DAY_S
         store.execute({"command": "view", "path": "/memories/a"})
         found = stats(store)
-    assert [one.path for one in found.least_used] == ["/memories/b", "/memories/c", "/memories/a"]
-    assert abs(found.least_used[-1].at.timestamp() - clock.now) < 1
+    assert [one.path for one in found.use.least_used] == ["/memories/b", "/memories/c", "/memories/a"]
+    assert abs(found.use.least_used[-1].at.timestamp() - clock.now) < 1
 
 
 def test_proposals_are_counted() -> None:
@@ -111,7 +111,7 @@ def test_the_use_of_memories(seed: int, steps: int) -> None:
         store = place.store("walked")
         walked(store, clock, seed, steps)
         clock.now += 20 * DAY_S
-        found, whole = memory_use(store), stats(store)
+        found, whole = memory_use(store), stats(store).use
     start = datetime.fromtimestamp(clock.now, UTC) - timedelta(days=USED_DAYS)
     assert (found.memories, found.size_bytes) == (whole.memories, whole.size_bytes)
     assert [each.size_bytes for each in found.biggest] == [each.size_bytes for each in whole.biggest]

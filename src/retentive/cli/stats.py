@@ -47,11 +47,17 @@ def stats(location: Location, *, days: int) -> None:
 
 
 def _object(found: Stats) -> dict[str, object]:
-    names = ("biggest", "most_changed", "least_used")
-    named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
-    days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]
-    actors = [{"actor": actor, "changes": count} for actor, count in found.actors]
-    return asdict(found) | named | {"days": days, "actors": actors}
+    use = found.use
+    return {
+        **{name: value for name, value in asdict(found).items() if name != "use"},
+        "memories": use.memories,
+        "size_bytes": use.size_bytes,
+        "days": [{**day._asdict(), "day": day.day.isoformat()} for day in found.days],
+        "biggest": [{"path": each.path, "size_bytes": each.size_bytes} for each in use.biggest],
+        "least_used": [each._asdict() for each in use.least_used],
+        "most_changed": [{"path": path, "changes": count} for path, count in found.most_changed],
+        "actors": [{"actor": actor, "changes": count} for actor, count in found.actors],
+    }
 
 
 def _sections(found: Stats, *, plain: bool) -> list[Section]:
@@ -59,8 +65,8 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
     size = str if plain else human_size
     time = output.exact_time if plain else "{:%Y-%m-%d}".format
     totals = [
-        ("memories", str(found.memories)),
-        ("bytes", size(found.size_bytes)),
+        ("memories", str(found.use.memories)),
+        ("bytes", size(found.use.size_bytes)),
         ("versions", str(found.versions)),
         ("bytes of versions", size(found.versions_bytes)),
         ("changes awaiting review", str(found.proposals)),
@@ -73,9 +79,9 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
     return [
         ("store", ("what", "size"), totals),
         ("activity", ("day", "created", "modified", "deleted"), days),
-        ("biggest", ("size", "path"), [(size(one.size_bytes), one.path) for one in found.biggest]),
-        ("least used", ("used", "path"), [(time(one.at), one.path) for one in found.least_used]),
-        ("most changed", ("changes", "path"), [(str(one.changes), one.path) for one in found.most_changed]),
+        ("biggest", ("size", "path"), [(size(one.size_bytes), one.path) for one in found.use.biggest]),
+        ("least used", ("used", "path"), [(time(one.at), one.path) for one in found.use.least_used]),
+        ("most changed", ("changes", "path"), [(str(count), path) for path, count in found.most_changed]),
         ("who", ("changes", "actor"), [(str(count), actor) for actor, count in found.actors]),
     ]
 

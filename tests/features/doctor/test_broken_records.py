@@ -57,7 +57,7 @@ def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -
         waiting = store.review.pending()[0].id
         store._core.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
         findings = list(check(place.backend))
-        assert codes(findings) == {"proposal_text_missing"}
+        assert codes(findings) == {"record_wrong"}
         assert any(waiting in one.subject for one in findings)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 
-from retentive.engine.guard import Rules
+from retentive.engine.guard import setting_against
 from retentive.errors import RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.values.settings import Settings
@@ -22,10 +22,9 @@ def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
     considered.
     """
     core, settings = core_of(store), store.settings()
-    rules = Rules(settings, core.actor, core.examiner)
     for path in paths or ("/memories",):
         for each in (*_below(store, path), path):
-            if name := rules.setting_against(each):
+            if name := setting_against(settings, core.actor, each):
                 return _text(name, settings, each, str(core.actor or "an actor without a name"))
     return _HIDDEN
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from retentive.engine.operation import CommandResult, Plan
 from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, ReadOnly, Refused
-from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
+from retentive.redaction.examiner import MAX_NAMED_LINES, Examined
 from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
 from retentive.values.paths import MemoryPath, visible
 from retentive.values.patterns import covers, matches_actor
@@ -34,27 +35,51 @@ _MAX_FLAGS = 100
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(slots=True, eq=False)
-class Rules:
-    """Which memories an actor may change, and which names are allowed, by the settings of a store.
+def is_read_only(settings: Settings, path: str) -> bool:
+    """Return whether the memory at a canonical path is read-only for every actor."""
+    return settings.read_only or covers(settings.read_only_paths, path)
 
-    `hidden` finds the memories that are hidden from the actor. `scope` contains the patterns of the paths to which the
-    caller is limited; empty if it is not limited.
+
+def setting_against(settings: Settings, actor: Actor | None, path: str) -> str:
+    """Return the name of the setting that forbids an actor to change the memory at a canonical path, or ""."""
+    if is_read_only(settings, path):
+        return "read_only" if settings.read_only else "read_only_paths"
+    allowed = _allowed(settings, actor)
+    return "" if allowed is None or covers(allowed, path) else "allow_write"
+
+
+def _allowed(settings: Settings, actor: Actor | None) -> tuple[str, ...] | None:
+    """Return the patterns to which `allow_write` limits an actor. None if no rule matches it, or if it is a job."""
+    name = str(actor or "")
+    matching = [patterns for rule, patterns in settings.allow_write.items() if matches_actor(rule, name)]
+    is_job = actor is not None and actor.kind == "job"
+    return None if is_job or not matching else tuple(chain.from_iterable(matching))
+
+
+class Guard:
+    """Guard of the changes by one actor in one operation: which memories it may change, and what it may write.
+
+    `present` is the store with the proposals that the actor sees applied, without the limits of the scope. `hidden`
+    finds the memories that are hidden from the actor. `scope` contains the patterns of the paths to which the caller is
+    limited; empty if it is not limited. `cause` describes an undo or restore, for the provenance.
     """
 
-    settings: Settings
-    actor: Actor | None
-    examiner: TextExaminer
-    hidden: Assessment | None = None
-    scope: tuple[str, ...] = ()
-    _allowed: tuple[str, ...] | None = field(init=False)
-    """Patterns to which `allow_write` limits the actor. None if no rule matches it, or if it is a background job."""
+    def __init__(self, store: StoreCore, present: Snapshot, settings: Settings, call: Invocation) -> None:
+        self.settings, self.present, self.call = settings, present, call
+        self.actor = call.actor or store.actor
+        self.examiner, self.scope, self.cause = store.examiner, store.scope, ""
+        self.hidden = Assessment(present, settings, self.actor) if is_used(settings) else None
+        self.lineage = Lineage()
+        self._api_key_id, self._is_pinned_read_only = store.api_key_id, bool(store.pins.get("read_only"))
+        self._allowed = _allowed(settings, self.actor)
 
-    def __post_init__(self) -> None:
-        name, rules = str(self.actor or ""), self.settings.allow_write.items()
-        matching = [patterns for actor, patterns in rules if matches_actor(actor, name)]
-        is_job = self.actor is not None and self.actor.kind == "job"
-        self._allowed = None if is_job or not matching else tuple(chain.from_iterable(matching))
+    def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "", cause: str = "") -> Guard:
+        """Return a guard of changes by another actor in the same operation."""
+        other = copy(self)
+        other.actor, other.cause = actor, cause
+        other._allowed = _allowed(self.settings, actor)  # noqa: SLF001 - the same class
+        other.call = replace(self.call, source=source, session=session)
+        return other
 
     def shown(self, text: str) -> str:
         """Return `text` with its sensitive values masked, so that a reply can repeat it."""
@@ -88,48 +113,17 @@ class Rules:
         """Return whether the actor may change the memory at a canonical path, and no hidden memory is concerned."""
         return self._is_allowed(path) and not self._is_hidden(path)
 
-    def setting_against(self, path: str) -> str:
-        """Return the name of the setting that forbids the actor to change the memory at a canonical path, or ""."""
-        if self.settings.read_only:
-            return "read_only"
-        if self.is_read_only(self.settings, path):
-            return "read_only_paths"
-        return "allow_write" if self._allowed is not None and not covers(self._allowed, path) else ""
-
-    @staticmethod
-    def is_read_only(settings: Settings, path: str) -> bool:
-        """Return whether the memory at a canonical path is read-only for every actor."""
-        return settings.read_only or covers(settings.read_only_paths, path)
-
     def _is_allowed(self, path: str) -> bool:
-        return (not self.scope or covers(self.scope, path)) and not self.setting_against(path)
+        is_free = self._allowed is None or covers(self._allowed, path)
+        return is_free and not is_read_only(self.settings, path) and (not self.scope or covers(self.scope, path))
 
     def _is_hidden(self, path: str) -> bool:
         return self.hidden is not None and self.hidden.blocks(path)
 
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Guard(Rules):
-    """Guard of the changes by one actor in one operation.
-
-    `present` is the store without the limits of the scope. `cause` describes an undo or restore, for the provenance.
-    """
-
-    present: Snapshot
-    call: Invocation
-    api_key_id: str = ""
-    cause: str = ""
-    is_pinned_read_only: bool = False
-    lineage: Lineage = field(default_factory=Lineage)
-
     def check_opened(self, what: str) -> None:
         """Raise `ReadOnly` if this process opened the store read-only, which also protects what is no memory."""
-        if self.is_pinned_read_only:
+        if self._is_pinned_read_only:
             raise ReadOnly(f"the memory store was opened read-only, so its {what} cannot be changed")
-
-    def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "", cause: str = "") -> Guard:
-        """Return a guard of changes by another actor in the same operation."""
-        return replace(self, actor=actor, call=replace(self.call, source=source, session=session), cause=cause)
 
     def put(
         self,
@@ -228,7 +222,7 @@ class Guard(Rules):
         by, older = self.lineage.join(view, lineage, own)
         made = {
             "integration": call.integration,
-            "key": self.api_key_id,
+            "key": self._api_key_id,
             "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
             "session": session,
             "source": source,
@@ -289,20 +283,3 @@ def is_archived(snapshot: Snapshot) -> bool:
     """Return whether the store is archived."""
     text = snapshot.state.properties
     return text is not None and properties_of(text).archived_at is not None
-
-
-def guard_of(store: StoreCore, present: Snapshot, settings: Settings, call: Invocation) -> Guard:
-    """Return the guard of an operation. `present` is the store with the proposals that the actor sees applied."""
-    who = call.actor or store.actor
-    hidden = Assessment(present, settings, who) if is_used(settings) else None
-    return Guard(
-        settings,
-        who,
-        store.examiner,
-        hidden,
-        store.scope,
-        present=present,
-        call=call,
-        api_key_id=store.api_key_id,
-        is_pinned_read_only=bool(store.pins.get("read_only")),
-    )

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from retentive.engine import audit
-from retentive.engine.guard import guard_of, is_archived
+from retentive.engine.guard import Guard, is_archived
 from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.trust import is_used
@@ -51,7 +51,7 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
             if is_archived(snapshot) and not operation.operation.allowed_when_archived:
                 raise Refused("archived")
             present = with_own_proposals(snapshot, settings, who)
-            guard = guard_of(store, present, settings, call)
+            guard = Guard(store, present, settings, call)
             return Outcome(settings, operation.operation.decide(within(present, store.scope), guard).result)
         except REFUSALS as refusal:
             return Outcome(settings, error=refusal)

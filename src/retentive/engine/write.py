@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retentive.engine import audit, repeats
 from retentive.engine.events import record_event
-from retentive.engine.guard import Guard, guard_of, is_archived
+from retentive.engine.guard import Guard, is_archived
 from retentive.engine.operation import REFUSALS, Outcome, Plan, WriteOperation
 from retentive.engine.pending import NEW
 from retentive.engine.proposing import is_under_review, propose, with_own_proposals
@@ -77,7 +77,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
             # Decide, as the actor sees the store. Quarantined memories are in it, because the guard keeps them from
             # being overwritten. Nothing of the plan has been recorded if this is refused.
             present = with_own_proposals(tx, settings, who) if waits else tx
-            guard = guard_of(store, present, settings, call)
+            guard = Guard(store, present, settings, call)
             plan = operation.decide(within(present, store.scope), guard)
             if waits and plan.changes:
                 proposed = propose(tx, present, plan.changes, settings, who, at_us=now_us(store.clock))

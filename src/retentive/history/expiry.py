@@ -15,7 +15,7 @@ from typing import Any
 
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, Rules
+from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, WriteOperation
 from retentive.history import clocks
@@ -233,7 +233,7 @@ def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
     if settings.read_only_paths:
         last = next((each.path for each in snapshot.versions(memory_id=memory_id) if each.path), "")
         memory = snapshot.find(memory_id)
-        if Rules.is_read_only(settings, last if memory is None else memory.path):
+        if is_read_only(settings, last if memory is None else memory.path):
             return ""
     keep = max(settings.keep_versions, 1)
     newest = list(snapshot.versions(memory_id=memory_id, limit=keep))

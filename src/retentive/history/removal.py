@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, Rules
+from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
 from retentive.engine.trust import forgotten
 from retentive.engine.visibility import CONFIRMED
@@ -147,12 +147,12 @@ def erase_store() -> Write[None]:
     return Write("erase.store", work, only_removes=True)
 
 
-def check_erasable(found: Snapshot, rules: Rules) -> None:
+def check_erasable(found: Snapshot, guard: Guard) -> None:
     """Raise `ReadOnly` if the store, or one of its existing or deleted memories, is read-only."""
-    if rules.settings.read_only:
+    if guard.settings.read_only:
         raise ReadOnly("the memory store is read-only")
     paths = {memory.path for memory, _ in found.list(ROOT)} | {version.path for version in all_versions(found)} - {""}
-    if not all(map(rules.may_change, paths)):
+    if not all(map(guard.may_change, paths)):
         raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, Unpack
 
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard, guard_of
+from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, ReadOperation, Write
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.read import read
@@ -81,7 +81,7 @@ class Mount:
         def asked(snapshot: Snapshot) -> T:
             settings = core.settings_of(snapshot)
             view = with_own_proposals(snapshot, settings, call.actor or core.actor)
-            return work(view, guard_of(core, view, settings, call))
+            return work(view, Guard(core, view, settings, call))
 
         with self.named_outward():
             return core.read(asked)

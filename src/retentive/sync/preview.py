@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from retentive.engine.guard import Rules
+from retentive.engine.guard import is_read_only
 from retentive.engine.proposing import is_under_review
 from retentive.errors import Conflict, NotFound, PermissionDenied, RetentiveError
 from retentive.remote import remote_store
@@ -79,7 +79,7 @@ class DryRound(SyncRound):
                 return self._previewed_merge(path, memory, file, base)
             case "delete_file":
                 self._say(path, "deleted", "directory")
-            case "delete_memory" | "rename_memory" if Rules.is_read_only(self.settings, path):
+            case "delete_memory" | "rename_memory" if is_read_only(self.settings, path):
                 self._say(path, "refused", "", f"{path} is read-only")
             case "delete_memory" | "rename_memory" if self._awaits_review:
                 what = f"rename to {to}" if step.to else "deletion"

@@ -15,6 +15,7 @@ BELOW = ("storage", "testing")
 WRITERS = {
     "engine/write.py",
     "engine/core.py",  # bookkeeping: `follow_up`
+    "engine/access_times.py",  # times of views
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "transfer/copies.py",  # copies of complete stores, including their logs

@@ -143,7 +143,7 @@ $(DEMO): pyproject.toml
 $(STAMP): $(DEMO)
 	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[anthropic,claude-agent,console,crypto,deepagents,guards,langchain,langgraph,mariadb,mcp,oauth,objects,openai-agents,postgres,pydantic-ai,remote,server,sync,telemetry,testing]" --group dev
+	$(PIP) --editable ".[anthropic,claude-agent,console,crypto,deepagents,guards,langchain,langgraph,mariadb,mcp,oauth,objects,openai-agents,postgres,pydantic-ai,remote,server,sync,telemetry]" --group dev
 	touch $@
 
 $(FRAMEWORKS)/.installed: pyproject.toml tests/frameworks/requirements.txt

@@ -23,7 +23,6 @@ from typing import Any, cast
 from anthropic import Anthropic, beta_tool
 
 import retentive
-from agent_cost import READ_PRICE, WRITE_PRICE
 from figures import Sheet
 from memory_policy import next_turn
 from memory_tasks import Message, Task, make_task
@@ -40,7 +39,8 @@ from retentive.agent import (
 )
 from retentive.testing.scripted_claude import scripted_claude
 
-OUTPUT_PRICE = 5.0
+# Relative to an input token. Source: "Prompt caching", pricing
+WRITE_PRICE, READ_PRICE, OUTPUT_PRICE = 1.25, 0.1, 5.0
 CONVERSATIONS = 2  # for one message
 SYSTEM = "Answer the questions of the user about documents. Read a document with the tool read_document."
 VARIANTS = {

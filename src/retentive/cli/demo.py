@@ -48,7 +48,7 @@ from retentive.values.extras import pip_install
 if TYPE_CHECKING:
     from retentive.testing.scripted_claude import Call, Prompt, ToolUse, Turn
 
-REQUIRED = ("anthropic", "starlette", "uvicorn")  # packages of the agent and of the server for the scripted Claude
+REQUIRED = ("anthropic",)
 OF_CONSOLE = ("jinja2", "markdown_it", "nh3")
 WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 CONTEXT = ContextManagement(
@@ -84,7 +84,7 @@ def demo(location: Location) -> None:
     """
     missing = [module for module in REQUIRED if find_spec(module) is None]
     if missing:
-        raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install('anthropic', 'testing')}")
+        raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install('anthropic')}")
     url = location.url if "at" in location.typed else _new_directory()
     with retentive.open(url) as opened:
         if opened.store().usage().memories:

@@ -35,7 +35,6 @@ EXTRAS = {
     "strands": ("strands-agents>=1.62,<2",),
     "sync": ("watchfiles>=1.3",),
     "telemetry": ("opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"),
-    "testing": ("starlette>=1.0", "uvicorn>=0.50"),
 }
 
 

@@ -56,7 +56,7 @@ DRIVERS = {
     "pymysql": {"storage/server/mariadb.py"},
     "obstore": {"storage/objects"},
     "cryptography": {"storage/sealed", "cli/keys.py"},
-    "anthropic": {"integrations/anthropic", "agent", "cli/demo.py", "testing/scripted_claude/checks.py"},
+    "anthropic": {"integrations/anthropic", "agent", "cli/demo.py", "testing/scripted_claude/requests.py"},
     "langchain": {"integrations/langchain.py"},
     "langchain_core": {"integrations/langchain.py"},
     "langgraph": {"integrations/langgraph.py"},

@@ -22,17 +22,16 @@ of these cases, the server returns HTTP 400 with an error that names the turn, t
 It also appends the failure to `server.failures`. `server.verify()` raises an `AssertionError` if there are failures or
 unplayed turns. The fixture of `retentive.testing.pytest_plugin` calls `verify` at the end of each test.
 
-**Invalid requests** get the status and the error message of the API, as far as `checks` knows its rules.
+**Invalid requests** get the status and the error message of the API, as far as the module `requests` knows its rules.
 docs/testing-your-agent.md lists the supported and the unsupported features.
 """
 
 from __future__ import annotations
 
-from retentive.testing.scripted_claude.claude import Exchange, Options, ScriptedClaude
+from retentive.testing.scripted_claude.claude import MODEL, Exchange, Failure, Options, ScriptedClaude
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
-from retentive.testing.scripted_claude.reply import MODEL, Failure
 from retentive.testing.scripted_claude.script import Call, Check, Raw, Script, ScriptError, Thinking, Turn
 
 __all__ = [

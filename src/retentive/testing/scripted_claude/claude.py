@@ -1,34 +1,81 @@
-"""`ScriptedClaude`: answers and records requests of the Messages API. The module `http` serves it over HTTP."""
+"""`ScriptedClaude`: answers and records requests of the Messages API. The module `http` serves it over HTTP.
+
+The number of replies in the conversation determines the next turn of a script. A script function computes the turn from
+the prompt. Only message threads keep a state between requests, so any number of conversations can run concurrently.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
-from collections import Counter
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypedDict
 
-from retentive.testing.scripted_claude.cache import PromptCache
-from retentive.testing.scripted_claude.checks import check_request, parse_json
-from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
-from retentive.testing.scripted_claude.errors import ApiError, invalid
-from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, FaultPlan, StreamError, fault_for
-from retentive.testing.scripted_claude.messages import Conversation, merge_messages
-from retentive.testing.scripted_claude.prompt import Prompt
-from retentive.testing.scripted_claude.reply import Failure, ScriptedReply, ScriptFailure, build_reply, next_turn
-from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation
-from retentive.testing.scripted_claude.script import Script, ScriptFunction
+from retentive.testing.scripted_claude.context import Managed, Summarize, default_summary, edits_of, manage_context
+from retentive.testing.scripted_claude.faults import (
+    ApiError,
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    FaultPlan,
+    StreamError,
+    refuse_if,
+)
+from retentive.testing.scripted_claude.prompt import (
+    COMPACTION,
+    Block,
+    Message,
+    Prompt,
+    as_blocks,
+    block_tokens,
+    merge_messages,
+    parse_result,
+    signature,
+)
+from retentive.testing.scripted_claude.requests import check_conversation, check_request, fingerprint, parse_json
+from retentive.testing.scripted_claude.script import Call, Content, Raw, Script, ScriptFunction, Thinking, Turn, to_turn
+
+MODEL = "scripted-claude"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Failure of a script. `message` is the reason, such as a failed check or a tool that is not in the request.
+
+    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages` request. The first
+    request has the number 1. If the number is not known, `request` is 0.
+    """
+
+    script: str
+    turn: int
+    message: str
+    request: int = 0
+
+    def __str__(self) -> str:
+        request = f" (request {self.request})" if self.request else ""
+        return f"script {self.script!r}, turn {self.turn}: {self.message}{request}"
+
+
+class ScriptFailure(Exception):
+    """Exception for a failure of a script. `failure` has its data."""
+
+    def __init__(self, script: str, turn: int, message: str) -> None:
+        self.failure = Failure(script, turn, message)
+        super().__init__(str(self.failure))
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedResponse:
-    """Response to a request: a reply or an error.
+    """Response to a request: a message or an error.
 
     `stream` is True if the request asks for a stream. `fault` is the simulated fault of this request, if it has one.
     """
 
-    reply: ScriptedReply | ApiError
+    reply: dict[str, object] | ApiError
     stream: bool = False
     fault: Fault | None = None
 
@@ -91,17 +138,18 @@ class ScriptedClaude:
         self.requests: list[Exchange] = []
         self.largest_prompt = 0
         self._scripts = scripts
-        self._threads = Threads(supported=threads)
-        self._paused = PausedReplies()
-        self._thoughtless: set[object] = set()  # ids of the calls in replies without thinking
-        self._cache = PromptCache()
+        self._supports_threads = threads
+        self._threads: dict[object, Prompt] = {}  # complete conversations, by the id of their last reply
+        self._continued: set[object] = set()
+        self._paused: set[str] = set()  # fingerprints of the last blocks of paused replies
         self._context_window = context_window
         self._summarize = summarize
         self._faults = faults
         self._keep_requests = keep_requests
         self._new_suffix = new_suffix
-        self._tally: Counter[str] = Counter()
+        self._count = 0
         self._played: dict[int, int] = {}
+        self._lock = threading.Lock()
 
     def verify(self) -> None:
         """Raise `AssertionError` if there were failures or unplayed turns.
@@ -115,74 +163,99 @@ class ScriptedClaude:
             raise AssertionError("\n".join(["the conversation did not follow the script:", *found]))
 
     def answer(self, headers: Mapping[str, str], data: bytes) -> ScriptedResponse:
-        """Answer and record a `POST /v1/messages`."""
-        self._tally["requests"] += 1
-        fault = fault_for(self._faults, self._tally["requests"])
-        body: object = None
-        prompt: Prompt | None = None
-        stream = False
-        answered: ScriptedReply | ApiError
-        try:
-            body = _body(data)
-            stream = isinstance(body, dict) and body.get("stream") is True
-            self._raise_fault(fault, stream=stream)
-            answered, prompt = self._reply(Request.of(check_request(headers, data, count=False)))
-        except ApiError as error:
-            answered = error
-        except ScriptFailure as failed:
-            failure = replace(failed.failure, request=self._tally["requests"])
-            self.failures.append(failure)
-            answered = invalid(f"[scripted Claude] {failure}")
-        status, reply = _rendered(answered, fault)
-        if self._keep_requests:
-            self.requests.append(Exchange(dict(headers), body, status, reply, prompt))
-        return ScriptedResponse(answered, stream, fault)
+        """Answer and record a `POST /v1/messages`. Thread-safe: requests are answered one after the other."""
+        with self._lock:
+            self._count += 1
+            plan = self._faults
+            fault = plan.get(self._count) if isinstance(plan, Mapping) else plan(self._count)
+            body: object = None
+            prompt: Prompt | None = None
+            stream = False
+            reply: dict[str, object] | ApiError
+            try:
+                body = parse_json(data)
+                stream = isinstance(body, dict) and body.get("stream") is True
+                _raise_fault(fault, stream=stream)
+                reply, prompt = self._reply(check_request(headers, data, count=False))
+            except ApiError as error:
+                reply = error
+            except ScriptFailure as failed:
+                failure = replace(failed.failure, request=self._count)
+                self.failures.append(failure)
+                reply = ApiError(400, f"[scripted Claude] {failure}")
+            if self._keep_requests:
+                status = 200 if isinstance(reply, dict) else reply.status
+                sent = reply if isinstance(reply, dict) else reply.body()
+                status, sent = (0, {}) if fault == Disconnect(None) else (status, sent)
+                self.requests.append(Exchange(dict(headers), body, status, sent, prompt))
+            return ScriptedResponse(reply, stream, fault)
 
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """Answer a `POST /v1/messages/count_tokens`.
-
-        Before the tokens are counted, tool uses and thinking are cleared, and earlier compactions are applied. No new
-        compaction starts.
-        """
+        """Answer a `POST /v1/messages/count_tokens`. Tool uses and thinking are cleared first, nothing is compacted."""
         try:
-            request = Request.of(check_request(headers, data, count=True))
-            conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
-            self._check_conversation(request, conversation)
+            body = check_request(headers, data, count=True)
+            prompt = _prompt_of(body)
+            check_conversation(prompt.messages, self._paused)
         except ApiError as error:
             return error
-        context = manage_context(conversation, request.edits or (), summarize=None)
-        counted: dict[str, object] = {"input_tokens": context.tokens}
-        if request.edits is not None:
-            counted["context_management"] = {"original_input_tokens": context.original_tokens}
+        edits = edits_of(body)
+        counted: dict[str, object] = {"input_tokens": manage_context(prompt, edits or (), None).prompt.input_tokens}
+        if edits is not None:
+            counted["context_management"] = {"original_input_tokens": prompt.input_tokens}
         return counted
 
-    def state(self) -> dict[str, object]:
-        """Return a JSON object with the failures, and with the numbers of requests, context edits and warnings."""
-        names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
-        counts: dict[str, object] = {name: self._tally[name] for name in names}
-        return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
+    def _reply(self, body: Mapping[str, object]) -> tuple[dict[str, object], Prompt]:
+        conversation = self._threaded(body)
+        check_conversation(conversation.messages, self._paused)
+        edits = edits_of(body)
+        managed = manage_context(conversation, edits or (), self._summary)
+        size = managed.prompt.input_tokens
+        for tokens in [managed.summarized_tokens] + [size] * (not managed.pauses):
+            self.largest_prompt = max(self.largest_prompt, tokens)
+            is_over = self._context_window is not None and tokens > self._context_window
+            refuse_if(is_over, f"prompt is too long: {tokens} tokens > {self._context_window} maximum")
+        turn = None if managed.pauses else self._next_turn(conversation, managed.prompt)
+        suffix = self._new_suffix()
+        content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
+        message = _message(turn, content, managed, f"msg_scripted_{suffix}")
+        if edits is not None:
+            message["context_management"] = {"applied_edits": list(managed.applied)}
+        blocks = as_blocks(message["content"])
+        thread = body.get("thread")
+        if isinstance(thread, Mapping):
+            self._continued.add(thread.get("previous_message_id"))
+            messages = (*conversation.messages, Message("assistant", blocks))
+            self._threads[message["id"]] = replace(conversation, messages=messages)
+        if message["stop_reason"] == "pause_turn":
+            # Clients do not send blank texts back, because the API refuses them in requests.
+            kept = [block for block in blocks if block["type"] != "text" or str(block["text"]).strip()]
+            self._paused.update(map(fingerprint, kept[-1:]))
+        return message, managed.prompt
 
-    def _reply(self, request: Request) -> tuple[ScriptedReply, Prompt]:
-        conversation = self._threads.join(request)
-        self._check_conversation(request, conversation)
-        context = manage_context(conversation, request.edits or (), summarize=self._summary)
-        self._check_sizes(context)
-        prompt = context.prompt()
-        pauses = context.compaction is not None and context.compaction.pauses
-        turn = None if pauses else next_turn(self._scripts, conversation, prompt, self._played)
-        cached = self._cache.use(context.conversation, request.cache_control)
-        reply = build_reply(turn, context, cached, suffix=self._new_suffix(), edited=request.edits is not None)
-        self._threads.keep(request, conversation, reply.id, reply.blocks)
-        self._paused.keep(reply.stop_reason, reply.blocks)
-        if not any(block["type"] == "thinking" for block in reply.blocks):
-            self._thoughtless.update(block["id"] for block in reply.blocks if block["type"] == "tool_use")
-        self._record_counts(context)
-        return reply, prompt
+    def _threaded(self, body: Mapping[str, object]) -> Prompt:
+        """Return the complete conversation of a request. If it continues a thread, the stored messages come first.
 
-    def _check_conversation(self, request: Request, conversation: Conversation) -> None:
-        last = [use.get("id") for message in conversation.messages[-2:] for use in message.of_type("tool_use")]
-        thinks = request.thinks and self._thoughtless.isdisjoint(last)
-        check_conversation(conversation.messages, thinks=thinks, paused=self._paused)
+        Raises `ApiError` if the thread is unknown or was already continued, or if the request cannot use a thread.
+        """
+        thread, edited = body.get("thread"), edits_of(body) is not None
+        if thread is not None and (edited or not self._supports_threads):
+            details = {"error_code": "thread_unsupported_request"}
+            message = "This request cannot be threaded; send the full conversation without `thread`."
+            raise ApiError(400, message, {**details, "unsupported": ["context_management"]} if edited else details)
+        prompt = _prompt_of(body)
+        if not isinstance(thread, Mapping) or thread.get("type") != "continue":
+            return prompt
+        given = prompt.system is not None or prompt.tools
+        refuse_if(given, "thread: `system` and `tools` are taken from the thread; leave them out of a continue request")
+        previous = thread.get("previous_message_id")
+        past = self._threads.get(previous)
+        if past is None:
+            details = {"error_code": "thread_not_found"}
+            raise ApiError(404, f"No thread was found for previous_message_id '{previous}'.", details)
+        if previous in self._continued:
+            details = {"error_code": "thread_already_continued"}
+            raise ApiError(400, f"The response '{previous}' has already been continued.", details)
+        return replace(past, messages=merge_messages((*past.messages, *prompt.messages)))
 
     def _summary(self, prompt: Prompt) -> str | None:
         try:
@@ -193,44 +266,147 @@ class ScriptedClaude:
             raise ScriptFailure("summarize", 0, f"`summarize` must return a string or None, got {summary!r}")
         return summary
 
-    def _check_sizes(self, context: Context) -> None:
-        for size in context.prompts:
-            self.largest_prompt = max(self.largest_prompt, size)
-            if self._context_window is not None and size > self._context_window:
-                raise invalid(f"prompt is too long: {size} tokens > {self._context_window} maximum")
+    def _next_turn(self, conversation: Prompt, prompt: Prompt) -> Turn:
+        """Return the next turn of a conversation. A script function is called with `prompt`.
 
-    def _record_counts(self, context: Context) -> None:
-        for edit in context.applied:
-            for name in ("cleared_tool_uses", "cleared_thinking_turns"):
-                self._tally[name] += int(str(edit.get(name, 0)))
-        self._tally["compactions"] += context.compaction is not None
-        self._tally["warnings"] += context.warning is not None
-
-    def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
-        """Raise `ApiError` if a fault replaces the reply. The HTTP layer simulates the other faults.
-
-        The error that is raised for a `Disconnect` is never sent, because the HTTP layer closes the connection instead.
+        For a script, the checks of the previous turn run first. Raises `ScriptFailure` if a check fails, if the script
+        has no more turns, if no script matches, or if the turn calls a tool that is not in the request.
         """
-        match fault:
-            case ErrorResponse():
-                raise fault.error()
-            case StreamError(status=status) if not stream:
-                raise ErrorResponse(status).error()
-            case Disconnect(None):
-                raise ErrorResponse(500).error()
+        opening = conversation.opening
+        scripts = (each for each in self._scripts if not isinstance(each, Script) or each.when in opening)
+        script = next(scripts, None)
+        if script is None:
+            raise ScriptFailure("none", 0, f"no script matches the first user message {opening[:200]!r}")
+        replies = [
+            message for message in conversation.messages if message.role == "assistant" and not _compacts(message)
+        ]
+        number = (_completed(script, replies) if isinstance(script, Script) else len(replies)) + 1
+        if isinstance(script, Script):
+            name = script.name
+            if 1 < number <= len(script.turns) + 1:
+                _check_turn(script, number - 1, conversation)
+            found = script.turn(number)
+            if found is None:
+                last = json.dumps(conversation.messages[-1].blocks, ensure_ascii=False)[:500]
+                turns = f"{len(script.turns)} turns" if len(script.turns) != 1 else "1 turn"
+                raise ScriptFailure(name, number, f"the script has only {turns}; the request ends with {last}")
+            turn = found
+        else:
+            name = getattr(script, "__name__", "function")
+            try:
+                turn = to_turn(script(prompt))
+            except Exception as error:  # the function of a test may raise anything
+                raise ScriptFailure(name, number, f"the function raised {error!r}") from error
+        for call in turn.calls:
+            if call.name not in prompt.tool_names:
+                offered = f"the tool {call.name!r} is not in the request, which has {list(prompt.tool_names)}"
+                raise ScriptFailure(name, number, f"{_described(call)}: {offered}")
+        self._played[id(script)] = max(self._played.get(id(script), 0), number)
+        return turn
 
 
-def _body(data: bytes) -> object:
-    """Parse the body of a request so that it can be recorded. Returns None if it is not JSON."""
-    try:
-        return parse_json(data)
-    except ApiError:
-        return None
-
-
-def _rendered(answered: ScriptedReply | ApiError, fault: Fault | None) -> tuple[int, dict[str, object]]:
+def _raise_fault(fault: Fault | None, *, stream: bool) -> None:
+    """Raise `ApiError` if a fault replaces the reply. The HTTP layer simulates the other faults, and `Disconnect`."""
+    if isinstance(fault, ErrorResponse):
+        raise fault.error()
+    if isinstance(fault, StreamError) and not stream:
+        raise ErrorResponse(fault.status).error()
     if fault == Disconnect(None):
-        return 0, {}
-    if isinstance(answered, ApiError):
-        return answered.status, answered.body()
-    return 200, answered.message()
+        raise ApiError(500, "never sent, because the connection is closed instead")
+
+
+def _prompt_of(body: Mapping[str, object]) -> Prompt:
+    messages = (Message(str(each["role"]), as_blocks(each.get("content"))) for each in as_blocks(body["messages"]))
+    return Prompt(merge_messages(messages), body.get("system"), as_blocks(body.get("tools")))
+
+
+def _compacts(message: Message) -> bool:
+    """Return whether a reply contains only compaction blocks, as one that pauses after a compaction."""
+    return message.role == "assistant" and len(message.of_type(COMPACTION)) == len(message.blocks)
+
+
+def _completed(script: Script, replies: Sequence[Message]) -> int:
+    """Return the number of turns whose replies are already in the conversation.
+
+    If a turn has the stop reason "pause_turn", this turn and the next are one message in the API, but two turns of a
+    script.
+    """
+    completed = 0
+    for reply in replies:
+        remaining = len(reply.blocks) - len(reply.of_type(COMPACTION))
+        paused = True
+        while paused:
+            completed += 1
+            turn = script.turn(completed)
+            remaining -= len(turn.blocks) if turn is not None else 0
+            paused = turn is not None and turn.stop_reason == "pause_turn" and not turn.calls and remaining > 0
+    return completed
+
+
+def _check_turn(script: Script, number: int, conversation: Prompt) -> None:
+    """Check the tool calls and results of the previous turn.
+
+    Raises `ScriptFailure` if the client changed the tool calls in the history, or if a check of the turn fails.
+    """
+    reply, results_message = [message for message in conversation.messages if not _compacts(message)][-2:]
+    turn = script.turn(number)
+    calls = turn.calls if turn is not None else ()
+    blocks = reply.of_type("tool_use")
+    expected = [{"name": call.name, "input": dict(call.input)} for call in calls]
+    sent_back = [{"name": block.get("name"), "input": block.get("input")} for block in blocks]
+    if json.dumps(expected, sort_keys=True) != json.dumps(sent_back, sort_keys=True):
+        message = f"the client changed the history: expected the tool calls {expected}, got {sent_back}"
+        raise ScriptFailure(script.name, number, message)
+    results = {block.get("tool_use_id"): parse_result(block) for block in results_message.of_type("tool_result")}
+    for call, block in zip(calls, blocks, strict=True):
+        problem = call.check.problem(results[block.get("id")]) if call.check else None
+        if problem is not None:
+            raise ScriptFailure(script.name, number, f"{_described(call)}: {problem}")
+
+
+def _described(call: Call) -> str:
+    return f"{call.name} {json.dumps(dict(call.input), ensure_ascii=False)[:500]}"
+
+
+def _block(block: Content, suffix: str) -> Block:
+    match block:
+        case Raw():
+            return dict(block.block)
+        case str():
+            return {"type": "text", "text": block}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.text, "signature": signature(block.text)}
+        case Call():
+            unique = hashlib.sha256(suffix.encode()).hexdigest()[:24]  # as long as ids of the API, which are unique
+            use_id = f"toolu_scripted_{unique}"
+            return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
+
+
+def _message(turn: Turn | None, content: list[Block], managed: Managed, message_id: str) -> dict[str, object]:
+    """Return the body of a reply. `turn` is None if the reply pauses after the summary of a compaction.
+
+    The field `usage` does not include the tokens of a summary, which has an entry of its own in `iterations`.
+    """
+    compaction = managed.compaction
+    output = 0 if turn is None else max(1, sum(map(block_tokens, content)))
+    usage = _usage(0 if turn is None else managed.prompt.input_tokens, output)
+    steps: list[dict[str, object]] = []
+    if compaction is not None:
+        steps.append({"type": COMPACTION, **_usage(managed.summarized_tokens, max(1, block_tokens(compaction)))})
+        if turn is not None:
+            steps.append({"type": "message", **usage})
+    return {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": content if compaction is None else [compaction, *content],
+        "stop_reason": COMPACTION if turn is None else turn.stop_reason or ("tool_use" if turn.calls else "end_turn"),
+        "stop_sequence": None,
+        "usage": {**usage, "service_tier": "standard", **({"iterations": steps} if steps else {})},
+    }
+
+
+def _usage(input_tokens: int, output_tokens: int) -> dict[str, object]:
+    cache = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens, **cache}

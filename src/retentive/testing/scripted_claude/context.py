@@ -1,155 +1,148 @@
-"""Context management: applies the context edits of a request to its conversation, in the order of the request.
+"""Context management: applies the context edits of a request to its prompt, in the order of the request.
 
-The functions keep no state between requests, because every request contains the complete conversation.
+No state is kept between requests: each contains the complete conversation, so each applies all edits again. Sources:
+"Context editing", "Compaction".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from retentive.testing.scripted_claude.edits import (
-    ClearThinkingEdit,
-    ClearToolUsesEdit,
-    CompactEdit,
-    ContextEdit,
-)
-from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
-from retentive.testing.scripted_claude.prompt import Prompt
-from retentive.testing.scripted_claude.tokens import block_tokens, prompt_tokens
-from retentive.testing.scripted_claude.tool_clearing import (
+from retentive.testing.scripted_claude.prompt import (
+    COMPACTION,
     PLACEHOLDER,
-    Cleared,
-    clear_thinking,
-    clear_tool_uses,
-    measure,
+    Block,
+    Message,
+    Prompt,
+    as_blocks,
+    merge_messages,
+    messages_tokens,
 )
 
+CLEAR_TOOL_USES, CLEAR_THINKING, COMPACT = "clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112"
+THINKING = ("thinking", "redacted_thinking")
 SUMMARY_CHARS = 2_000  # maximum length of each part of the default summary
-Summarize = Callable[[Prompt], str | None]
-MEMORY = "memory"
+Summarize: TypeAlias = Callable[[Prompt], str | None]
 WARN_AT = 0.8  # fraction of the trigger at which the prompt gets the warning. A guess: the docs give no number
 WARNING = "The context is close to being cleared. Save anything you still need to memory now."
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionSummary:
-    """Summary that a request created, with its token usage. `pauses` is True if the reply ends after the summary."""
+class Managed:
+    """Prompt of a request after context management.
 
-    block: Block
-    input_tokens: int
-    output_tokens: int
-    pauses: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Conversation after context management.
-
-    `original_tokens` is the size of the prompt before the edits, and `tokens` the size after them. `applied` has the
-    entries of the response field `applied_edits`. `compaction` is the summary, if this request created one.
+    `applied` has the entries of the response field `applied_edits`. If this request created a summary, `compaction` is
+    its block, and `summarized_tokens` the size of the prompt that asked for it. `pauses` is True if the reply ends
+    after the summary.
     """
 
-    conversation: Conversation
-    tokens: int
-    original_tokens: int
+    prompt: Prompt
     applied: tuple[Block, ...] = ()
-    warning: str | None = None
-    compaction: CompactionSummary | None = None
-
-    @property
-    def prompts(self) -> tuple[int, ...]:
-        """Sizes, in tokens, of the prompts that the model would get for this request.
-
-        Without a compaction, there is one size. With a compaction, the first size is for the prompt that asks for the
-        summary, and the second for the prompt of the reply. If the reply pauses after the summary, there is no second
-        size.
-        """
-        summarized = (self.compaction.input_tokens,) if self.compaction else ()
-        return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
-
-    def prompt(self, *, instructions: str | None = None) -> Prompt:
-        """Return the prompt that a script function gets."""
-        view = self.conversation
-        return Prompt(view.messages, view.system, view.tools, self.tokens, self.warning, PLACEHOLDER, instructions)
+    compaction: Block | None = None
+    summarized_tokens: int = 0
+    pauses: bool = False
 
 
-def manage_context(
-    conversation: Conversation, edits: tuple[ContextEdit, ...], *, summarize: Summarize | None
-) -> Context:
-    """Apply earlier compactions, and then the edits of the request. Returns the conversation after all edits.
+def edits_of(body: Mapping[str, object]) -> tuple[Block, ...] | None:
+    """Return the context edits of a request, in order. Returns None if it has no field `context_management`."""
+    given = body.get("context_management")
+    return as_blocks(given.get("edits")) if isinstance(given, Mapping) else None
 
-    If `summarize` is None, edits of the type `CompactEdit` are skipped.
-    """
-    original = prompt_tokens(conversation)
-    context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
+
+def manage_context(prompt: Prompt, edits: Sequence[Block], summarize: Summarize | None) -> Managed:
+    """Apply earlier compactions, and then the edits of the request. If `summarize` is None, none is compacted."""
+    found = Managed(replace(prompt, messages=_after_compaction(prompt.messages)))
     for edit in edits:
-        match edit:
-            case ClearToolUsesEdit():
-                context = _tool_uses_cleared(context, edit)
-            case ClearThinkingEdit():
-                context = _thinking_cleared(context, edit)
-            case CompactEdit() if summarize is not None:
-                context = _compacted(context, edit, summarize)
-    return context
+        if edit["type"] == CLEAR_TOOL_USES:
+            found = _tool_uses_cleared(found, edit)
+        elif edit["type"] == CLEAR_THINKING:
+            found = _thinking_cleared(found, edit)
+        elif summarize is not None and found.prompt.input_tokens >= _value(edit.get("trigger"), 150_000):
+            found = _compacted(found, edit, summarize)
+    return found
 
 
-def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit) -> Context:
-    messages = context.conversation.messages
-    cleared = clear_tool_uses(messages, edit, size=context.tokens)
-    share = measure(messages, edit, size=context.tokens) / edit.trigger
-    warns = _warns(context.conversation, share, cleared=cleared.count > 0)
-    context = replace(context, warning=WARNING if warns else context.warning)
-    return _applied(context, cleared, "clear_tool_uses_20250919", "cleared_tool_uses")
+def _tool_uses_cleared(found: Managed, edit: Block) -> Managed:
+    """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
+
+    If it is near the trigger and nothing is cleared, a prompt with the memory tool gets a warning.
+    """
+    prompt, trigger = found.prompt, edit.get("trigger")
+    uses = [use for message in prompt.messages for use in message.of_type("tool_use")]
+    counts_uses = isinstance(trigger, Mapping) and trigger.get("type") == "tool_uses"
+    size, limit = len(uses) if counts_uses else prompt.input_tokens, _value(trigger, 100_000)
+    excluded, inputs = edit.get("exclude_tools"), edit.get("clear_tool_inputs")
+    clearable = [use for use in uses if not (isinstance(excluded, list) and use["name"] in excluded)]
+    old = clearable[: max(0, len(clearable) - _value(edit.get("keep"), 3))] if size > limit else []
+    names = {use["id"]: use["name"] for use in old}
+
+    def cleared(block: Block) -> Block:
+        if block.get("type") == "tool_result" and block["tool_use_id"] in names:
+            return {**block, "content": PLACEHOLDER}
+        if block.get("type") == "tool_use" and block["id"] in names:
+            clears_input = names[block["id"]] in inputs if isinstance(inputs, list) else inputs is True
+            return {**block, "input": {}} if clears_input else block
+        return block
+
+    after = tuple(Message(each.role, tuple(map(cleared, each.blocks))) for each in prompt.messages)
+    blocks = ([block for message in messages for block in message.blocks] for messages in (prompt.messages, after))
+    changed = {new.get("id") or new["tool_use_id"] for old, new in zip(*blocks, strict=True) if old != new}
+    # A result can be shorter than the placeholder. Then the messages become longer, and nothing is freed.
+    freed = max(0, messages_tokens(prompt.messages) - messages_tokens(after))
+    if changed and freed >= _value(edit.get("clear_at_least"), 0):
+        return _applied(found, after, {"cleared_tool_uses": len(changed), "cleared_input_tokens": freed}, edit)
+    warns = "memory" in prompt.tool_names and size >= WARN_AT * limit
+    return replace(found, prompt=replace(prompt, warning=WARNING)) if warns else found
 
 
-def _thinking_cleared(context: Context, edit: ClearThinkingEdit) -> Context:
-    cleared = clear_thinking(context.conversation.messages, None if edit.keep == "all" else edit.keep)
-    return _applied(context, cleared, "clear_thinking_20251015", "cleared_thinking_turns")
+def _thinking_cleared(found: Managed, edit: Block) -> Managed:
+    """Remove thinking from all but the newest turns that contain thinking. Tool results do not end a turn."""
+    keep, messages = edit.get("keep"), found.prompt.messages
+    if keep == "all" or (isinstance(keep, Mapping) and keep["type"] == "all"):
+        return found
+    turns: list[list[int]] = []
+    ended = True
+    for at, message in enumerate(messages):
+        if message.role != "assistant":
+            ended = len(message.of_type("tool_result")) < len(message.blocks)
+        elif ended:
+            turns.append([at])
+            ended = False
+        else:
+            turns[-1].append(at)
+    thoughtful = [turn for turn in turns if any(messages[at].of_type(*THINKING) for at in turn)]
+    old = thoughtful[: max(0, len(thoughtful) - _value(keep, 1))]
+    if not old:
+        return found
+    places = {at for turn in old for at in turn}
+    kept = (
+        Message(each.role, tuple(block for block in each.blocks if at not in places or block["type"] not in THINKING))
+        for at, each in enumerate(messages)
+    )
+    after = merge_messages(each for each in kept if each.blocks)
+    freed = messages_tokens(messages) - messages_tokens(after)
+    return _applied(found, after, {"cleared_thinking_turns": len(old), "cleared_input_tokens": freed}, edit)
 
 
-def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Context:
-    if not cleared.count:
-        return context
-    entry = {"type": kind, what: cleared.count, "cleared_input_tokens": cleared.tokens}
-    return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
+def _applied(found: Managed, messages: tuple[Message, ...], counts: Block, edit: Block) -> Managed:
+    prompt = replace(found.prompt, messages=messages)
+    return replace(found, prompt=prompt, applied=(*found.applied, {"type": edit["type"], **counts}))
 
 
-def _compacted(context: Context, edit: CompactEdit, summarize: Summarize) -> Context:
-    size = context.tokens
-    if size < edit.trigger:
-        return context
-    summary = summarize(context.prompt(instructions=edit.instructions))
-    failed = not summary
+def _compacted(found: Managed, edit: Block, summarize: Summarize) -> Managed:
+    prompt = found.prompt
+    summary = summarize(replace(prompt, instructions=str(edit.get("instructions") or "") or None))
     block = {"type": COMPACTION, "content": summary or None}
-    compaction = CompactionSummary(block, size, max(1, block_tokens(block)), edit.pause and not failed)
-    if failed:
-        return replace(context, compaction=compaction)
-    return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)
+    if summary:
+        prompt = replace(prompt, messages=(Message("assistant", (block,)),), warning=None)
+    pauses = bool(summary) and edit.get("pause_after_compaction") is True
+    return replace(found, prompt=prompt, compaction=block, summarized_tokens=found.prompt.input_tokens, pauses=pauses)
 
 
-def _warns(conversation: Conversation, share: float, *, cleared: bool) -> bool:
-    """Return whether the prompt gets the warning that tool results will soon be cleared.
-
-    `share` is the size of the prompt as a fraction of the trigger. Only requests with the memory tool get the warning.
-    """
-    remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
-    return remembers and not cleared and share >= WARN_AT
-
-
-def _with(context: Context, messages: tuple[Message, ...]) -> Context:
-    """Replace the messages of the context, and count its tokens again."""
-    if messages == context.conversation.messages:
-        return context
-    conversation = replace(context.conversation, messages=messages)
-    return replace(context, conversation=conversation, tokens=prompt_tokens(conversation))
-
-
-def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Drop the messages and blocks before the last compaction block that has a summary.
-
-    Compaction blocks without a summary are dropped too.
-    """
+def _after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Drop everything before the last compaction block that has a summary, and compaction blocks without a summary."""
     left: list[Message] = []
     for message in messages:
         blocks: tuple[Block, ...] = ()
@@ -172,3 +165,9 @@ def default_summary(prompt: Prompt) -> str:
         *[f"Last: {message.text}" for message in prompt.messages[-2:] if message.text],
     ]
     return "\n".join(part[:SUMMARY_CHARS] for part in parts if part)
+
+
+def _value(amount: object, default: int) -> int:
+    """Return the value in an object such as `{"type": "tool_uses", "value": 3}`, or `default` if there is none."""
+    value = amount.get("value") if isinstance(amount, Mapping) else None
+    return value if isinstance(value, int) else default

@@ -1,4 +1,4 @@
-"""Faults to simulate: error responses, disconnects and interrupted streams. A fault affects one request.
+"""Error responses of the Messages API, and faults to simulate. A fault affects one request.
 
 Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming Messages" (error events).
 """
@@ -9,9 +9,50 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.errors import KINDS, ApiError
-
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
+
+
+class ApiError(Exception):
+    """Error response of the Messages API: a status of `KINDS`, a message, details, and the header `retry-after`."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        details: Mapping[str, object] | None = None,
+        *,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.details = details
+        self.retry_after = retry_after
+
+    def body(self, request_id: str | None = None) -> dict[str, object]:
+        """Return the JSON body of the error. An error response has a `request_id`; an event of a stream does not."""
+        error: dict[str, object] = {"type": KINDS[self.status], "message": str(self)}
+        if self.details is not None:
+            error["details"] = self.details
+        body: dict[str, object] = {"type": "error", "error": error}
+        return body if request_id is None else {**body, "request_id": request_id}
+
+
+def refuse_if(broken: object, message: str) -> None:
+    """Raise the error response for an invalid request (status 400) if `broken` is true."""
+    if broken:
+        raise ApiError(400, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +72,8 @@ class ErrorResponse:
 
     def error(self) -> ApiError:
         """Return the error response as the API sends it."""
-        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         message = MESSAGES.get(self.status, KINDS[self.status].replace("_", " "))
-        return ApiError(self.status, f"[scripted Claude] {message}", headers=headers)
+        return ApiError(self.status, f"[scripted Claude] {message}", retry_after=self.retry_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +104,3 @@ FaultPlan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
 
 Each `POST /v1/messages` has a number, from 1. A retry is a request with a number of its own.
 """
-
-
-def fault_for(plan: FaultPlan, number: int) -> Fault | None:
-    """Return the fault of the request with this number. Returns None if the request has no fault."""
-    return plan.get(number) if isinstance(plan, Mapping) else plan(number)

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from typing import Unpack
-
-from retentive.values.extras import pip_install
-
-try:
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.datastructures import Headers
-    from starlette.requests import Request
-    from starlette.responses import Response, StreamingResponse
-    from starlette.routing import Route
-    from starlette.types import ASGIApp, Receive, Scope, Send
-except ImportError as error:
-    raise ImportError(
-        f"the scripted Claude needs the extra `testing` of retentive: {pip_install('testing')}"
-    ) from error
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Unpack, cast
 
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
-from retentive.testing.scripted_claude.errors import ApiError
-from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
-from retentive.testing.scripted_claude.reply import ScriptedReply
+from retentive.testing.scripted_claude.faults import ApiError, Disconnect, ErrorResponse, Fault, StreamError
+from retentive.testing.scripted_claude.prompt import Block, as_blocks
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
-from retentive.testing.scripted_claude.stream import encode_event, events
 
 BANNER = "scripted Claude: replies come from a script, not from a model"
-EVENTS = "text/event-stream"
-STARTUP_TIMEOUT_S = 30  # a loaded CI machine needs several seconds to import and start uvicorn
+PIECE_CHARS = 24  # length of a delta: so short that even a text of a few words has several deltas
+POST_PATHS = ("/v1/messages", "/v1/messages/count_tokens")
 
 
 @contextmanager
@@ -43,131 +26,177 @@ def scripted_claude(
 ) -> Iterator[ScriptedClaude]:
     """Context manager that yields a `ScriptedClaude` and serves it over HTTP until the `with` block ends.
 
-    The server runs in a thread and listens on 127.0.0.1. The attribute `url` of the `ScriptedClaude` is the address of
+    The server runs in threads and listens on 127.0.0.1. The attribute `url` of the `ScriptedClaude` is the address of
     the server. `port` 0 selects a free port. The options are those of `ScriptedClaude`.
     """
     claude = ScriptedClaude(*scripts, **options)
-    started = threading.Event()
-    site = Site(claude, port=port, on_startup=started.set)
-    thread = threading.Thread(target=site.run, name="scripted-claude", daemon=True)
-    thread.start()
-    try:
-        if not started.wait(STARTUP_TIMEOUT_S):
-            raise RuntimeError(f"the scripted Claude server did not start within {STARTUP_TIMEOUT_S} s")
-        yield claude
-    finally:
-        site.server.should_exit = True
-        thread.join()
+    with Site(claude, port) as site:
+        thread = threading.Thread(target=site.serve_forever, args=(0.05,), name="scripted-claude", daemon=True)
+        thread.start()
+        try:
+            yield claude
+        finally:
+            site.shutdown()
+            thread.join()
 
 
-class Site:
+class Site(ThreadingHTTPServer):
     """HTTP server for a `ScriptedClaude`, on 127.0.0.1. It sets the attribute `url` of the `ScriptedClaude`."""
 
-    def __init__(self, claude: ScriptedClaude, *, port: int, on_startup: Callable[[], None]) -> None:
-        @asynccontextmanager
-        async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-            on_startup()
-            yield
+    daemon_threads = True
+    block_on_close = False  # a client may keep its connection open
+    request_queue_size = 128
 
-        routes = [
-            Route("/v1/messages", self._post_message, methods=["POST"]),
-            Route("/v1/messages/count_tokens", self._post_count, methods=["POST"]),
-            Route("/{path:path}", self._refuse, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
-        ]
-        config = uvicorn.Config(
-            Starlette(routes=routes, lifespan=lifespan),
-            log_level="warning",
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            proxy_headers=False,  # `_cut_off` finds a connection by the real address of its client
-            timeout_graceful_shutdown=1,
-        )
-        self.server = uvicorn.Server(config)
-        self._claude = claude
-        self._listener = _listen(port)
-        claude.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+    def __init__(self, claude: ScriptedClaude, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Connection)
+        self.claude = claude
+        claude.url = f"http://127.0.0.1:{self.server_address[1]}"
 
-    def run(self) -> None:
-        """Serve in the calling thread until `server.should_exit` is set.
-
-        In the main thread, signals also stop the server.
-        """
-        self.server.run(sockets=[self._listener])
-
-    async def _post_message(self, request: Request) -> ASGIApp:
-        answered = self._claude.answer(dict(request.headers), await request.body())
-        if answered.fault == Disconnect(None):
-            return self._cut_off(None)
-        if isinstance(answered.reply, ApiError):
-            return _error(answered.reply)
-        if answered.stream:
-            sent = _encoded_events(answered.reply, answered.fault)
-            if isinstance(answered.fault, Disconnect):
-                return self._cut_off(list(sent)[: answered.fault.after_events])
-            return StreamingResponse(sent, media_type=EVENTS, headers=_headers())
-        if isinstance(answered.fault, Disconnect):
-            body = json.dumps(answered.reply.message()).encode("ascii")
-            return self._cut_off([body[: len(body) // 2]], media_type="application/json")
-        return _json(200, answered.reply.message())
-
-    def _cut_off(self, pieces: Sequence[bytes] | None, *, media_type: str = EVENTS) -> ASGIApp:
-        """Return a response that sends `pieces` and then closes the connection.
-
-        If `pieces` is None, the response only closes the connection.
-        """
-
-        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-            if pieces is not None:
-                headers = Headers({**_headers(), "content-type": media_type}).raw
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
-                for piece in pieces:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            for connection in self.server.server_state.connections:
-                if getattr(connection, "client", None) == scope["client"]:
-                    connection.transport.close()  # the buffered data is sent before the connection closes
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        return respond
-
-    async def _post_count(self, request: Request) -> Response:
-        counted = self._claude.count(dict(request.headers), await request.body())
-        return _error(counted) if isinstance(counted, ApiError) else _json(200, counted)
-
-    async def _refuse(self, request: Request) -> Response:
-        known = request.url.path in ("/v1/messages", "/v1/messages/count_tokens")
-        return _error(ApiError(405, "Method Not Allowed") if known else ApiError(404, "Not Found"))
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do nothing: the client has closed its connection."""
 
 
-def _listen(port: int) -> socket.socket:
-    """Return a listening socket with an explicit protocol.
+class _Connection(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # with it, the second part of a response would wait 40 ms
+    wbufsize = -1  # headers and body are sent together
 
-    asyncio turns off Nagle's algorithm only for a socket with an explicit protocol. With Nagle's algorithm, each
-    response would wait 40 ms for a delayed acknowledgement, because the header and the body of a response are sent
-    separately.
-    """
-    listener = socket.create_server(("127.0.0.1", port))
-    return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
-
-
-def _error(error: ApiError) -> Response:
-    headers = {**_headers(), **error.headers}
-    return _json(error.status, error.body(headers["request-id"]), headers)
-
-
-def _json(status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-    # json.dumps escapes all characters outside of ASCII. A script may have lone surrogates, which UTF-8 cannot encode.
-    return Response(json.dumps(body), status, headers or _headers(), media_type="application/json")
-
-
-def _headers() -> dict[str, str]:
-    return {"x-scripted-claude": BANNER, "request-id": f"req_scripted_{secrets.token_hex(8)}"}
-
-
-def _encoded_events(reply: ScriptedReply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
-    for n, event in enumerate(events(reply)):
-        if isinstance(fault, StreamError) and n == fault.after_events:
-            yield encode_event(ErrorResponse(fault.status).error().body())
+    def do_POST(self) -> None:
+        claude, path = cast("Site", self.server).claude, self.path.partition("?")[0]
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        data = self._body()
+        if path != "/v1/messages":
+            self._send(claude.count(headers, data) if path in POST_PATHS else ApiError(404, "Not Found"))
             return
-        yield encode_event(event)
+        answered = claude.answer(headers, data)
+        reply, fault = answered.reply, answered.fault
+        if fault == Disconnect(None):
+            self.close_connection = True
+        elif isinstance(reply, ApiError):
+            self._send(reply)
+        elif answered.stream:
+            pieces = encoded_events(reply, fault)
+            cut = fault.after_events if isinstance(fault, Disconnect) else None
+            self._send_stream(pieces[:cut], is_cut=cut is not None)
+        else:
+            self._send(reply, is_cut=isinstance(fault, Disconnect))
+
+    def do_GET(self) -> None:
+        is_known = self.path.partition("?")[0] in POST_PATHS
+        self._body()
+        self._send(ApiError(405, "Method Not Allowed") if is_known else ApiError(404, "Not Found"))
+
+    do_HEAD = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the standard library
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the standard library
+        """Do nothing: requests are recorded, not logged."""
+
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("transfer-encoding", ""):
+            return self.rfile.read(int(self.headers.get("content-length", 0)))
+        data = b""
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            data += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return data
+
+    def _start(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"x_scripted_claude": BANNER, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+    def _send(self, answer: Mapping[str, object] | ApiError, *, is_cut: bool = False) -> None:
+        """Send a JSON body. If `is_cut` is True, close the connection in the middle of it."""
+        status, request_id, more = 200, _request_id(), {}
+        if isinstance(answer, ApiError):
+            more = {} if answer.retry_after is None else {"retry_after": str(answer.retry_after)}
+            status, answer = answer.status, answer.body(request_id)
+        # json.dumps escapes what is not ASCII. A script may have lone surrogates, which UTF-8 cannot encode.
+        body = json.dumps(answer).encode("ascii")
+        length = str(len(body))
+        self._start(status, request_id=request_id, content_type="application/json", content_length=length, **more)
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+        self.close_connection = self.close_connection or is_cut
+
+    def _send_stream(self, pieces: list[bytes], *, is_cut: bool) -> None:
+        self._start(200, request_id=_request_id(), content_type="text/event-stream", transfer_encoding="chunked")
+        for piece in pieces:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        if not is_cut:
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = self.close_connection or is_cut
+
+
+def encoded_events(message: Mapping[str, object], fault: Fault | None = None) -> list[bytes]:
+    """Return the events of a streamed message, in the format of server-sent events. A `StreamError` ends them early."""
+    found = [encode_event(event) for event in _events(message)]
+    if isinstance(fault, StreamError):
+        return [*found[: fault.after_events], encode_event(ErrorResponse(fault.status).error().body())]
+    return found
+
+
+def encode_event(event: Mapping[str, object]) -> bytes:
+    """Return the bytes of an event, in the format of server-sent events."""
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode("ascii")
+
+
+def _events(message: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    """Yield the events of a message, in the order of the API.
+
+    The summary of a compaction is sent as one delta. The last event but one has the stop reason and the applied context
+    edits. Sources: "Streaming Messages", "Context editing" (response), "Compaction".
+    """
+    usage = message["usage"]
+    assert isinstance(usage, dict)
+    at_start = {name: value for name, value in usage.items() if name != "iterations"} | {"output_tokens": 1}
+    start = {**message, "content": [], "stop_reason": None, "usage": at_start}
+    context = start.pop("context_management", None)
+    yield {"type": "message_start", "message": start}
+    yield {"type": "ping"}
+    for index, block in enumerate(as_blocks(message["content"])):
+        empty, deltas = _in_pieces(block)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    written = {name: usage[name] for name in ("output_tokens", "iterations") if name in usage}
+    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    end: dict[str, object] = {"type": "message_delta", "delta": delta, "usage": written}
+    yield end if context is None else {**end, "context_management": context}
+    yield {"type": "message_stop"}
+
+
+def _in_pieces(block: Block) -> tuple[Block, list[Block]]:
+    """Return the empty block of the event content_block_start, and the deltas that fill it."""
+    match block["type"]:
+        case "text":
+            given = block.get("citations")
+            listed = given if isinstance(given, list) else []
+            citations = [{"type": "citations_delta", "citation": each} for each in listed]
+            return {"type": "text", "text": ""}, [*citations, *_deltas("text", block["text"])]
+        case "thinking":
+            signed = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*_deltas("thinking", block["thinking"]), signed]
+        case "compaction":
+            return {"type": "compaction", "content": None}, [{**block, "type": "compaction_delta"}]
+        case _ if "input" not in block:
+            return block, []  # the API sends the result of a server tool without deltas
+    # The API sends an empty first delta. For an empty input it sends no other delta.
+    parts = ["", *_pieces(json.dumps(block["input"]))] if block["input"] else [""]
+    return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
+
+
+def _deltas(kind: str, text: object) -> list[Block]:
+    return [{"type": f"{kind}_delta", kind: piece} for piece in _pieces(str(text))]
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
+
+
+def _request_id() -> str:
+    return f"req_scripted_{secrets.token_hex(8)}"

@@ -1,232 +1,215 @@
-"""Parses requests, checks the order of messages and of tool calls, and stores message threads. Does no I/O.
+"""Checks what every request must have, and the order of its messages, calls and results.
 
-Sources: Messages API reference, "Tool use", "Server tools", "Message threads"; error types of the `anthropic` SDK.
+The errors have the status and the words of the API. Rules that only rare requests break are not checked. Sources:
+Messages API reference, "Tool use", "Server tools", "Context editing", "Compaction", and public reports of the errors.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 
-from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
-from retentive.testing.scripted_claude.errors import ApiError, invalid, refuse_if
-from retentive.testing.scripted_claude.messages import (
-    COMPACTION,
-    THINKING,
-    Block,
-    Conversation,
-    Message,
-    as_blocks,
-    merge_messages,
-)
+from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
+
+from retentive.testing.scripted_claude.context import CLEAR_THINKING, CLEAR_TOOL_USES, COMPACT
+from retentive.testing.scripted_claude.faults import ApiError, refuse_if
+from retentive.testing.scripted_claude.prompt import COMPACTION, Block, Message, as_blocks, signature
+
+VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
+CONTEXT_BETA, COMPACT_BETA = "context-management-2025-06-27", "compact-2026-01-12"
+THREADS_BETA = "message-threads-2026-08-12"
+EDITS = {CLEAR_TOOL_USES: CONTEXT_BETA, CLEAR_THINKING: CONTEXT_BETA, COMPACT: COMPACT_BETA}
+MIN_COMPACT_TRIGGER = 50_000
+_OLD_FIELDS = frozenset({"temperature", "top_p", "top_k", "output_format", "stream"})  # unknown to the newest SDK
+_FIELDS = frozenset(MessageCreateParamsStreaming.__annotations__) | _OLD_FIELDS
+_OF_BLOCKS = {  # the fields that the blocks of a type must have
+    "text": ("text",),
+    "thinking": ("thinking", "signature"),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+    "server_tool_use": ("id", "name"),
+    "mcp_tool_use": ("id", "name"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Request of `POST /v1/messages` or of `count_tokens`.
+def check_request(headers: Mapping[str, str], data: bytes, *, count: bool) -> Mapping[str, object]:
+    """Parse and check a request, and return its body. `count` is true for `count_tokens`.
 
-    `thinks` is True if thinking is enabled. `thread` is None without a message thread, "create" for a new thread, or
-    "continue" for a thread whose last message has the id `previous_message_id`. `edits` is None if the request has no
-    field `context_management`.
+    Header names must be lower case. Raises `ApiError`.
     """
+    if not headers.get("x-api-key") and not headers.get("authorization", "").lower().startswith("bearer "):
+        raise ApiError(401, "x-api-key header is required")
+    version = headers.get("anthropic-version")
+    refuse_if(version not in VERSIONS, f'anthropic-version: "{version}" is not a valid version')
+    body = parse_json(data)
+    refuse_if(not isinstance(body, dict), "The request body must be a JSON object.")
+    assert isinstance(body, dict)
+    for name in ("model", "messages") if count else ("model", "max_tokens", "messages"):
+        refuse_if(name not in body, f"{name}: Field required")
+    betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
+    for name in body:
+        is_known = name in _FIELDS and (name != "thread" or THREADS_BETA in betas)
+        refuse_if(not is_known, f"{name}: Extra inputs are not permitted")
+    _check_messages(body["messages"])
+    tools = _objects(body.get("tools") or [], "tools")
+    for number, tool in enumerate(tools):
+        schema = tool.get("input_schema")
+        is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
+        is_typed = tool.get("type") not in (None, "custom")
+        refuse_if(not is_typed and "name" not in tool, f"tools.{number}.custom.name: Field required")
+        refuse_if(not (is_typed or is_object), f"tools.{number}.custom.input_schema.type: Input should be 'object'")
+    names = [tool["name"] for tool in tools if "name" in tool]
+    refuse_if(len(set(names)) < len(names), "tools: Tool names must be unique.")
+    if body.get("context_management") is not None:
+        _check_edits(body["context_management"], [kind for kind, beta in EDITS.items() if beta in betas])
+    return body
 
-    messages: tuple[Message, ...]
-    system: object
-    tools: tuple[Block, ...]
-    thinks: bool
-    thread: str | None
-    previous_message_id: str
-    edits: tuple[ContextEdit, ...] | None
-    cache_control: object
 
-    @classmethod
-    def of(cls, body: Mapping[str, object]) -> Request:
-        """Create a request from its JSON body, which must already be checked."""
-        thread, thinking = body.get("thread"), body.get("thinking")
-        thread = thread if isinstance(thread, Mapping) else {}
-        messages, tools = body.get("messages"), body.get("tools")
-        return cls(
-            messages=tuple(Message(str(m["role"]), as_blocks(m.get("content"))) for m in as_blocks(messages)),
-            system=body.get("system"),
-            tools=as_blocks(tools),
-            thinks=isinstance(thinking, Mapping) and thinking.get("type") == "enabled",
-            thread=None if "type" not in thread else str(thread["type"]),
-            previous_message_id=str(thread.get("previous_message_id", "")),
-            edits=parse_edits(body.get("context_management")),
-            cache_control=body.get("cache_control"),
+def parse_json(data: bytes) -> object:
+    """Parse the JSON body of a request. Raises `ApiError`."""
+    try:
+        body: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"The request body is not valid JSON: {error}") from error
+    return body
+
+
+def _check_messages(messages: object) -> None:
+    for number, message in enumerate(_objects(messages, "messages")):
+        where, role, content = f"messages.{number}", message.get("role"), message.get("content")
+        refuse_if(role not in ("user", "assistant", "system"), f"{where}.role: Input should be 'user' or 'assistant'")
+        refuse_if(not content and role != "system", f"{where}: {role} messages must have non-empty content")
+        blocks = as_blocks(content) if isinstance(content, str) else _objects(content or [], f"{where}.content")
+        for at, block in enumerate(blocks):
+            _check_block(block, str(role), where, at)
+
+
+def _check_block(block: Block, role: str, message: str, at: int) -> None:
+    kind, where = str(block.get("type")), f"{message}.content.{at}"
+    for name in ("type", *_OF_BLOCKS.get(kind, ())):
+        refuse_if(name not in block, f"{where}.{kind}.{name}: Field required")
+    needed = {"tool_result": "user", "tool_use": "assistant", "thinking": "assistant"}.get(kind, role)
+    refuse_if(role != needed, f"{message}: `{kind}` blocks can only be in `{needed}` messages")
+    if kind == "text":
+        refuse_if(not block["text"], f"{message}: text content blocks must be non-empty")
+        blank = not str(block["text"]).strip()
+        refuse_if(blank, f"{message}: text content blocks must contain non-whitespace text")
+    if kind == "tool_result" and block.get("is_error") is True:
+        refuse_if(not block.get("content"), f"{where}.tool_result: content cannot be empty if `is_error` is true")
+    if kind == "thinking":
+        signed = str(block["signature"])
+        changed = signed.startswith("scripted_") and signed != signature(str(block["thinking"]))
+        refuse_if(changed, f"{where}: Invalid `signature` in `thinking` block")
+
+
+def _check_edits(management: object, allowed: Sequence[str]) -> None:
+    """Check the context edits. `allowed` are the types that the beta headers of the request permit."""
+    refuse_if(not allowed, "context_management: Extra inputs are not permitted")
+    where = "context_management.edits"
+    given = management.get("edits") if isinstance(management, Mapping) else None
+    edits = _objects(given or [], where)
+    for number, edit in enumerate(edits):
+        kind, trigger = edit.get("type"), edit.get("trigger")
+        expected = ", ".join(map(repr, allowed))
+        refuse_if(
+            kind not in allowed,
+            f"{where}.{number}: Input tag '{kind}' found using 'type' does not match any of the expected tags: "
+            f"{expected}",
         )
+        value = trigger.get("value") if isinstance(trigger, Mapping) else None
+        refuse_if(
+            kind == COMPACT and isinstance(value, int) and value < MIN_COMPACT_TRIGGER,
+            f"{where}.{number}.{COMPACT}.trigger.value: Input should be greater than or equal to {MIN_COMPACT_TRIGGER}",
+        )
+    kinds = [edit["type"] for edit in edits]
+    refuse_if(CLEAR_THINKING in kinds[1:], f"{where}: `{CLEAR_THINKING}` must be the first edit in the list")
+    refuse_if(len(set(kinds)) < len(kinds), f"{where}: each strategy can be used only once")
 
 
-class Threads:
-    """Conversations of clients that use message threads. The key of a conversation is the id of its last reply."""
-
-    def __init__(self, *, supported: bool = True) -> None:
-        self._supported = supported
-        self._threads: dict[str, Conversation] = {}
-        self._continued: set[str] = set()
-
-    def join(self, request: Request) -> Conversation:
-        """Return the complete conversation of a request. If it continues a thread, the stored messages come first.
-
-        Raises `ApiError` if the thread is unknown or was already continued, or if the request cannot use a thread.
-        """
-        if request.thread is not None and (request.edits is not None or not self._supported):
-            unsupported = {"unsupported": ["context_management"]} if request.edits is not None else {}
-            details = {"error_code": "thread_unsupported_request", **unsupported}
-            raise ApiError(
-                400, "This request cannot be threaded; send the full conversation without `thread`.", details
-            )
-        if request.thread != "continue":
-            return Conversation(merge_messages(request.messages), request.system, request.tools)
-        given = request.system is not None or request.tools
-        refuse_if(given, "thread: `system` and `tools` are taken from the thread; leave them out of a continue request")
-        previous = request.previous_message_id
-        past = self._threads.get(previous)
-        if past is None:
-            details = {"error_code": "thread_not_found"}
-            raise ApiError(404, f"No thread was found for previous_message_id '{previous}'.", details)
-        if previous in self._continued:
-            details = {"error_code": "thread_already_continued"}
-            raise ApiError(400, f"The response '{previous}' has already been continued.", details)
-        return replace(past, messages=merge_messages((*past.messages, *request.messages)))
-
-    def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
-        """Store the conversation with its reply, if the request uses a thread.
-
-        After that, the next request of the thread must continue from this reply.
-        """
-        if request.thread is None:
-            return
-        if request.thread == "continue":
-            self._continued.add(request.previous_message_id)
-        messages = (*conversation.messages, Message("assistant", tuple(reply)))
-        self._threads[reply_id] = replace(conversation, messages=messages)
+def _objects(value: object, where: str) -> Sequence[Block]:
+    refuse_if(not isinstance(value, list), f"{where}: Input should be a valid array")
+    items = list(value) if isinstance(value, list) else []
+    for number, item in enumerate(items):
+        refuse_if(not isinstance(item, Mapping), f"{where}.{number}: Input should be an object")
+    return items
 
 
-class PausedReplies:
-    """Stores replies with the stop reason "pause_turn".
-
-    A client sends such a reply back unchanged to continue the turn.
-    """
-
-    def __init__(self) -> None:
-        self._replies: set[tuple[str, ...]] = set()
-
-    def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
-        """Store a reply if its stop reason is "pause_turn"."""
-        if stop_reason == "pause_turn" and (blocks := _serialize(reply)):
-            self._replies.add(blocks)
-
-    def ends(self, message: Message) -> bool:
-        """Return whether a message ends with a paused reply, a call of a server tool, or a result of a server tool."""
-        last = str(message.blocks[-1].get("type"))
-        blocks = _serialize(message.blocks)
-        resumed = any(blocks[len(blocks) - len(reply) :] == reply for reply in self._replies)
-        return resumed or last == "server_tool_use" or (last.endswith("_tool_result") and last != "tool_result")
-
-
-def check_conversation(messages: Sequence[Message], *, thinks: bool = False, paused: PausedReplies) -> None:
+def check_conversation(messages: Sequence[Message], paused: Collection[str]) -> None:
     """Raise `ApiError` if the roles are in a wrong order, or if tool calls and results do not match.
 
     The caller must already have merged consecutive messages of the same role. A conversation starts with a user
-    message, or with a compaction block that replaces earlier messages. It ends with a user message, a compaction block
-    or a paused reply. `thinks` is True if thinking is enabled in the request.
+    message, or with a compaction block that replaces earlier messages. It ends with a user message, a compaction block,
+    a server tool, or a block whose `fingerprint` is in `paused`.
     """
     refuse_if(not messages, "messages: at least one message is required")
     is_wrong = messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION
     refuse_if(is_wrong, 'messages: first message must use the "user" role')
-    previous: Message | None = None
-    seen: set[str] = set()
+    seen: set[object] = set()
     for n, message in enumerate(messages):
-        _check_ids(f"messages.{n}", message, seen)
-        _check_results(n, message, previous)
-        previous = message
+        for m, use in enumerate(message.blocks):
+            if use.get("type") == "tool_use":
+                refuse_if(use["id"] in seen, f"messages.{n}.content.{m}: `tool_use` ids must be unique")
+                seen.add(use["id"])
+        _check_results(n, message, messages[n - 1] if n else Message("user", ()))
     _check_server_calls(messages)
-    last = messages[-1]
-    if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
-        raise invalid(
-            "This model does not support assistant message prefill. The conversation must end with a user message."
-        )
-    if thinks and last.of_type("tool_result") and messages[-2].blocks[0].get("type") not in (*THINKING, COMPACTION):
-        raise invalid(
-            f"messages.{len(messages) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
-            f"`{messages[-2].blocks[0].get('type')}`. When `thinking` is enabled, a final `assistant` message must "
-            "start with a thinking block."
-        )
+    last = messages[-1].blocks[-1]
+    kind = str(last.get("type"))
+    is_open = kind in (COMPACTION, "server_tool_use") or kind.endswith("_tool_result") or fingerprint(last) in paused
+    refuse_if(
+        messages[-1].role == "assistant" and not is_open,
+        "This model does not support assistant message prefill. The conversation must end with a user message.",
+    )
 
 
-def _check_ids(where: str, message: Message, seen: set[str]) -> None:
-    for m, block in enumerate(message.blocks):
-        if block.get("type") == "tool_use":
-            refuse_if(block["id"] in seen, f"{where}.content.{m}: `tool_use` ids must be unique")
-            seen.add(str(block["id"]))
+def fingerprint(block: Block) -> str:
+    """Return the block as text, without null fields: some clients send null for missing fields."""
+    return json.dumps({name: value for name, value in block.items() if value is not None}, sort_keys=True)
 
 
-def _check_results(n: int, message: Message, previous: Message | None) -> None:
-    uses = [str(block["id"]) for block in previous.of_type("tool_use")] if previous is not None else []
-    results: list[str] = []
+def _check_results(n: int, message: Message, previous: Message) -> None:
+    uses = [block["id"] for block in previous.of_type("tool_use")]
+    results: list[object] = []
     for m, block in enumerate(message.blocks):
         if block.get("type") == "tool_result":
-            tool_use_id, where = str(block["tool_use_id"]), f"messages.{n}.content.{m}"
-            if tool_use_id not in uses:
-                raise invalid(
-                    f"{where}: unexpected `tool_use_id` found in `tool_result` blocks: {tool_use_id}. Each "
-                    "`tool_result` block must have a corresponding `tool_use` block in the previous message."
-                )
-            if tool_use_id in results:
-                raise invalid(
-                    f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
-                    f"{tool_use_id}"
-                )
-            results.append(tool_use_id)
-    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
-    if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:
-        raise invalid(
-            f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
-            "message."
-        )
+            given, where = block["tool_use_id"], f"messages.{n}.content.{m}"
+            refuse_if(
+                given not in uses,
+                f"{where}: unexpected `tool_use_id` found in `tool_result` blocks: {given}. Each `tool_result` block "
+                "must have a corresponding `tool_use` block in the previous message.",
+            )
+            refuse_if(
+                given in results,
+                f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
+                f"{given}",
+            )
+            results.append(given)
+    leading = {block.get("tool_use_id") for block in message.blocks[: len(results)]}
+    missing = ", ".join(str(use) for use in uses if use not in leading)
+    refuse_if(
+        missing,
+        f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}. Each "
+        "`tool_use` block must have a corresponding `tool_result` block in the next message.",
+    )
 
 
 def _check_server_calls(messages: Sequence[Message]) -> None:
-    """Check the calls of server tools and MCP tools.
-
-    Raises `ApiError` if a call has no result when its turn ends, or if a result has no call.
-    """
-    calls: dict[str, tuple[str, str]] = {}  # calls without a result, by id: path of the message, name of the tool
+    """Check that each call of a server tool or MCP tool has a result when its turn ends, and each result a call."""
+    calls: dict[object, str] = {}  # errors for the calls without a result, by id
     for n, message in enumerate(messages):
         if message.role == "user" and len(message.of_type("tool_result")) < len(message.blocks):
-            _refuse_open(calls)
+            for error in calls.values():
+                raise ApiError(400, error)
         for m, block in enumerate(message.blocks):
             kind = str(block.get("type"))
             if kind in ("server_tool_use", "mcp_tool_use"):
                 name = "mcp" if kind == "mcp_tool_use" else str(block["name"])
-                calls[str(block["id"])] = f"messages.{n}", "tool_search" if name.startswith("tool_search") else name
+                calls[block["id"]] = (
+                    f"messages.{n}: `{name}` tool use with id `{block['id']}` was found without a corresponding "
+                    f"`{name}_tool_result` block"
+                )
             elif kind.endswith("_tool_result"):
-                call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
-                if calls.pop(str(block["tool_use_id"]), None) is None:
-                    raise invalid(
-                        f"messages.{n}.content.{m}: unexpected `tool_use_id` found in `{kind}` blocks: "
-                        f"{block['tool_use_id']}. Each `{kind}` block must have a corresponding `{call}` block before "
-                        "it."
-                    )
-
-
-def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
-    for call_id, (where, name) in calls.items():
-        raise invalid(
-            f"{where}: `{name}` tool use with id `{call_id}` was found without a corresponding `{name}_tool_result` "
-            "block"
-        )
-
-
-def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Serialize blocks so that a reply can be compared with the blocks that a client sends back.
-
-    Null fields are omitted, because some clients add null for missing fields. Blank texts are omitted, because clients
-    do not send them back: the API refuses blank texts in requests.
-    """
-    kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text")).strip()]
-    compact = ({name: value for name, value in block.items() if value is not None} for block in kept)
-    return tuple(json.dumps(block, sort_keys=True) for block in compact)
+                refuse_if(
+                    calls.pop(block["tool_use_id"], None) is None,
+                    f"messages.{n}.content.{m}: unexpected `tool_use_id` found in `{kind}` blocks: "
+                    f"{block['tool_use_id']}. Each `{kind}` block must have a corresponding call before it.",
+                )

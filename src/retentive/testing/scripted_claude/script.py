@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from retentive.testing.scripted_claude.prompt import Prompt, Result
 
-MEMORY = "memory"  # the API accepts no other name for the tool of type memory_20250818
-
 
 class ScriptError(ValueError):
     """The script is invalid. The message gives the reason."""
@@ -41,16 +39,11 @@ class Check:
                 return f"expected a text that contains {part!r}, got {result.text!r}"
         if self.is_error is not None and result.is_error != self.is_error:
             return f"expected is_error {self.is_error}, got {result.is_error} with the text {result.text!r}"
-        return self._problem_of_holds(result.text)
-
-    def _problem_of_holds(self, text: str) -> str | None:
-        if self.holds is None:
-            return None
         try:
-            held = self.holds(text)
+            held = self.holds is None or self.holds(result.text)
         except Exception as error:  # the function of a test may raise anything
-            return f"the check raised {error!r} for the text {text!r}"
-        return None if held else f"the check failed for the text {text!r}"
+            return f"the check raised {error!r} for the text {result.text!r}"
+        return None if held else f"the check failed for the text {result.text!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ class Call:
 
     input: Mapping[str, object]
     check: Check | None = None
-    name: str = MEMORY
+    name: str = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +125,6 @@ class Script:
 
 ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"
 """Function that gets a prompt and returns the next turn. It must not keep state between calls."""
-
-
-def select_script(scripts: Sequence[Script | ScriptFunction], opening: str) -> Script | ScriptFunction | None:
-    """Return the first script whose `when` occurs in `opening`, the first user message of a conversation.
-
-    A script function matches every conversation. Returns None if no script matches.
-    """
-    matches = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
-    return next(matches, None)
 
 
 def to_turn(answer: object) -> Turn:

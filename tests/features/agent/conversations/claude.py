@@ -13,12 +13,10 @@ import httpx2
 
 from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
 from retentive.testing.scripted_claude.claude import ScriptedResponse
-from retentive.testing.scripted_claude.errors import ApiError
+from retentive.testing.scripted_claude.faults import ApiError
 from retentive.testing.scripted_claude.faults import Fault as ScriptedFault
-from retentive.testing.scripted_claude.faults import StreamError
-from retentive.testing.scripted_claude.http import Site, _encoded_events
+from retentive.testing.scripted_claude.http import Site, encode_event, encoded_events
 from retentive.testing.scripted_claude.script import Content
-from retentive.testing.scripted_claude.stream import encode_event
 
 from .scenario import CALLS, Fault, Malformed, Part, Reply, Scenario
 
@@ -115,8 +113,8 @@ class Wire(httpx2.MockTransport):
                 raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
             return httpx2.Response(answered.reply.status, json=answered.reply.body("req_1"))
         reply = answered.reply
-        if reply.blocks == (EMPTY,):
-            answered = replace(answered, reply=replace(reply, blocks=()))
+        if reply["content"] == [EMPTY]:
+            answered = replace(answered, reply={**reply, "content": []})
         return _streamed(answered, self.play.malformed) if answered.stream else _whole(answered, self.play.malformed)
 
 
@@ -138,24 +136,21 @@ class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
 @contextmanager
 def serving() -> Iterator[tuple[Site, str]]:
-    """Server and its URL. Before each play, set the `_claude` of the server."""
-    started = threading.Event()
+    """Server and its URL. Before each play, set the `claude` of the server."""
     claude = ScriptedClaude()
-    site = Site(claude, port=0, on_startup=started.set)
-    thread = threading.Thread(target=site.run)
-    thread.start()
-    try:
-        started.wait()
-        yield site, claude.url
-    finally:
-        site.server.should_exit = True
-        thread.join()
+    with Site(claude) as site:
+        thread = threading.Thread(target=site.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield site, claude.url
+        finally:
+            site.shutdown()
+            thread.join()
 
 
 def _whole(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
     assert not isinstance(answered.reply, ApiError)
-    message = answered.reply.message()
-    data = json.dumps(_damaged(message, malformed)).encode()
+    data = json.dumps(_damaged(answered.reply, malformed)).encode()
     if malformed in ("not json", "out of order"):
         data = data[:-2]
     if malformed in ("html", "empty"):
@@ -173,7 +168,7 @@ def _streamed(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
     if malformed in ("null content", "no stop reason", "call without id"):
         pieces = [encode_event(event) for event in _damaged_events(malformed)]
     else:
-        pieces = list(_encoded_events(answered.reply, fault if isinstance(fault, StreamError) else None))
+        pieces = encoded_events(answered.reply, fault)
     if malformed == "not json":
         pieces[1:2] = [b'event: content_block_start\ndata: {"type": "content_blo\n\n']
     if malformed == "out of order":

@@ -95,7 +95,7 @@ def test_random_conversations_over_http(fuzz: Fuzz) -> None:
             for way in ("plain", "streamed"):
                 expected = fuzz.play(scenario, way)
                 play = Play(scenario)
-                site._claude = play.claude
+                site.claude = play.claude
                 outcome = fuzz.play_with(client, play, scenario, way)
                 if not play.empty_replies:
                     assert outcome == expected, f"seed {seed}, {way}"

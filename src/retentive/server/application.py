@@ -156,7 +156,8 @@ class Server:
         check_beta(request.headers)
         check_scope(caller.key, route)
         given = read_query(request.scope["query_string"])
-        models = _read(route.query, "query", given)
+        asked = (route.query or Fields).read(given)
+        arguments: dict[str, object] = {name: getattr(asked, name) for name in type(asked).model_fields}
         call = RouteCall(
             self.location,
             caller,
@@ -165,14 +166,16 @@ class Server:
             request.headers.get("last-event-id"),
             request.path_params,
             given=given,
-            models=models,
+            arguments=arguments,
         )
         if route.upload:
             return await self._answer_upload(request, route, call, reserve)
         if route.method == "POST":
             store = (lambda: call.store) if "memory_store_id" in call.ids else None
             body = read_object(await self.read_body(request, caller.key, store, reserve))
-            call = replace(call, given=given | body, models=models | _read(route.body, "body", body))
+            found = (route.body or Fields).read(body)
+            arguments |= {} if route.body is None else {"body": found}
+            call = replace(call, given=given | body)
         return await self._answer_call(request, route, call)
 
     async def _answer_call(self, request: Request, route: Route, call: RouteCall) -> Response:
@@ -271,12 +274,6 @@ class Server:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""
         path = request.url.path.removeprefix(METADATA)
         return json_response({} if self.tokens is None else self.tokens.metadata(path))
-
-
-def _read(model: type[Fields] | None, name: str, given: Mapping[str, object]) -> dict[str, Fields]:
-    """Return the argument of a handler for its query or body. A route without it takes no fields."""
-    found = (model or Fields).read(given)
-    return {} if model is None else {name: found}
 
 
 def _answered(call: RouteCall, route: Route) -> RouteAnswer:

@@ -18,7 +18,7 @@ from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
-from retentive.wire.base import Answer, Fields
+from retentive.wire.base import Answer
 
 if TYPE_CHECKING:
     from retentive.server.uploads import Upload
@@ -131,8 +131,8 @@ class RouteCall:
     uploaded: Upload | None = None
     given: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Fields of the query and the body, as the client sent them."""
-    models: Mapping[str, Fields] = field(default_factory=dict, repr=False)
-    """The query and the body, as far as the route has them."""
+    arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """The other arguments of the handler: the fields of the query, and the body."""
 
     @property
     def upload(self) -> Upload:
@@ -173,7 +173,7 @@ class RouteCall:
         If the handler fails because the memory store was erased meanwhile, `HttpError` 404 is raised instead.
         """
         try:
-            return handler(self, **self.models)
+            return handler(self, **self.arguments)
         except (RetentiveError, HttpError):
             if "memory_store_id" in self.ids:
                 self.check_store()

@@ -1,4 +1,4 @@
-"""Routes of the API. A route is a function whose annotations name the models of its query, its body and its answer.
+"""Routes of the API. A route is a function: its annotations are the fields of its query, its body and its answer.
 
 The list of routes is used for routing, for the checks of fields and scopes, for the OpenAPI document, and in a test of
 the isolation of workspaces.
@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
+
+from pydantic import create_model
 
 from retentive.server.calls import Handler, Json, RouteCall
 from retentive.wire.base import Answer, Fields
@@ -31,8 +34,7 @@ ADMIN: tuple[Scope, ...] = ("admin",)
 class Route:
     """Route of the API: an HTTP method and a path, with the function that handles the requests.
 
-    An API key needs one of the `scopes`. The handler gets a `RouteCall`, and the models of the query and the body if
-    the route has them.
+    An API key needs one of the `scopes`. The handler gets a `RouteCall`, the `body`, and the fields of the query.
     """
 
     method: Method
@@ -85,9 +87,14 @@ class Routes(list[Route]):
         """Return a decorator that adds a route. `options` are fields of `Route`."""
 
         def add(handler: H) -> H:
-            hints = get_type_hints(handler)
-            query, body, answer = (hints.get(name) for name in ("query", "body", "return"))
-            answer = None if media_types else answer
+            hints = get_type_hints(handler, include_extras=True)
+            body, answer = hints.get("body"), None if media_types else hints["return"]
+            fields: dict[str, Any] = {
+                each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+                for each in signature(handler).parameters.values()
+                if each.name not in {"call", "body"}
+            }
+            query = create_model(handler.__name__, __base__=Fields, **fields) if fields else None
             self.append(Route(method, path, scopes, handler, query, body, answer, media_types, **options))
             return handler
 

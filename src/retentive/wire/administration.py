@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic import ConfigDict, TypeAdapter, WithJsonSchema
 
 from retentive.values.settings import DEFAULTS, NAMES, Settings
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, Count, Fields, Time, UtcTime
+from retentive.wire.base import Answer, Count, Fields, UtcTime
 
 _SCHEMAS: dict[str, Any] = {
     name: TypeAdapter(hint).json_schema() for name, hint in get_type_hints(Settings).items() if name in NAMES
@@ -52,18 +52,6 @@ class UsageObject(Answer):
     memory_store_id: str
     memories: Count
     content_size_bytes: Count
-
-
-class AuditQuery(Fields):
-    """Query of an export of the audit log."""
-
-    since: Time | None = Field(None, description="Only entries since this time")
-
-
-class VerifyQuery(Fields):
-    """Query of a verification of the audit log."""
-
-    expect: str = Field("", max_length=10_000, description="Heads of earlier reports, separated by commas")
 
 
 class AuditEntryObject(Answer):

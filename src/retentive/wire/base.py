@@ -49,7 +49,7 @@ _SENTENCES = {
 class Fields(BaseModel):
     """Fields of a request: its JSON body, or the query of its URL. Other fields are refused.
 
-    In a query, fields are texts, so integers and booleans need the types `QueryInteger` and `QueryFlag`.
+    In a query, fields are texts, so integers need `FROM_TEXT` and booleans `QueryFlag`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
@@ -215,49 +215,28 @@ ActorPattern = Annotated[str, rule(check_actor_pattern)]
 NamePattern = Annotated[str, Field(min_length=1), rule(check_name_pattern)]
 """Pattern of sources, sessions, integrations or flags."""
 PathPattern = Annotated[str, rule(check_path_pattern)]
-QueryInteger = Annotated[int, BeforeValidator(_integer)]
+FROM_TEXT = BeforeValidator(_integer)
+"""Reads an integer in a query."""
 QueryFlag = Annotated[bool, BeforeValidator(_flag)]
 Shown = Literal["basic", "full"]
-
-
-class Below(Fields):
-    """Query that selects memories below a directory."""
-
-    path_prefix: Directory = Field("/", description="Only paths below this directory; it begins and ends with `/`")
-
-
-class Basic(Fields):
-    """Query of a route whose answers have no contents by default."""
-
-    view: Shown = Field("basic", description="`full` includes the content")
-
-
-class Full(Fields):
-    """Query of a route whose answers have contents by default."""
-
-    view: Shown = Field("full", description="`basic` leaves out the content")
-
-
-class Paged(Fields):
-    """Query of a list."""
-
-    limit: Annotated[QueryInteger, Field(ge=1, le=100)] = Field(20, description="Objects in one page")
-    page: str | None = Field(None, max_length=4_000, description="The `next_page` of the page before")
-
-
-class CreationTimes(Fields):
-    """Query that selects objects by the time of their creation."""
-
-    created_from: Time | None = Field(
-        None, alias="created_at[gte]", description="Only objects created at this time or later"
-    )
-    created_to: Time | None = Field(
-        None, alias="created_at[lte]", description="Only objects created at this time or earlier"
-    )
+Basic = Annotated[Shown, Field(description="`full` includes the content")]
+Full = Annotated[Shown, Field(description="`basic` leaves out the content")]
+Under = Annotated[Directory, Field(description="Only paths below this directory; it begins and ends with `/`")]
+Limit = Annotated[int, Field(ge=1, le=100, description="Objects in one page"), FROM_TEXT]
+Cursor = Annotated[str | None, Field(max_length=4_000, description="The `next_page` of the page before")]
+CreatedFrom = Annotated[
+    Time | None, Field(alias="created_at[gte]", description="Only objects created at this time or later")
+]
+CreatedTo = Annotated[
+    Time | None, Field(alias="created_at[lte]", description="Only objects created at this time or earlier")
+]
+Source = Annotated[str | None, Field(max_length=2_000, description="Source of the change, such as `user`")]
+Session = Annotated[str | None, Field(max_length=255, description="Session of the change")]
+At = Annotated[Moment | None, Field(description="State at this time, or after the change with this name or version id")]
 
 
 class Sourced(Fields):
     """Fields that say where a change comes from."""
 
-    source: str | None = Field(None, max_length=2_000, description="Source of the change, such as `user`")
-    session: str | None = Field(None, max_length=255, description="Session of the change")
+    source: Source = None
+    session: Session = None

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from retentive.engine.events import StoreEvent
-from retentive.engine.trust import Level
 from retentive.history.log import BlameLine
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.values.records import Version
@@ -17,10 +16,7 @@ from retentive.wire.base import (
     Answer,
     AnyPath,
     Count,
-    Fields,
     Moment,
-    NamePattern,
-    QueryInteger,
     Sourced,
     Time,
     UtcTime,
@@ -32,12 +28,6 @@ from retentive.wire.versions import VersionObject
 StepName = Literal["created", "modified", "renamed", "deleted"]
 _NAMES: dict[What, StepName] = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
 _STEPS = {name: what for what, name in _NAMES.items()}
-
-
-class DiffQuery(Fields):
-    """Query of a comparison."""
-
-    against: str = Field("previous", max_length=200, description="Id of the version to compare with, or `previous`")
 
 
 class DiffObject(Answer):
@@ -125,15 +115,6 @@ class ChangeResult(Answer):
         return RestoreOutcome(tuple(steps), (), left, self.dry_run, self.proposed)
 
 
-class FeedQuery(Fields):
-    """Query of the changes."""
-
-    after: str = Field(
-        "", max_length=50, description="The `next` of the answer before; without it, from the first change"
-    )
-    limit: Annotated[QueryInteger, Field(ge=1, le=500)] = Field(100, description="Changes in one answer")
-
-
 class EventObject(Answer):
     """Change that creates no version, such as a redaction. `ids` has at most 100 of the `count` ids."""
 
@@ -178,25 +159,6 @@ class ChangeFeed(Answer):
     next: str
     newest: str
     has_gap: bool
-
-
-class EventQuery(Fields):
-    """Query of the stream of events."""
-
-    after: str | None = Field(
-        None,
-        max_length=50,
-        description="Begin after the event with this id; the header `Last-Event-ID` wins",
-    )
-
-
-class BlameQuery(Fields):
-    """Query of the lines of a memory."""
-
-    source: NamePattern | None = Field(
-        None, description="Only lines of versions with a source that matches, such as web:*"
-    )
-    trust: Level | None = Field(None, description="Only versions at this level of trust")
 
 
 class BlameLineObject(Answer):

@@ -15,7 +15,6 @@ from retentive.wire.base import (
     Name,
     NamePattern,
     PathPattern,
-    QueryInteger,
     Time,
     UtcTime,
     rule,
@@ -56,17 +55,6 @@ class KeyUpdate(Fields):
     name: Name | None = Field(None, description="Name of the key")
     status: Literal["active", "inactive", "archived"] | None = Field(None, description="An archived key stays archived")
     rate_limit: RateText | None = Field(None, description=_RATE)
-
-
-class KeyList(Fields):
-    """Query of the list of API keys."""
-
-    after_id: str | None = Field(None, max_length=200, description="List the keys after this one")
-    before_id: str | None = Field(None, max_length=200, description="List the keys before this one")
-    created_by_user_id: str | None = Field(None, max_length=255, description="List the keys that this user created")
-    limit: Annotated[QueryInteger, Field(ge=1, le=1000)] = Field(20, description="Keys in one page")
-    status: KeyStatus | None = Field(None, description="List the keys with this status")
-    workspace_id: str | None = Field(None, max_length=255, description="List the keys of this workspace")
 
 
 class KeyCreator(Answer):

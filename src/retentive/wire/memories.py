@@ -10,23 +10,15 @@ from retentive.values.records import Memory
 from retentive.wire.base import (
     Answer,
     AnswerPage,
-    Basic,
-    Below,
     Count,
     Fields,
     FilePath,
-    Full,
-    Moment,
-    Paged,
-    QueryInteger,
     Sha256,
     Sourced,
     UtcTime,
     api_path,
     tool_path,
 )
-
-AT = "State at this time, or after the change with this name or version id"
 
 
 class MemoryCreation(Fields):
@@ -49,31 +41,6 @@ class MemoryUpdate(Sourced):
     content: str | None = Field(None, description="New text")
     path: FilePath | None = Field(None, description="New path")
     precondition: ContentHash | None = Field(None, description="Hash that the content must have")
-
-
-class MemoryDeletion(Sourced):
-    """Query of a deletion."""
-
-    expected_content_sha256: Sha256 | None = Field(None, description="Hash that the content must have")
-
-
-class MemoryList(Paged, Basic, Below):
-    """Query of the list of memories."""
-
-    depth: Annotated[QueryInteger, Field(ge=0, le=1)] = Field(0, description="1 lists one level, with its directories")
-    at: Moment | None = Field(None, description=AT)
-
-
-class MemoryAt(Full):
-    """Query of a memory."""
-
-    at: Moment | None = Field(None, description=AT)
-
-
-class MemoryAtPath(MemoryAt):
-    """Query of the memory at a path."""
-
-    path: FilePath = Field(description="Path, which begins with `/`")
 
 
 class MemoryObject(Answer):

@@ -9,13 +9,7 @@ from pydantic import Field
 
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, ProposedOperation
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, Count, Fields, Paged, Sha256, UtcTime, api_path, tool_path
-
-
-class ProposalList(Paged):
-    """Query of the list of proposals."""
-
-    actor: str | None = Field(None, max_length=300, description="List the proposals of this actor, such as session:s1")
+from retentive.wire.base import Answer, Count, Fields, Sha256, UtcTime, api_path, tool_path
 
 
 class Acceptance(Fields):

@@ -12,20 +12,21 @@ from retentive.search.results import Hit, Results, Snippet, Span
 from retentive.values.paths import ROOT
 from retentive.values.records import as_actor
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, Below, Count, Moment, PathPattern, UtcTime, api_path, tool_path
-from retentive.wire.memories import AT, MemoryObject
+from retentive.wire.base import Answer, At, Count, Fields, PathPattern, Under, UtcTime, api_path, tool_path
+from retentive.wire.memories import MemoryObject
 
 Marks = list[Annotated[list[Count], Field(min_length=2, max_length=2)]]
 
 
-class SearchRequest(Below):
+class SearchRequest(Fields):
     """Search. The query is in the body, because URLs appear in logs."""
 
+    path_prefix: Under = "/"
     query: str = Field(min_length=1, max_length=4_000, description="Words, phrases and operators")
     mode: Literal["ranked", "all", "regex"] = Field(
         "ranked", description="`ranked`: any word counts; `all`: all words must occur; `regex`: the query is a pattern"
     )
-    at: Moment | None = Field(None, description=AT)
+    at: At = None
     paths: list[PathPattern] = Field(
         [], max_length=100, description="Patterns of paths, such as `/memories/*/notes.md`"
     )

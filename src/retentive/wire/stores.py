@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from retentive.values.properties import Properties, StoreInfo
-from retentive.wire.base import Answer, Count, CreationTimes, Fields, Name, Paged, QueryFlag, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Name, UtcTime
 
 
 class StoreCreation(Fields):
@@ -25,13 +25,6 @@ class StoreUpdate(Fields):
     name: Name | None = Field(None, description="Display name")
     description: str | None = Field(None, max_length=1_024, description="What the store is for")
     metadata: dict[str, str | None] | None = Field(None, description="Texts by name; null removes one")
-
-
-class StoreList(Paged, CreationTimes):
-    """Query of the list of memory stores."""
-
-    include_archived: QueryFlag = Field(False, description="List archived stores too")
-    key: Name | None = Field(None, description="Only the store with this key")
 
 
 class StoreObject(Answer):

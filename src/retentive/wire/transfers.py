@@ -4,32 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from retentive.wire.base import Answer, Below, Count, Fields, Name, QueryFlag, Sourced
+from retentive.wire.base import Answer, Count
 from retentive.wire.stores import StoreObject
-
-
-class ExportQuery(Fields):
-    """Query of an export."""
-
-    format: Literal["tar", "tar.gz", "files"] = Field(
-        "tar",
-        description="Format of the archive; `files` has the memories as plain files in its directory `memories`",
-    )
-
-
-class ImportQuery(Below, Sourced):
-    """Query of an import of memories."""
-
-    overwrite: QueryFlag = Field(False, description="Replace existing memories, which are kept otherwise")
-    dry_run: QueryFlag = Field(False, description="Report the steps, and change nothing")
-
-
-class StoreImportQuery(Fields):
-    """Query of an import of a memory store."""
-
-    key: Name | None = Field(None, description="Key of the memory store; default: the one in the export")
 
 
 class ImportedFile(Answer):

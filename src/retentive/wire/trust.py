@@ -7,16 +7,10 @@ from typing import Literal, Self, cast
 from pydantic import Field
 
 from retentive.review.trust import DoubtedMemory
-from retentive.wire.base import Answer, AnyPath, Below, Fields, Paged, api_path, tool_path
+from retentive.wire.base import Answer, AnyPath, Fields, api_path, tool_path
 from retentive.wire.versions import FlagObject
 
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
-
-
-class DoubtedList(Paged, Below):
-    """Query of the list of memories that are not trusted."""
-
-    level: DoubtedLevel | None = Field(None, description="Only memories at this level")
 
 
 class Confirmation(Fields):

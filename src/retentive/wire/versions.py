@@ -8,44 +8,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from retentive.engine.trust import Level
 from retentive.values.provenance import Contributor, Provenance
 from retentive.values.records import Operation, Version
 from retentive.wire.actors import ActorObject
 from retentive.wire.base import (
-    ActorPattern,
     Answer,
     AnyPath,
-    Basic,
-    Below,
     Count,
-    CreationTimes,
     Fields,
-    NamePattern,
-    Paged,
     Sha256,
     UtcTime,
     api_path,
     tool_path,
 )
-
-
-class VersionList(Paged, Basic, CreationTimes, Below):
-    """Query of the list of versions."""
-
-    memory_id: str | None = Field(None, max_length=200, description="Only versions of this memory")
-    operation: Operation | None = Field(None, description="Only versions of this kind")
-    session_id: str | None = Field(None, max_length=255, description="Only versions written in this session")
-    api_key_id: str | None = Field(None, max_length=255, description="Only versions written with this key")
-    service_account_id: str | None = Field(
-        None, max_length=255, description="Only versions written by this service account"
-    )
-    actor: ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
-    source: NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
-    session: NamePattern | None = Field(None, description="Only versions of a session that matches")
-    integration: NamePattern | None = Field(None, description="Only versions written through an integration")
-    flag: NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
-    trust: Level | None = Field(None, description="Only versions at this level of trust")
 
 
 class VersionRedaction(Fields):

@@ -37,12 +37,6 @@ class EndpointCreation(Fields):
     description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
 
 
-class DeliveryList(Fields):
-    """Query of the list of deliveries."""
-
-    state: DeliveryState | None = Field(None, description="Only deliveries with this outcome")
-
-
 class EndpointObject(Answer):
     """Webhook endpoint, without its secret."""
 

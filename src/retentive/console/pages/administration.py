@@ -19,7 +19,7 @@ from retentive.server.handlers import keys
 from retentive.server.keys import SCOPES
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
-from retentive.wire.keys import KeyCreation, KeyList, KeyUpdate
+from retentive.wire.keys import KeyCreation, KeyUpdate
 
 ENTRIES = 200
 _SEQ = re.compile(r"[0-9]{12}")
@@ -102,7 +102,7 @@ def list_keys(visit: Visit) -> PageAnswer:
 
 
 def _keys(visit: Visit, made: object) -> PageAnswer:
-    found = keys.list_api_keys(call_of(visit), KeyList.read({"limit": 1_000}))
+    found = keys.list_api_keys(call_of(visit), limit=1_000)
     return HtmlPage("keys.html", {"keys": found.data, "made": made, "scopes": SCOPES}, title="API keys")
 
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import cast
 
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit, call_of
 from retentive.engine.operation import AuditOnly
@@ -17,7 +18,6 @@ from retentive.server.handlers import transfers
 from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
-from retentive.wire.transfers import ExportQuery
 
 FORMATS: Mapping[str, tuple[str, str]] = {
     "tar.gz": ("tar.gz", "application/gzip"),
@@ -38,8 +38,7 @@ def export_file(visit: Visit) -> PageAnswer:
     wanted = visit.query.get("format", "tar.gz")
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
-    query = ExportQuery.read({"format": wanted})
-    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), query)
+    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), cast("transfers.Format", wanted))
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]
     return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)

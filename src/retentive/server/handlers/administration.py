@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from dataclasses import asdict
+from typing import Annotated
+
+from pydantic import Field
 
 from retentive.audit.chain import AuditEntry, entries_page, stored_entries
 from retentive.server.calls import RouteCall, Streamed
@@ -16,16 +19,16 @@ from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.wire.administration import (
     AuditEntryObject,
-    AuditQuery,
     AuditReport,
     MemoryErased,
     SettingsObject,
     SettingsUpdate,
     UsageObject,
-    VerifyQuery,
 )
-from retentive.wire.base import AnswerPage, Paged
+from retentive.wire.base import AnswerPage, Cursor, Limit, Time
 
+Since = Annotated[Time | None, Field(description="Only entries since this time")]
+Heads = Annotated[str, Field(max_length=10_000, description="Heads of earlier reports, separated by commas")]
 route = Routes()
 
 
@@ -55,10 +58,10 @@ def _settings(store: MemoryStore) -> SettingsObject:
 
 
 @route("GET", f"{STORE}/audit_entries", ADMIN)
-def list_audit_entries(call: RouteCall, query: Paged) -> AnswerPage[AuditEntryObject]:
+def list_audit_entries(call: RouteCall, limit: Limit = 20, page: Cursor = None) -> AnswerPage[AuditEntryObject]:
     """List the audit log, oldest first."""
-    after = start_of(query.page, call.path)
-    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, query.limit, newest_first=False))
+    after = start_of(page, call.path)
+    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
     return AnswerPage[AuditEntryObject](data=list(map(_entry, found.items)), next_page=next_of(found.next, call.path))
 
 
@@ -76,9 +79,9 @@ def _entry(given: AuditEntry) -> AuditEntryObject:
 
 
 @route("GET", f"{STORE}/audit/export", ADMIN, "application/x-ndjson")
-def export_audit(call: RouteCall, query: AuditQuery) -> Streamed:
+def export_audit(call: RouteCall, since: Since = None) -> Streamed:
     """Export the audit log: in each line the stored entry and its paths, null if they were removed."""
-    found = core_of(call.store).read(lambda snapshot: stored_entries(snapshot, query.since))
+    found = core_of(call.store).read(lambda snapshot: stored_entries(snapshot, since))
     return Streamed(_lines(found), "application/x-ndjson")
 
 
@@ -89,9 +92,9 @@ def _lines(found: list[tuple[str, AuditEntry]]) -> Generator[bytes]:
 
 
 @route("GET", f"{STORE}/audit/verify", ADMIN)
-def verify_audit(call: RouteCall, query: VerifyQuery) -> AuditReport:
+def verify_audit(call: RouteCall, expect: Heads = "") -> AuditReport:
     """Verify the audit log."""
-    found = call.store.audit.verify(expect=query.expect.split(",") if query.expect else ())
+    found = call.store.audit.verify(expect=expect.split(",") if expect else ())
     return AuditReport(
         is_sound=found.is_sound,
         entries=found.entries,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from retentive.engine.trust import Level
 from retentive.errors import InvalidInput
 from retentive.history.plan import RestoreOutcome
 from retentive.server.calls import RouteCall
@@ -13,53 +18,56 @@ from retentive.store import core_of
 from retentive.store.by_id import read_memory
 from retentive.values import diff
 from retentive.values.provenance import origin_of
-from retentive.wire.base import api_path
+from retentive.wire.base import FROM_TEXT, NamePattern, api_path
 from retentive.wire.history import (
     BlameObject,
-    BlameQuery,
     ChangeFeed,
     ChangeResult,
     ConflictObject,
     DiffObject,
-    DiffQuery,
-    FeedQuery,
     RestoreRequest,
     UndoRequest,
     change_object,
 )
 
 PREVIOUS = "previous"
+BlamedSource = Annotated[
+    NamePattern | None, Field(description="Only lines of versions with a source that matches, such as web:*")
+]
+BlamedLevel = Annotated[Level | None, Field(description="Only versions at this level of trust")]
+After = Annotated[
+    str, Field(max_length=50, description="The `next` of the answer before; without it, from the first change")
+]
+FeedLimit = Annotated[int, Field(ge=1, le=500, description="Changes in one answer"), FROM_TEXT]
+Against = Annotated[str, Field(max_length=200, description="Id of the version to compare with, or `previous`")]
 route = Routes()
 
 
 @route("GET", f"{MEMORY}/blame", READ)
-def blame_memory(call: RouteCall, query: BlameQuery) -> BlameObject:
+def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLevel = None) -> BlameObject:
     """Retrieve each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
     with finding(NO_MEMORY):
         found, _ = core_of(store).peek(read_memory(memory_id))
-        return BlameObject.of(
-            memory_id, found.path, store.history.blame(found.path, source=query.source, trust=query.trust)
-        )
+        return BlameObject.of(memory_id, found.path, store.history.blame(found.path, source=source, trust=trust))
 
 
 @route("GET", f"{STORE}/changes", READ)
-def list_changes(call: RouteCall, query: FeedQuery) -> ChangeFeed:
+def list_changes(call: RouteCall, after: After = "", limit: FeedLimit = 100) -> ChangeFeed:
     """List all changes in their order: versions, and events of changes without one."""
     store = call.store
-    found = store.history.feed(query.after, limit=query.limit)
+    found = store.history.feed(after, limit=limit)
     data = [change_object(each, store.id) for each in found.items]
     return ChangeFeed(data=data, next=found.next, newest=store.history.newest(), has_gap=found.has_gap)
 
 
 @route("GET", f"{VERSION}/diff", READ)
-def diff_memory_version(call: RouteCall, query: DiffQuery) -> DiffObject:
+def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> DiffObject:
     """Compare a version with another one."""
     version_id, history = call.ids["memory_version_id"], call.store.history
-    against = None if query.against == PREVIOUS else query.against
-    check_version_id(version_id, against or version_id)
+    check_version_id(version_id, version_id if against == PREVIOUS else against)
     with finding(NO_VERSION):
-        if against is None:
+        if against == PREVIOUS:
             found = history.differences(change=version_id).found
         else:
             found = history.differences(since=against, until=version_id).found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
 
 from retentive.errors import Conflict
 from retentive.server.calls import Json, RouteCall
@@ -13,7 +16,8 @@ from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id
 from retentive.server.route import ADMIN, Routes
 from retentive.storage.contract import as_actor
 from retentive.wire.actors import PRINCIPALS
-from retentive.wire.keys import KeyCreation, KeyList, KeyObject, KeyPage, KeyUpdate, NewKeyObject
+from retentive.wire.base import FROM_TEXT
+from retentive.wire.keys import KeyCreation, KeyObject, KeyPage, KeyStatus, KeyUpdate, NewKeyObject
 
 KEYS = "/v1/organizations/api_keys"
 KEY = f"{KEYS}/{{api_key_id}}"
@@ -58,20 +62,31 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
 
 
 @route("GET", KEYS, ADMIN)
-def list_api_keys(call: RouteCall, query: KeyList) -> KeyPage:
+def list_api_keys(
+    call: RouteCall,
+    *,
+    after_id: Annotated[str | None, Field(max_length=200, description="List the keys after this one")] = None,
+    before_id: Annotated[str | None, Field(max_length=200, description="List the keys before this one")] = None,
+    created_by_user_id: Annotated[
+        str | None, Field(max_length=255, description="List the keys that this user created")
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=1000, description="Keys in one page"), FROM_TEXT] = 20,
+    status: Annotated[KeyStatus | None, Field(description="List the keys with this status")] = None,
+    workspace_id: Annotated[str | None, Field(max_length=255, description="List the keys of this workspace")] = None,
+) -> KeyPage:
     """List the API keys of the workspace, newest first."""
-    if query.after_id is not None and query.before_id is not None:
+    if after_id is not None and before_id is not None:
         raise invalid("before_id: cannot be combined with after_id")
     now = call.location.keys.now()
     found = [
         record
         for record in call.location.keys.all(call.caller.workspace_id)
         if _manages(call.caller.key, record)
-        and query.status in {None, record.status_at(now)}
-        and query.workspace_id in {None, record.workspace_id}
-        and query.created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
+        and status in {None, record.status_at(now)}
+        and workspace_id in {None, record.workspace_id}
+        and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
-    page, has_more = _page(found, query.after_id, query.before_id, query.limit)
+    page, has_more = _page(found, after_id, before_id, limit)
     uses = call.location.keys.last_uses()
     return KeyPage(
         data=[key_object(record, now, uses.get(record.id)) for record in page],

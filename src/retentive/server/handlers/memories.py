@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from retentive.engine.handlers import RunCommand
 from retentive.engine.listings import Listed, ListedDirectory, ListingCursor, ListMemories
@@ -22,14 +24,24 @@ from retentive.store.by_id import ById
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Written
-from retentive.wire.base import Basic, api_path
+from retentive.wire.base import (
+    FROM_TEXT,
+    At,
+    Basic,
+    Cursor,
+    FilePath,
+    Full,
+    Limit,
+    Session,
+    Sha256,
+    Shown,
+    Source,
+    Under,
+    api_path,
+)
 from retentive.wire.memories import (
-    MemoryAt,
-    MemoryAtPath,
     MemoryCreation,
     MemoryDeleted,
-    MemoryDeletion,
-    MemoryList,
     MemoryObject,
     MemoryPage,
     MemoryUpdate,
@@ -39,11 +51,12 @@ from retentive.wire.memories import (
 R = TypeVar("R")
 NO_MEMORY = "memory"
 MEMORY = f"{STORE}/memories/{{memory_id}}"
+PathOfMemory = Annotated[FilePath, Field(description="Path, which begins with `/`")]
 route = Routes()
 
 
 @route("POST", f"{STORE}/memories", WRITE, conflicts=True)
-def create_memory(call: RouteCall, query: Basic, body: MemoryCreation) -> MemoryObject:
+def create_memory(call: RouteCall, body: MemoryCreation, view: Basic = "basic") -> MemoryObject:
     """Create a memory.
 
     Fails with a conflict if there is a memory at the path, above it or below it.
@@ -56,7 +69,7 @@ def create_memory(call: RouteCall, query: Basic, body: MemoryCreation) -> Memory
         raise core.raised(refusal) from None
     written = core.written(RunCommand(Create(MemoryPath.known(body.path), body.content)), core.invocation())
     made, text = _as_written(store, written)
-    return MemoryObject.of(made, store.id, text if query.view == "full" else None)
+    return MemoryObject.of(made, store.id, text if view == "full" else None)
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
@@ -73,18 +86,27 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
 
 
 @route("GET", f"{STORE}/memories", READ)
-def list_memories(call: RouteCall, query: MemoryList) -> MemoryPage:
+def list_memories(
+    call: RouteCall,
+    *,
+    limit: Limit = 20,
+    page: Cursor = None,
+    view: Basic = "basic",
+    path_prefix: Under = "/",
+    depth: Annotated[int, Field(ge=0, le=1, description="1 lists one level, with its directories"), FROM_TEXT] = 0,
+    at: At = None,
+) -> MemoryPage:
     """List memories by path.
 
     With depth 1, directories are listed instead of the memories below them.
     """
-    store, is_full = call.store, query.view == "full"
-    of = f"{call.path} {query.path_prefix} {query.depth} {query.at or ''}"
-    cursor = None if query.page is None else ListingCursor(*cursors.decode(query.page, of, 2))
-    count = min(query.limit, FULL_LIMIT) if is_full else query.limit
-    listing = ListMemories(MemoryPath.known(query.path_prefix), query.depth, cursor, count, is_full)
+    store, is_full = call.store, view == "full"
+    of = f"{call.path} {path_prefix} {depth} {at or ''}"
+    cursor = None if page is None else ListingCursor(*cursors.decode(page, of, 2))
+    count = min(limit, FULL_LIMIT) if is_full else limit
+    listing = ListMemories(MemoryPath.known(path_prefix), depth, cursor, count, is_full)
     try:
-        found = core_of(store).result_of(_at(query.at, listing))
+        found = core_of(store).result_of(_at(at, listing))
     except CursorExpired:
         raise cursors.expired() from None
     following = None if found.next is None else cursors.encode([found.next.pin, found.next.last], of)
@@ -98,24 +120,24 @@ def _listed(each: Listed, store_id: str) -> MemoryObject | PrefixObject:
 
 
 @route("GET", f"{STORE}/memory", READ)
-def read_memory(call: RouteCall, query: MemoryAtPath) -> MemoryObject:
+def read_memory(call: RouteCall, path: PathOfMemory, *, at: At = None, view: Full = "full") -> MemoryObject:
     """Retrieve the memory at a path."""
-    return _read(call, load(MemoryPath.known(query.path)), query)
+    return _read(call, load(MemoryPath.known(path)), at, view)
 
 
 @route("GET", MEMORY, READ)
-def retrieve_memory(call: RouteCall, query: MemoryAt) -> MemoryObject:
+def retrieve_memory(call: RouteCall, *, at: At = None, view: Full = "full") -> MemoryObject:
     """Retrieve a memory."""
-    return _read(call, by_id.read_memory(call.ids["memory_id"]), query)
+    return _read(call, by_id.read_memory(call.ids["memory_id"]), at, view)
 
 
-def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], query: MemoryAt) -> MemoryObject:
+def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: At, view: Shown) -> MemoryObject:
     store = call.store
     with finding(NO_MEMORY):
-        found, text = core_of(store).result_of(_at(query.at, operation))
-    if query.at is None:
+        found, text = core_of(store).result_of(_at(at, operation))
+    if at is None:
         core_of(store).accesses.note(store.id, found)
-    return MemoryObject.of(found, store.id, text if query.view == "full" else None)
+    return MemoryObject.of(found, store.id, text if view == "full" else None)
 
 
 def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation[R]:
@@ -124,7 +146,7 @@ def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation
 
 
 @route("POST", MEMORY, WRITE, conflicts=True)
-def update_memory(call: RouteCall, query: Basic, body: MemoryUpdate) -> MemoryObject:
+def update_memory(call: RouteCall, body: MemoryUpdate, view: Basic = "basic") -> MemoryObject:
     """Change a memory.
 
     If its text and its path are unchanged, no version is recorded.
@@ -138,24 +160,30 @@ def update_memory(call: RouteCall, query: Basic, body: MemoryUpdate) -> MemoryOb
             memory_id, text=content, path=body.path, if_sha256=expected, source=body.source, session=body.session
         )
         assert written.memory is not None
-        is_read = query.view == "full" and content is None
+        is_read = view == "full" and content is None
         text = store.version_text(written.version_id) if is_read else content
     except NotFound:
         raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
-    return MemoryObject.of(written.memory, store.id, text if query.view == "full" else None)
+    return MemoryObject.of(written.memory, store.id, text if view == "full" else None)
 
 
 @route("DELETE", MEMORY, WRITE, conflicts=True)
-def delete_memory(call: RouteCall, query: MemoryDeletion) -> MemoryDeleted:
+def delete_memory(
+    call: RouteCall,
+    *,
+    expected_content_sha256: Annotated[Sha256 | None, Field(description="Hash that the content must have")] = None,
+    source: Source = None,
+    session: Session = None,
+) -> MemoryDeleted:
     """Delete a memory.
 
     Its versions are kept.
     """
-    memory_id, expected = call.ids["memory_id"], query.expected_content_sha256
+    memory_id = call.ids["memory_id"]
     try:
-        call.store.by_id.delete(memory_id, if_sha256=expected, source=query.source, session=query.session)
+        call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
     except NotFound:
         raise missing(NO_MEMORY) from None
     except Conflict:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from retentive.history.plan import Mode
 from retentive.review.proposals import DecisionOutcome
 from retentive.server.calls import RouteCall
 from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import HttpError, finding
 from retentive.server.route import REVIEW, STORE, Routes
-from retentive.wire.base import AnswerPage
+from retentive.wire.base import AnswerPage, Cursor, Limit
 from retentive.wire.errors import ObstacleObject
-from retentive.wire.review import Acceptance, DecisionObject, ProposalList, ProposalObject
+from retentive.wire.review import Acceptance, DecisionObject, ProposalObject
 
 NO_PROPOSAL = "proposal"
 PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
+Proposer = Annotated[
+    str | None, Field(max_length=300, description="List the proposals of this actor, such as session:s1")
+]
 route = Routes()
 
 
 @route("GET", f"{STORE}/proposals", REVIEW)
-def list_proposals(call: RouteCall, query: ProposalList) -> AnswerPage[ProposalObject]:
+def list_proposals(
+    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, actor: Proposer = None
+) -> AnswerPage[ProposalObject]:
     """List the pending proposals, oldest first."""
-    of = f"{call.path}?{query.actor}"
-    after = int(start_of(query.page, of) or -1)
-    rest = [each for each in call.store.review.pending(actor=query.actor) if each.number > after]
-    shown = rest[: query.limit]
-    following = str(shown[-1].number) if len(rest) > query.limit else None
+    of = f"{call.path}?{actor}"
+    after = int(start_of(page, of) or -1)
+    rest = [each for each in call.store.review.pending(actor=actor) if each.number > after]
+    shown = rest[:limit]
+    following = str(shown[-1].number) if len(rest) > limit else None
     return AnswerPage[ProposalObject](data=list(map(ProposalObject.of, shown)), next_page=next_of(following, of))
 
 

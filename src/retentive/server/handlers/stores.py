@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from retentive.errors import NotFound
 from retentive.server.calls import NO_STORE, RouteCall
 from retentive.server.cursors import next_of, start_of
@@ -10,8 +14,8 @@ from retentive.server.handlers.repeats import id_of_creation, unchanged
 from retentive.server.route import ADMIN, READ, STORE, STORES, Routes
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.location import new_store
-from retentive.wire.base import AnswerPage
-from retentive.wire.stores import StoreCreation, StoreDeleted, StoreList, StoreObject, StoreUpdate
+from retentive.wire.base import AnswerPage, CreatedFrom, CreatedTo, Cursor, Limit, Name, QueryFlag
+from retentive.wire.stores import StoreCreation, StoreDeleted, StoreObject, StoreUpdate
 
 route = Routes()
 
@@ -42,27 +46,36 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
 
 
 @route("GET", STORES, READ)
-def list_memory_stores(call: RouteCall, query: StoreList) -> AnswerPage[StoreObject]:
+def list_memory_stores(
+    call: RouteCall,
+    *,
+    limit: Limit = 20,
+    page: Cursor = None,
+    created_from: CreatedFrom = None,
+    created_to: CreatedTo = None,
+    include_archived: Annotated[QueryFlag, Field(description="List archived stores too")] = False,
+    key: Annotated[Name | None, Field(description="Only the store with this key")] = None,
+) -> AnswerPage[StoreObject]:
     """List memory stores, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
-    of = f"{call.path} {workspace} {query.created_from} {query.created_to} {query.include_archived} {query.key}"
-    after = start_of(query.page, of) or None
-    if query.key is not None:
-        found = _with_key(call, query.key, include_archived=query.include_archived)
+    of = f"{call.path} {workspace} {created_from} {created_to} {include_archived} {key}"
+    after = start_of(page, of) or None
+    if key is not None:
+        found = _with_key(call, key, include_archived=include_archived)
         return AnswerPage[StoreObject](data=[_shown(call, info) for info in found])
     shown: list[StoreInfo] = []
     following: str | None = ""
-    while following is not None and len(shown) < query.limit:
-        page = opened.list_stores(
+    while following is not None and len(shown) < limit:
+        listed = opened.list_stores(
             workspace=workspace,
-            include_archived=query.include_archived,
-            created_from=query.created_from,
-            created_to=query.created_to,
+            include_archived=include_archived,
+            created_from=created_from,
+            created_to=created_to,
             after=after,
-            limit=query.limit - len(shown),
+            limit=limit - len(shown),
         )
-        shown += filter(call.caller.sees, page.items)
-        after = following = page.next
+        shown += filter(call.caller.sees, listed.items)
+        after = following = listed.next
     return AnswerPage[StoreObject](data=[_shown(call, info) for info in shown], next_page=next_of(following, of))
 
 

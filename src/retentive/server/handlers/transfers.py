@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Annotated, Literal
+
+from pydantic import Field
 
 from retentive.engine.operation import AuditOnly
 from retentive.engine.repeats import known_result, remember
@@ -21,34 +23,32 @@ from retentive.transfer.files import CHUNK, spool
 from retentive.transfer.import_files import ImportFiles, import_files
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import tar_source
-from retentive.wire.base import api_path
+from retentive.wire.base import Name, QueryFlag, Session, Source, Under, api_path
 from retentive.wire.stores import StoreObject
-from retentive.wire.transfers import (
-    ExportQuery,
-    ImportedFile,
-    ImportQuery,
-    ImportResult,
-    StoreImported,
-    StoreImportQuery,
-)
+from retentive.wire.transfers import ImportedFile, ImportResult, StoreImported
 
 _TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
+Format = Annotated[
+    Literal["tar", "tar.gz", "files"],
+    Field(description="Format of the archive; `files` has the memories as plain files in its directory `memories`"),
+]
+StoreKey = Annotated[Name | None, Field(description="Key of the memory store; default: the one in the export")]
 route = Routes()
 
 
 @route("GET", f"{STORE}/export", ADMIN, *ARCHIVES, is_long=True)
-def export_store(call: RouteCall, query: ExportQuery) -> Streamed:
+def export_store(call: RouteCall, format: Format = "tar") -> Streamed:  # noqa: A002 - the name of the field
     """Export the memories and their history, or only the memories as plain files."""
     raw = spool()
     try:
-        if query.format == "files":
+        if format == "files":
             write_tar(call.store, raw)
         else:
-            export_to(raw, call.store, compressed=query.format == "tar.gz")
+            export_to(raw, call.store, compressed=format == "tar.gz")
     except BaseException:
         raw.close()
         raise
-    return Streamed(pieces_of(raw), _GZIP if query.format == "tar.gz" else _TAR)
+    return Streamed(pieces_of(raw), _GZIP if format == "tar.gz" else _TAR)
 
 
 def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
@@ -67,22 +67,30 @@ def _pieces(raw: IO[bytes]) -> Generator[bytes]:
 
 
 @route("POST", f"{STORE}/import", WRITE, upload=ARCHIVES, is_long=True)
-def import_memories(call: RouteCall, query: ImportQuery) -> ImportResult:
+def import_memories(
+    call: RouteCall,
+    *,
+    path_prefix: Under = "/",
+    source: Source = None,
+    session: Session = None,
+    overwrite: Annotated[QueryFlag, Field(description="Replace existing memories, which are kept otherwise")] = False,
+    dry_run: Annotated[QueryFlag, Field(description="Report the steps, and change nothing")] = False,
+) -> ImportResult:
     """Import the files of a tar file as memories, as one change."""
     limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
     with _as_request():
-        source = tar_source(call.upload.file, **limits)
+        files = tar_source(call.upload.file, **limits)
     done = import_files(
         call.store,
-        source,
-        under=query.path_prefix,
-        overwrite=query.overwrite,
-        dry_run=query.dry_run,
+        files,
+        under=path_prefix,
+        overwrite=overwrite,
+        dry_run=dry_run,
         actor=call.caller.actor,
-        source=query.source,
-        session=query.session,
+        source=source,
+        session=session,
     )
-    files = [
+    shown = [
         ImportedFile(
             name=each.name,
             path=None if each.path is None else api_path(each.path),
@@ -91,7 +99,7 @@ def import_memories(call: RouteCall, query: ImportQuery) -> ImportResult:
         )
         for each in done.files
     ]
-    return ImportResult(files=files, dry_run=query.dry_run, proposed=done.is_proposed)
+    return ImportResult(files=shown, dry_run=dry_run, proposed=done.is_proposed)
 
 
 @contextmanager
@@ -109,9 +117,9 @@ def _archive(raw: IO[bytes]) -> Archive:
 
 
 @route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
-def import_memory_store(call: RouteCall, query: StoreImportQuery) -> StoreImported:
+def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
     """Import the memory store of an export with its ids, times and history."""
-    archive, key = _archive(call.upload.file), query.key
+    archive = _archive(call.upload.file)
     header = archive.exported()
     _check_store(call, header.id, header.key if key is None else key)
     added = _known(call, header.id)

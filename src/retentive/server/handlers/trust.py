@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from retentive.server.calls import RouteCall
 from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import finding
 from retentive.server.handlers.memories import NO_MEMORY
 from retentive.server.route import ADMIN, REVIEW, STORE, Routes
-from retentive.wire.base import AnswerPage, api_path
+from retentive.wire.base import AnswerPage, Cursor, Limit, Under, api_path
 from retentive.wire.trust import (
     Confirmation,
     ConfirmationResult,
-    DoubtedList,
+    DoubtedLevel,
     DoubtedObject,
     QuarantineResult,
     TrustPattern,
 )
 
+AtLevel = Annotated[DoubtedLevel | None, Field(description="Only memories at this level")]
 route = Routes()
 
 
 @route("GET", f"{STORE}/doubted_memories", REVIEW)
-def list_doubted_memories(call: RouteCall, query: DoubtedList) -> AnswerPage[DoubtedObject]:
+def list_doubted_memories(
+    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, path_prefix: Under = "/", level: AtLevel = None
+) -> AnswerPage[DoubtedObject]:
     """List the memories that are not trusted, hidden ones included, by path."""
-    of, under = f"{call.path} {query.path_prefix} {query.level}", query.path_prefix
-    found = call.store.trust.page(under, level=query.level, after=start_of(query.page, of), limit=query.limit)
+    of = f"{call.path} {path_prefix} {level}"
+    found = call.store.trust.page(path_prefix, level=level, after=start_of(page, of), limit=limit)
     return AnswerPage[DoubtedObject](data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
 
 

@@ -2,122 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import islice
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
-from retentive.engine.trust import Levels, author_of
-from retentive.history.log import LogFilter
+from retentive.engine.trust import Level
+from retentive.history.log import LogFilter, page_of
 from retentive.server.calls import RouteCall
 from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import finding, invalid, missing
 from retentive.server.route import ERASE, READ, STORE, Routes
-from retentive.storage.contract import Snapshot, Version
-from retentive.storage.paging import PAGE_VERSIONS
+from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
-from retentive.values.patterns import matches_actor
 from retentive.values.text import decoded
 from retentive.wire.actors import named_actor
-from retentive.wire.base import VERSION_ID, AnswerPage, Full
-from retentive.wire.versions import VersionList, VersionObject, VersionRedaction, VersionsRedacted
+from retentive.wire.base import (
+    VERSION_ID,
+    ActorPattern,
+    AnswerPage,
+    Basic,
+    CreatedFrom,
+    CreatedTo,
+    Cursor,
+    Full,
+    Limit,
+    NamePattern,
+    Under,
+)
+from retentive.wire.versions import VersionObject, VersionRedaction, VersionsRedacted
 
-MAX_SCANNED = 5_000
-"""Maximum number of versions read for one filtered page. The page may be empty; the SDK then asks for the next page."""
 FULL_LIMIT = 20
 NO_VERSION = "memory version"
 VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
 route = Routes()
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """Filters of a list of versions. A filter that is None or empty accepts every version."""
-
-    operation: str | None
-    actors: tuple[str, ...]
-    pattern: str | None
-    since: datetime | None
-    until: datetime | None
-    prefix: str
-    origin: LogFilter
-    levels: Levels | None = None
-
-    def fits(self, version: Version) -> bool:
-        """Return whether a version passes all filters except `since`."""
-        actor = str(version.actor or "")
-        return (
-            self.operation in {None, version.operation}
-            and all(actor == each for each in self.actors)
-            and (self.pattern is None or matches_actor(self.pattern, actor))
-            and (self.until is None or version.created_at <= self.until)
-            and (not self.prefix or version.path.startswith(self.prefix))
-            and self.origin.fits(version)
-            and (self.levels is None or self.levels.of(author_of(version)) == self.origin.trust)
-        )
-
-
 @route("GET", f"{STORE}/memory_versions", READ)
-def list_memory_versions(call: RouteCall, query: VersionList) -> AnswerPage[VersionObject]:
+def list_memory_versions(
+    call: RouteCall,
+    *,
+    limit: Limit = 20,
+    page: Cursor = None,
+    view: Basic = "basic",
+    created_from: CreatedFrom = None,
+    created_to: CreatedTo = None,
+    path_prefix: Under = "/",
+    memory_id: Annotated[str | None, Field(max_length=200, description="Only versions of this memory")] = None,
+    operation: Annotated[Operation | None, Field(description="Only versions of this kind")] = None,
+    session_id: Annotated[
+        str | None, Field(max_length=255, description="Only versions written in this session")
+    ] = None,
+    api_key_id: Annotated[str | None, Field(max_length=255, description="Only versions written with this key")] = None,
+    service_account_id: Annotated[
+        str | None, Field(max_length=255, description="Only versions written by this service account")
+    ] = None,
+    actor: Annotated[
+        ActorPattern | None, Field(description="Only versions by actors that match, such as session:*")
+    ] = None,
+    source: Annotated[
+        NamePattern | None, Field(description="Only versions with a source that matches, such as web:*")
+    ] = None,
+    session: Annotated[NamePattern | None, Field(description="Only versions of a session that matches")] = None,
+    integration: Annotated[
+        NamePattern | None, Field(description="Only versions written through an integration")
+    ] = None,
+    flag: Annotated[NamePattern | None, Field(description="Only versions with a flag of a kind that matches")] = None,
+    trust: Annotated[Level | None, Field(description="Only versions at this level of trust")] = None,
+) -> AnswerPage[VersionObject]:
     """List the versions of memories, newest first."""
-    named = (
-        ("session", query.session_id), ("api_key", query.api_key_id), ("service_account", query.service_account_id)
-    )  # fmt: skip
-    actors = tuple(str(named_actor(kind, name)) for kind, name in named if name is not None)
-    origin = LogFilter(
-        source=query.source,
-        session=query.session,
-        integration=query.integration,
-        flag=query.flag,
-        trust=query.trust,
-    )
-    within = "" if query.path_prefix == ROOT else f"{query.path_prefix}/"
-    only = Conditions(query.operation, actors, query.actor, query.created_from, query.created_to, within, origin)
-    of = f"{call.path} {query.memory_id} {only}"
-    before = start_of(query.page, of) or None
-    is_full, store = query.view == "full", call.store
-    count = min(query.limit, FULL_LIMIT) if is_full else query.limit
+    named = {"session": session_id, "api_key": api_key_id, "service_account": service_account_id}
+    actors = [str(named_actor(kind, name)) for kind, name in named.items() if name is not None]
+    pattern = actor or (actors[0] if actors else None)  # the names themselves may contain * and ?
+    only = LogFilter(pattern, created_from, created_to, operation, source, session, integration, flag, trust)
+    within = "" if path_prefix == ROOT else f"{path_prefix}/"
+    of = f"{call.path} {memory_id} {only} {actors} {within}"
+    before = start_of(page, of) or None
+    is_full, store = view == "full", call.store
+    count = min(limit, FULL_LIMIT) if is_full else limit
 
     def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
-        levels = None if query.trust is None else Levels(core_of(store).settings_of(snapshot))
-        found, following = _page(snapshot, query.memory_id, replace(only, levels=levels), before, count)
-        texts = (_text(snapshot, each) if is_full else None for each in found)
-        return [VersionObject.of(each, store.id, text) for each, text in zip(found, texts, strict=True)], following
+        select, settings = partial(snapshot.versions, memory_id=memory_id), core_of(store).settings_of(snapshot)
+        found = page_of(select, only, settings, below=within, oldest_first=False, after=before, limit=count)
+        return [
+            VersionObject.of(each, store.id, _text(snapshot, each) if is_full else None)
+            for each in found.items
+            if each.path.startswith(within) and all(each_actor == str(each.actor or "") for each_actor in actors)
+        ], found.next
 
     data, following = core_of(store).result_of(Read("log", work))
     return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
-
-
-def _page(
-    snapshot: Snapshot, memory_id: str | None, only: Conditions, before: str | None, count: int
-) -> tuple[list[Version], str | None]:
-    """Return the versions of a page, and the id after which the next page begins.
-
-    The id is None if there is no next page.
-    """
-    found: list[Version] = []
-    last = before
-    for scanned, version in enumerate(_versions(snapshot, memory_id, before)):
-        if only.since is not None and version.created_at < only.since:
-            return found, None
-        if len(found) == count or scanned == MAX_SCANNED:
-            return found, last
-        last = version.id
-        if only.fits(version):
-            found.append(version)
-    return found, None
-
-
-def _versions(snapshot: Snapshot, memory_id: str | None, before: str | None) -> Iterator[Version]:
-    while True:
-        page = list(islice(snapshot.versions(memory_id=memory_id, before=before, limit=PAGE_VERSIONS), PAGE_VERSIONS))
-        yield from page
-        if len(page) < PAGE_VERSIONS:
-            return
-        before = page[-1].id
 
 
 def _text(snapshot: Snapshot, version: Version) -> str | None:
@@ -128,13 +105,13 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
 
 
 @route("GET", VERSION, READ)
-def retrieve_memory_version(call: RouteCall, query: Full) -> VersionObject:
+def retrieve_memory_version(call: RouteCall, view: Full = "full") -> VersionObject:
     """Retrieve a version."""
     version_id, store = call.ids["memory_version_id"], call.store
     check_version_id(version_id)
     with finding(NO_VERSION):
         version, text = core_of(store).result_of(read_version(version_id))
-    content = text if query.view == "full" else None
+    content = text if view == "full" else None
     return VersionObject.of(version, store.id, content, store.trust.contributors(version))
 
 

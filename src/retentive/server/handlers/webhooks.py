@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import Field
 
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json, RouteCall
@@ -12,8 +15,8 @@ from retentive.server.route import ADMIN, Routes
 from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of, new_endpoint_id
 from retentive.wire.base import AnswerPage
 from retentive.wire.webhooks import (
-    DeliveryList,
     DeliveryObject,
+    DeliveryState,
     EndpointCreation,
     EndpointDeleted,
     EndpointObject,
@@ -24,6 +27,7 @@ from retentive.wire.webhooks import (
 ENDPOINTS = "/v1/webhook_endpoints"
 ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
 NO_ENDPOINT = "webhook endpoint"
+Outcome = Annotated[DeliveryState | None, Field(description="Only deliveries with this outcome")]
 route = Routes()
 
 
@@ -102,12 +106,12 @@ def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
 
 
 @route("GET", f"{ENDPOINT}/deliveries", ADMIN)
-def list_webhook_deliveries(call: RouteCall, query: DeliveryList) -> AnswerPage[DeliveryObject]:
+def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPage[DeliveryObject]:
     """List the deliveries of a webhook endpoint with their outcome, newest first, on one page."""
     endpoint, hooks = _found(call), call.location.webhooks
     found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
     found.sort(key=lambda each: each.created_at, reverse=True)
-    return AnswerPage[DeliveryObject](data=[_delivery(each) for each in found if query.state in {None, each.state}])
+    return AnswerPage[DeliveryObject](data=[_delivery(each) for each in found if state in {None, each.state}])
 
 
 @route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)

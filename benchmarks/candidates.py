@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 Input = dict[str, object]
 Call = Callable[[Input], object]
-# The keyword arguments are the limits of `retentive.MemoryTool`; the SDK's tool has none and ignores them.
-Opener = Callable[..., AbstractContextManager[Call]]
-
 SDK = "sdk"
+CANDIDATES = (SDK, "sqlite", "directory")
 
 
 @contextmanager
-def _sdk(folder: Path, **_limits: int) -> Iterator[Call]:
-    from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMemoryTool
+def candidate(name: str, folder: Path, **limits: Any) -> Iterator[Call]:
+    """The call of a tool on a folder. The limits are those of `retentive.MemoryTool`; the SDK's tool has none."""
+    if name == SDK:
+        from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-    yield BetaLocalFilesystemMemoryTool(str(folder)).call
-
-
-@contextmanager
-def _sqlite(folder: Path, **limits: Any) -> Iterator[Call]:
+        yield BetaLocalFilesystemMemoryTool(str(folder)).call
+        return
     from retentive import MemoryTool
 
-    tool = MemoryTool(f"sqlite:///{folder.resolve()}/memory.db", **limits)
+    tool = MemoryTool(str(folder) if name == "directory" else f"sqlite:///{folder.resolve()}/memory.db", **limits)
     try:
         yield tool.call
     finally:
         tool.close()
-
-
-@contextmanager
-def _directory(folder: Path, **limits: Any) -> Iterator[Call]:
-    from retentive import MemoryTool
-
-    tool = MemoryTool(str(folder), **limits)
-    try:
-        yield tool.call
-    finally:
-        tool.close()
-
-
-CANDIDATES: dict[str, Opener] = {SDK: _sdk, "sqlite": _sqlite, "directory": _directory}
 
 
 def memory_text(number: int, *, size_bytes: int = 1024) -> str:

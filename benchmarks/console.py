@@ -1,6 +1,6 @@
 """Pages of the web console for a store of 100,000 memories and 1,000,000 versions: time to the first byte, and size.
 
-    python benchmarks/console.py [--quick] [--json FILE] [--store FOLDER] [--only ROUTE ...]
+    python benchmarks/console.py [--quick] [--store FOLDER] [--only ROUTE ...]
 
 The store is in SQLite, and has an audit log. With --store, it is built in that folder once and kept, so that later runs
 only measure; otherwise it is removed afterwards. A real server answers on a loopback socket, one request at a time over
@@ -25,10 +25,9 @@ from time import perf_counter_ns
 from urllib.parse import urlencode, urlsplit
 
 import retentive
-from figures import Sheet, announce, duration, judged, parser, steps, surroundings, workplace, write_json
+from figures import duration, parser, report, table, workplace
 from retentive import MemoryStore
 from retentive.audit.chain import append
-from retentive.console.rendering import STATIC, static_file
 from retentive.console.routes import PAGES
 from retentive.console.web import console
 from retentive.storage.contract import Actor, Transaction, Version, as_actor, create_or_update, now_us
@@ -36,8 +35,6 @@ from retentive.storage.contract import Actor, Transaction, Version, as_actor, cr
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.http_api import Api, serving
 
-FIRST_BYTE_MS = 50.0
-PAGE_BYTES = ASSET_BYTES = 100_000
 PER_DIRECTORY = 100
 ACTORS = 20
 _STREAMS = {"/s/{store_id}/news", "/s/{store_id}/export/file", "/backup/file"}
@@ -77,7 +74,7 @@ def text_of(number: int, version: int) -> str:
     return f"# Memory {number}\n\n" + "\n".join(lines) + "\n"
 
 
-def fill(store: MemoryStore, scale: Scale, step: Callable[[str], None]) -> None:
+def fill(store: MemoryStore, scale: Scale) -> None:
     """Fill the store: equally many versions of each memory, an actor for each batch, and an audit entry for ten."""
     for start in range(0, scale.versions, scale.batch):
         numbers = range(start, min(start + scale.batch, scale.versions))
@@ -97,7 +94,6 @@ def fill(store: MemoryStore, scale: Scale, step: Callable[[str], None]) -> None:
                 append(tx, store.id, {**entry, "integration": "library", "outcome": "ok"}, ())
 
         store._core.backend.write(store.id, work)
-        step("filling")
     store.change_settings({"audit": True, "review": ["session:new-*"], "trust": {"session:doubted": "unconfirmed"}})
     for number in range(40):
         store.create(f"/memories/proposed/{number:02}.md", text_of(number, 0), actor="session:new-1")
@@ -117,8 +113,7 @@ def built(folder: Path, scale: Scale) -> Iterator[MemoryStore]:
         if not mark.exists():
             if store.usage().memories:
                 sys.exit(f"{folder} has a store that was not filled to its end; remove it")
-            with steps(-(-scale.versions // scale.batch), "building") as step:
-                fill(store, scale, step)
+            fill(store, scale)
             mark.touch()
         yield store
 
@@ -266,26 +261,20 @@ def of_page(browser: Browser, url: Callable[[random.Random], str], calls: int) -
     return times, largest, status
 
 
-def measured(
-    browser: Browser, store: MemoryStore, scale: Scale, only: Sequence[str], step: Callable[[str], None]
-) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """Rows and records of all routes."""
+def measured(browser: Browser, store: MemoryStore, scale: Scale, only: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Rows of all routes: the time to the first byte, and the compressed size of the largest page."""
     for route, cases in routes(store, scale).items():
         for name, url in cases:
-            step(route)
             if only and not any(each in f"{route} {name}" for each in only):
                 continue
             times, size, _ = of_page(browser, url, scale.calls)
             ordered = sorted(times)
             p50, p95 = (ordered[math.ceil(part * len(ordered)) - 1] / 1e6 for part in (0.5, 0.95))
-            record = {"route": route, "case": name, "p50_ms": p50, "p95_ms": p95, "gzip_bytes": size}
-            is_met = p95 <= FIRST_BYTE_MS and size <= PAGE_BYTES
-            bar = "met" if is_met else "short"
-            yield (route, name, duration(p50), duration(p95), f"{size / 1000:.1f} kB", bar), record
+            yield route, name, duration(p50), duration(p95), f"{size / 1000:.1f} kB"
 
 
 def main() -> None:
-    """Build, measure, show, and write."""
+    """Build, measure and print."""
     options = parser(__doc__)
     options.add_argument("--store", type=Path, metavar="FOLDER", help="build the store here, once, and keep it")
     options.add_argument("--only", action="append", default=[], metavar="TEXT", help="only routes with this text")
@@ -294,24 +283,13 @@ def main() -> None:
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     with nullcontext(kept) if kept is not None else workplace(chosen.dir) as folder, built(folder, scale) as store:
-        around = surroundings(folder)
-        announce(around)
         place = retentive.open(store_url(folder, scale), max_memories=0, max_store_bytes=0)
         with place as opened, serving(opened, more=lambda server: console(server).routes()) as api:
             found = routes(store, scale)
             listed = {each.path for each in PAGES if each.method == "GET"}
             assert found.keys() | _STREAMS == listed, found.keys() ^ listed
-            browser = Browser(api)
-            with steps(sum(map(len, found.values())), "pages") as step:
-                lines = list(measured(browser, store, scale, chosen.only, step))
-        title = f"Console: {scale.memories:,} memories, {scale.versions:,} versions"
-        columns = ("route", "case", "p50", "p95", "gzip", "bar")
-        sheet = Sheet(title, columns, [row for row, _ in lines], [record for _, record in lines])
-        sheet.show()
-        assets = sum(len(static_file(name)) for name in STATIC)
-        print(f"assets: {assets / 1000:.1f} kB, {judged(assets, ASSET_BYTES, at_most=True)}")
-        if chosen.json is not None:
-            write_json(chosen.json, "console", chosen.size, around, [sheet])
+            rows = list(measured(Browser(api), store, scale, chosen.only))
+    report(chosen, table(("route", "case", "p50", "p95", "gzip"), rows))
 
 
 if __name__ == "__main__":

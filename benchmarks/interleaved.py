@@ -2,12 +2,10 @@
 
     python benchmarks/interleaved.py OLD_TREE NEW_TREE [--rounds 10] [--only CASE] [--place PLACE] [--processor]
 
-A tree is a checkout; its package is the one folder below `src`, whatever its name. In each round both trees run in a
-new process each, with `PYTHONPATH` set to their `src`, and the cases of `peers.py` go to them in small slices in turns:
-so whatever else the machine does hits both alike. Stores are filled once, each tree has its own.
-
-`ratio` is the median time of a call in the new tree over that in the old tree, in one round: below 1 the new tree is
-faster. The table shows the median of the rounds with its spread. `--processor` measures processor time
+In each round both trees run in a new process each, with `PYTHONPATH` set to their `src`, and the cases of `peers.py` go
+to them in small slices in turns: so whatever else the machine does hits both alike. Stores are filled once, each tree
+has its own. `ratio` is the median time of a call in the new tree over that in the old tree, in one round: below 1 the
+new tree is faster. The table shows the median of the rounds with its spread. `--processor` measures processor time
 instead of elapsed time: it leaves out the disk, and most of the other work of the machine.
 """
 
@@ -15,152 +13,124 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import median, quantiles
+from time import perf_counter_ns, process_time_ns
 
-from figures import Sheet, announce, duration, own_folder, parser, steps, surroundings, workplace, write_json
-from interleaved_worker import CASES, PLACES, Request, Size
+import peers
+import retentive
+from figures import duration, own_folder, parser, report, table, workplace
 
-if TYPE_CHECKING:
-    import argparse
-
-WORKER = Path(__file__).with_name("interleaved_worker.py")
-SIZES = {
-    "full": Size(memories=1_000, lines=100_000, calls=20, slices=6, rounds=10),
-    "quick": Size(memories=300, lines=10_000, calls=10, slices=4, rounds=10),
-    "tiny": Size(memories=20, lines=200, calls=2, slices=1, rounds=2),
+PLACES = {"sqlite": "sqlite:///{}/memory.db", "directory": "{}/memory"}
+NAMES = ("create", "view", "str_replace", "insert", "rename", "delete", "list-1000", "range-of-900000")
+REPEATS = 5  # of a case that has one command a slice
+SIZES = {  # memories, lines, calls of a slice, slices of a round
+    "full": (1_000, 100_000, 20, 6),
+    "quick": (300, 10_000, 10, 4),
+    "tiny": (20, 200, 2, 1),
 }
 TREES = ("old", "new")
-Ask = Callable[[Request], list[int]]
+HERE = Path(__file__).resolve()
 
 
-def package_of(tree: Path) -> str:
-    """The name of the package of a tree. Raises `ValueError` unless there is exactly one."""
-    found = [path.parent.name for path in sorted((tree / "src").glob("*/__init__.py"))]
-    if len(found) != 1:
-        raise ValueError(f"{tree}/src has {len(found)} packages, not one")
-    return found[0]
+def work(folder: Path, size: str, rounds: int, *, processor: bool) -> None:
+    """One process: run the requested slices and answer with the times of their calls in nanoseconds."""
+    memories, lines, calls, slices = SIZES[size]
+    scale = peers.Scale(memories=memories, listing=0, lines=lines, large_bytes=0, rounds=rounds * (slices + 1) - 1,
+                        calls=calls, slow_rounds=0)  # fmt: skip
+    now: Callable[[], int] = process_time_ns if processor else perf_counter_ns
+    opened: dict[tuple[str, str], retentive.MemoryStore] = {}
+    with ExitStack() as stack:
+        for line in sys.stdin:
+            name, place, slice_ = json.loads(line)
+            case = peers.CASES[name]
+            if (case.store, place) not in opened:
+                home = folder / place / case.store
+                is_new = not home.exists()
+                home.mkdir(parents=True, exist_ok=True)
+                at = stack.enter_context(retentive.open(PLACES[place].format(home.resolve()), max_memory_bytes=0))
+                opened[case.store, place] = at.store()
+                for command in peers.CONTENTS[case.store](scale) if is_new else ():
+                    opened[case.store, place].execute(command)
+            execute, times = opened[case.store, place].execute, []
+            given = peers.commands(case, scale, slice_) * (REPEATS if case.is_slow else 1)
+            os.sync()
+            for command in given:
+                start = now()
+                reply = execute(command)
+                times.append(now() - start)
+                if reply.is_error:
+                    raise ValueError(f"{name} on {place}: {reply.text}")
+            print(json.dumps(times), flush=True)
 
 
-@contextmanager
-def worker(tree: Path, folder: Path, size: Size, *, processor: bool) -> Iterator[Ask]:
-    """Process that imports the package of a tree, runs the requested slices and reports the times of their calls."""
-    settings = json.dumps(
-        {"package": package_of(tree), "folder": str(folder), "size": size.to_json(), "processor": processor}
-    )
-    paths = os.pathsep.join([str(tree.resolve() / "src"), str(WORKER.parent)])
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), settings],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        into, out = process.stdin, process.stdout
-
-        def ask(request: Request) -> list[int]:
-            print(json.dumps(request), file=into, flush=True)
-            line = out.readline()
-            if not line:
-                raise SystemExit(f"the worker of {tree} ended")
-            return [int(took) for took in json.loads(line)]
-
-        yield ask
-        into.close()
+def started(tree: Path, folder: Path, size: str, rounds: int, *, processor: bool) -> subprocess.Popen[str]:
+    """A process with the package of a tree."""
+    paths = os.pathsep.join([str(tree.resolve() / "src"), str(HERE.parent)])
+    command = [sys.executable, str(HERE), "work", str(folder), size, str(rounds), str(int(processor))]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stdin=pipe, stdout=pipe, text=True)
 
 
-def one_round(
-    number: int, asks: dict[str, Ask], cases: list[str], places: list[str], size: Size
-) -> dict[tuple[str, str], dict[str, float]]:
-    """The median time of a call in nanoseconds, by case and place and by tree. The first slice warms up."""
-    found = {}
-    for case in cases:
-        for place in places:
-            times: dict[str, list[int]] = {tree: [] for tree in asks}
-            for slice_ in range(size.slices + 1):
-                order = TREES if (number + slice_) % 2 else TREES[::-1]
-                for tree in order:
-                    took = asks[tree]((case, place, number * (size.slices + 1) + slice_))
-                    times[tree] += took if slice_ else []
-            found[case, place] = {tree: statistics.median(took) for tree, took in times.items()}
-    return found
-
-
-def run(
-    trees: dict[str, Path], cases: list[str], places: list[str], size: Size, folder: Path, *, processor: bool
-) -> dict[tuple[str, str], list[dict[str, float]]]:
-    """The medians of each round, by case and place."""
-    homes = {name: own_folder(folder, name) for name in trees}
-    found: dict[tuple[str, str], list[dict[str, float]]] = {(case, place): [] for case in cases for place in places}
-    with steps(size.rounds, "interleaved") as step:
-        for number in range(size.rounds):
-            with ExitStack() as stack:
-                asks = {
-                    name: stack.enter_context(worker(tree, homes[name], size, processor=processor))
-                    for name, tree in trees.items()
-                }
-                for where, medians in one_round(number, asks, cases, places, size).items():
-                    found[where].append(medians)
-            step(f"round {number + 1}")
-    return found
-
-
-def sheet(found: dict[tuple[str, str], list[dict[str, float]]]) -> Sheet:
-    """The table and the records of a run."""
-    rows, records = [], []
-    for (case, place), rounds in found.items():
-        ratios = sorted(one["new"] / one["old"] for one in rounds)
-        lower, median, upper = statistics.quantiles(ratios, n=4, method="inclusive")
-        spread = {"min": ratios[0], "lower": lower, "ratio": median, "upper": upper, "max": ratios[-1]}
-        times = {f"{tree}_ms": statistics.median(one[tree] for one in rounds) / 1e6 for tree in TREES}
-        records.append({"case": case, "place": place, **times, **spread, "ratios": ratios})
-        shown = [f"{spread[name]:.2f}" for name in ("ratio", "min", "lower", "upper", "max")]
-        rows.append((case, place, duration(times["old_ms"]), duration(times["new_ms"]), *shown))
-    columns = ("case", "place", "old", "new", "ratio", "min", "25 %", "75 %", "max")
-    return Sheet("Time of a call in the new tree over that in the old one", columns, rows, records)
-
-
-def options() -> tuple[argparse.Namespace, Size]:
-    """The arguments, and the size they choose."""
-    known = parser(__doc__)
-    known.add_argument("old", type=Path, metavar="OLD_TREE")
-    known.add_argument("new", type=Path, metavar="NEW_TREE")
-    known.add_argument("--rounds", type=int, metavar="N", help="rounds, at least 2 (default: 10)")
-    known.add_argument("--only", action="append", choices=list(CASES), metavar="CASE", help=", ".join(CASES))
-    known.add_argument("--place", action="append", choices=list(PLACES), metavar="PLACE", help=", ".join(PLACES))
-    known.add_argument("--processor", action="store_true", help="measure processor time, not elapsed time")
-    chosen = known.parse_args()
-    if chosen.rounds is not None and chosen.rounds < 2:
-        known.error("--rounds takes 2 or more")
-    for tree in (chosen.old, chosen.new):
-        try:
-            package_of(tree)
-        except ValueError as error:
-            known.error(str(error))
-    return chosen, SIZES[chosen.size].with_rounds(chosen.rounds)
+def ask(process: subprocess.Popen[str], request: tuple[str, str, int]) -> list[int]:
+    """Times of the calls of a slice."""
+    print(json.dumps(request), file=process.stdin, flush=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit("a process ended early")
+    return [int(took) for took in json.loads(line)]
 
 
 def main() -> None:
     """Run what the arguments ask for and print it."""
-    chosen, size = options()
-    around = surroundings(chosen.dir) | {"rounds": size.rounds}
-    announce(around)
+    options = parser(__doc__)
+    options.add_argument("old", type=Path, metavar="OLD_TREE")
+    options.add_argument("new", type=Path, metavar="NEW_TREE")
+    options.add_argument("--rounds", type=int, default=10, metavar="N", help="rounds, at least 2 (default: 10)")
+    options.add_argument("--only", action="append", choices=NAMES, metavar="CASE", help=", ".join(NAMES))
+    options.add_argument("--place", action="append", choices=PLACES, metavar="PLACE", help=", ".join(PLACES))
+    options.add_argument("--processor", action="store_true", help="measure processor time, not elapsed time")
+    chosen = options.parse_args()
+    cases = [(name, place) for name in chosen.only or NAMES for place in chosen.place or PLACES]
+    slices = SIZES[chosen.size][3]
+    medians: dict[tuple[str, str], list[list[float]]] = {case: [] for case in cases}
     with workplace(chosen.dir) as folder:
-        trees, cases, places = {"old": chosen.old, "new": chosen.new}, chosen.only or list(CASES), chosen.place
-        found = run(trees, cases, places or list(PLACES), size, folder, processor=chosen.processor)
-    result = sheet(found)
-    result.show()
-    if chosen.json:
-        write_json(chosen.json, "interleaved", chosen.size, around, [result])
+        homes = {tree: own_folder(folder, tree) for tree in TREES}
+        for number in range(chosen.rounds):
+            with ExitStack() as stack:
+                processes = {
+                    tree: stack.enter_context(
+                        started(getattr(chosen, tree), homes[tree], chosen.size, chosen.rounds,
+                                processor=chosen.processor)
+                    )
+                    for tree in TREES
+                }  # fmt: skip
+                for case in cases:
+                    times: dict[str, list[int]] = {tree: [] for tree in TREES}
+                    for slice_ in range(slices + 1):
+                        for tree in TREES if (number + slice_) % 2 else TREES[::-1]:
+                            took = ask(processes[tree], (*case, number * (slices + 1) + slice_))
+                            times[tree] += took if slice_ else []  # the first warms up
+                    medians[case].append([median(times[tree]) / 1e6 for tree in TREES])
+                for process in processes.values():
+                    assert process.stdin is not None
+                    process.stdin.close()
+    rows = []
+    for case, found in medians.items():
+        ratios = sorted(new / old for old, new in found)
+        low, middle, high = quantiles(ratios, n=4, method="inclusive")
+        times_ms = [duration(median(each[at] for each in found)) for at in (0, 1)]
+        rows.append((*case, *times_ms, *(f"{each:.2f}" for each in (middle, ratios[0], low, high, ratios[-1]))))
+    report(chosen, table(("case", "place", "old", "new", "ratio", "min", "25 %", "75 %", "max"), rows))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["work"]:
+        work(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), processor=sys.argv[5] == "1")
+    else:
+        main()

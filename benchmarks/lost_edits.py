@@ -17,7 +17,7 @@ from typing import Any
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-from figures import announce, surroundings, workplace
+from figures import conditions, workplace
 from retentive import MemoryTool
 
 PROCESSES, EDITS = 4, 50
@@ -73,8 +73,9 @@ def measured(kind: str, edits: int) -> tuple[int, int]:
 def main() -> None:
     """Print the table, and exit with status 1 if an edit of retentive is lost."""
     edits = 3 if "--tiny" in sys.argv else EDITS
-    announce(surroundings(Path()))
-    print(f"\n| {PROCESSES} processes x {edits} edits | acknowledged | kept |\n| :-- | --: | --: |")
+    print(
+        f"{conditions(Path())}\n\n| {PROCESSES} processes x {edits} edits | acknowledged | kept |\n| :-- | --: | --: |"
+    )
     lost = 0
     for kind, name in NAMES.items():
         acknowledged, kept = measured(kind, edits)

@@ -1,4 +1,4 @@
-"""Value of a memory over sessions that outgrow the context window: `python benchmarks/memory_value.py [--json]`.
+"""Value of a memory over sessions that outgrow the context window: `python benchmarks/memory_value.py`.
 
 In each task, a user tells facts, has documents read, and asks for exact values, over several sessions. Each session is
 a new conversation. A conversation whose prompt exceeds the window ends, and the message is asked again in a new one,
@@ -12,18 +12,17 @@ a token written to the cache, 0.1 for a token read from it, 5 for an output toke
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
 from anthropic import Anthropic, beta_tool
 
 import retentive
-from figures import Sheet
+from figures import table
 from memory_policy import next_turn
 from memory_tasks import Message, Task, make_task
 from retentive import MemoryStore
@@ -191,17 +190,6 @@ def measured(variant: str, options: argparse.Namespace) -> Score:
     return score
 
 
-def sheet(scores: dict[str, Score]) -> Sheet:
-    """Table of the scores."""
-    names = ("variant", "right", "given up", "requests", "reads", "repeats", "input", "written", "cached", "output")
-    rows = []
-    for variant, score in scores.items():
-        figures = [f"{getattr(score, name.replace(' ', '_')):,}" for name in names[2:]]
-        rows.append([variant, f"{score.right} of {score.questions}", *figures, f"{score.cost:,}"])
-    records = [{"variant": variant, **asdict(score), "cost": score.cost} for variant, score in scores.items()]
-    return Sheet("Value of a memory", (*names, "cost"), rows, records)
-
-
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line. Ends the process if `--live` has no key."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -212,7 +200,6 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--window", type=int, default=16_000, help="context window in tokens (default: 16,000)")
     parser.add_argument("--live", action="store_true", help="ask a real model; needs ANTHROPIC_API_KEY and costs money")
     parser.add_argument("--model", default="claude-sonnet-5-5")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     if options.live and not os.environ.get("ANTHROPIC_API_KEY"):
         parser.error("--live asks a real model and needs ANTHROPIC_API_KEY; leave it out for the scripted Claude")
@@ -223,11 +210,25 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the scores of all variants."""
     options = parsed(arguments)
-    found = sheet({variant: measured(variant, options) for variant in VARIANTS})
-    if options.json:
-        print(json.dumps({"options": vars(options), "records": found.records}, indent=1))
-    else:
-        found.show()
+    names = (
+        "variant",
+        "right",
+        "given up",
+        "requests",
+        "reads",
+        "repeats",
+        "input",
+        "written",
+        "cached",
+        "output",
+        "cost",
+    )
+    rows = []
+    for variant in VARIANTS:
+        score = measured(variant, options)
+        counts = [f"{getattr(score, name.replace(' ', '_')):,}" for name in names[2:]]
+        rows.append([variant, f"{score.right} of {score.questions}", *counts])
+    print(table(names, rows))
 
 
 if __name__ == "__main__":

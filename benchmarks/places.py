@@ -1,6 +1,6 @@
 """Every backend, plain and encrypted: throughput of one client and of sixteen, and their waiting times.
 
-    python benchmarks/places.py [--quick] [--json FILE] [--at NAME=URL ...] [--only NAME ...]
+    python benchmarks/places.py [--quick] [--at NAME=URL ...] [--only NAME ...]
 
 PostgreSQL, MariaDB and an S3 (moto) are started for the run, with all commits synced to disk. A server that is
 not installed is left out with a message. `--at ceph=s3://bucket?endpoint=...` adds a running one. Each client is a
@@ -13,29 +13,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter_ns
 from typing import ClassVar
 
 import retentive
 from candidates import create, edit, memory_text, state
-from figures import (
-    Sheet,
-    announce,
-    duration,
-    figures,
-    own_folder,
-    parser,
-    rate,
-    steps,
-    surroundings,
-    workplace,
-    write_json,
-)
+from figures import figures, own_folder, parser, report, table, workplace
 from retentive import MemoryStore
 from retentive.storage.sealed.keys import KeyRing
 
@@ -45,21 +32,8 @@ from support.servers.moto import MotoServer
 from support.servers.postgresql import PostgresServer
 
 CALLERS = (1, 16)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """Size of a run: number of turns and their seconds."""
-
-    turns: int
-    turn_s: float
-
-
-SCALES = {
-    "full": Scale(turns=5, turn_s=1.0),
-    "quick": Scale(turns=2, turn_s=0.5),
-    "tiny": Scale(turns=1, turn_s=0.05),
-}
+SIZES = {"full": (5, 1.0), "quick": (2, 0.5), "tiny": (1, 0.05)}
+"""Turns, and the seconds of each."""
 
 
 class DurablePostgres(PostgresServer):
@@ -74,29 +48,10 @@ class DurableMaria(MariaServer):
     flush_method = "fsync"
 
 
-def _postgresql(stack: ExitStack) -> str:
-    server = DurablePostgres()
-    stack.enter_context(server)
-    return server.new_database("bench")
-
-
-def _mariadb(stack: ExitStack) -> str:
-    server = DurableMaria()
-    stack.enter_context(server)
-    return server.new_database("bench")
-
-
-def _moto(stack: ExitStack) -> str:
-    server = MotoServer()
-    stack.enter_context(server)
-    os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-    return f"s3://{server.new_bucket('bench')}?endpoint={server.endpoint}&allow_http=true&region={server.region}"
-
-
-SERVERS: Mapping[str, tuple[type[PostgresServer | MariaServer | MotoServer], Callable[[ExitStack], str]]] = {
-    "postgresql": (DurablePostgres, _postgresql),
-    "mariadb": (DurableMaria, _mariadb),
-    "s3 (moto)": (MotoServer, _moto),
+SERVERS: dict[str, type[PostgresServer | MariaServer | MotoServer]] = {
+    "postgresql": DurablePostgres,
+    "mariadb": DurableMaria,
+    "s3 (moto)": MotoServer,
 }
 
 
@@ -107,30 +62,22 @@ def places(folder: Path, given: Mapping[str, str], only: Collection[str]) -> Ite
         "sqlite": f"sqlite:///{own_folder(folder, 'sqlite')}/memory.db",
         "directory": str(own_folder(folder, "directory")),
     }
-    wanted = only or {*found, *SERVERS, *given}
     with ExitStack() as stack:
-        for name, (kind, start) in SERVERS.items():
-            if name not in wanted:
+        for name, kind in SERVERS.items():
+            if only and name not in only:
                 continue
-            missing = kind.available()
-            if missing is None:
-                found[name] = start(stack)
-            else:
+            if missing := kind.available():
                 print(f"left out: {missing}", file=sys.stderr)
-        yield {name: url for name, url in {**found, **given}.items() if name in wanted}
-
-
-def until(call: Callable[[int], object], start: int, turn_s: float) -> list[int]:
-    """Times of calls until the time is over. The argument of `call` is the number of earlier calls."""
-    times: list[int] = []
-    before = perf_counter_ns()
-    end = before + int(turn_s * 1e9)
-    while before < end:
-        call(start + len(times))
-        now = perf_counter_ns()
-        times.append(now - before)
-        before = now
-    return times
+                continue
+            server = kind()
+            stack.enter_context(server)
+            if isinstance(server, MotoServer):
+                os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+                bucket = server.new_bucket("bench")
+                found[name] = f"s3://{bucket}?endpoint={server.endpoint}&allow_http=true&region={server.region}"
+            else:
+                found[name] = server.new_database("bench")
+        yield {name: url for name, url in {**found, **given}.items() if not only or name in only}
 
 
 def checked(store: MemoryStore, command: dict[str, object]) -> str:
@@ -147,27 +94,34 @@ class Callers:
     def __init__(self, store: MemoryStore, callers: int) -> None:
         self.store = store
         self.edits = [0] * callers
+        self.times: list[int] = []
+        self.span_ns = 0
         self.paths = [f"/memories/of-{callers}/{number:02}.md" for number in range(callers)]
         for number, path in enumerate(self.paths):
             checked(store, create(path, memory_text(number)))
 
-    def turn(self, what: str, turn_s: float) -> tuple[list[int], int]:
-        """Times of one turn, and its length."""
+    def turn(self, what: str, turn_s: float) -> None:
+        """Edit or view until the time of the turn is over."""
         gate = threading.Barrier(len(self.paths))
 
         def caller(number: int) -> list[int]:
-            path = self.paths[number]
+            path, times = self.paths[number], list[int]()
             gate.wait()
-            if what == "view":
-                return until(lambda _: checked(self.store, {"command": "view", "path": path}), 0, turn_s)
-            times = until(lambda done: checked(self.store, edit(path, done)), self.edits[number], turn_s)
-            self.edits[number] += len(times)
+            before = perf_counter_ns()
+            end = before + int(turn_s * 1e9)
+            while before < end:
+                done = self.edits[number]
+                checked(self.store, edit(path, done) if what == "edit" else {"command": "view", "path": path})
+                self.edits[number] += what == "edit"
+                now = perf_counter_ns()
+                times.append(now - before)
+                before = now
             return times
 
         began = perf_counter_ns()
         with ThreadPoolExecutor(len(self.paths)) as pool:
-            times = [took for each in pool.map(caller, range(len(self.paths))) for took in each]
-        return times, perf_counter_ns() - began
+            self.times += [took for each in pool.map(caller, range(len(self.paths))) for took in each]
+        self.span_ns += perf_counter_ns() - began
 
     def check(self) -> None:
         """Fail the run unless every memory contains all acknowledged edits."""
@@ -176,62 +130,36 @@ class Callers:
                 raise SystemExit(f"{path} does not hold its {done} edits")
 
 
-def run(found: Mapping[str, str], scale: Scale) -> Sheet:
-    """Measure all locations, plain and encrypted in turn."""
-    rows, records = [], []
-    keys = KeyRing.new()
-    with steps(len(found) * len(CALLERS) * 4 * scale.turns, "places") as step:
-        for name, url in found.items():
-            with retentive.open(url) as bare, retentive.open(url, keys=keys) as sealed:
-                stores = {"bare": bare.store("bare"), "sealed": sealed.store("sealed")}
-                for count in CALLERS:
-                    for row, record in measured(stores, count, scale, step):
-                        rows.append((name, *row))
-                        records.append({"place": name} | record)
-    columns = ("place", "what", "callers", "commands/s", "p50", "p99", "sealed: commands/s", "p50", "p99")
-    return Sheet("Every backend", columns, rows, records)
-
-
-def measured(
-    stores: Mapping[str, MemoryStore], count: int, scale: Scale, step: Callable[[str], None]
-) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """Row and record of each kind of command."""
-    callers = {kind: Callers(store, count) for kind, store in stores.items()}
+def measured(stores: list[MemoryStore], count: int, turns: int, turn_s: float) -> Iterator[tuple[str, ...]]:
+    """Cells of each kind of command, plain and encrypted in turn."""
+    callers = [Callers(store, count) for store in stores]
     for what in ("edit", "view"):
-        times: dict[str, list[int]] = {kind: [] for kind in callers}
-        spans = dict.fromkeys(callers, 0)
-        for turn in range(scale.turns):
-            for kind in list(callers)[:: 1 if turn % 2 else -1]:
-                took, span = callers[kind].turn(what, scale.turn_s)
-                times[kind] += took
-                spans[kind] += span
-                step(f"{count} {what} {kind}")
-        found = {kind: figures(times[kind], span_ns=spans[kind]) for kind in callers}
-        cells = [
-            cell
-            for one in found.values()
-            for cell in (rate(one.per_second), duration(one.median_ms), duration(one.p99_ms))
-        ]
-        yield (what, str(count), *cells), {"what": what, "callers": count} | {k: asdict(v) for k, v in found.items()}
-    for each in callers.values():
+        for each in callers:
+            each.times, each.span_ns = [], 0
+        for turn in range(turns):
+            for each in callers[:: 1 if turn % 2 else -1]:
+                each.turn(what, turn_s)
+        yield what, str(count), *(cell for each in callers for cell in figures(each.times, span_ns=each.span_ns).cells)
+    for each in callers:
         each.check()
 
 
 def main() -> None:
-    """Measure, show, and write."""
+    """Measure and print."""
     options = parser(__doc__)
     options.add_argument("--at", action="append", default=[], metavar="NAME=URL", help="another place, empty")
     options.add_argument("--only", action="append", metavar="NAME", help="only these places")
     chosen = options.parse_args()
     given = dict(each.split("=", 1) for each in chosen.at)
-    with workplace(chosen.dir) as folder:
-        around = surroundings(folder)
-        announce(around)
-        with places(folder, given, chosen.only or ()) as found:
-            sheet = run(found, SCALES[chosen.size])
-    sheet.show()
-    if chosen.json is not None:
-        write_json(chosen.json, "places", chosen.size, around, [sheet])
+    rows = []
+    with workplace(chosen.dir) as folder, places(folder, given, chosen.only or ()) as found:
+        for name, url in found.items():
+            with retentive.open(url) as bare, retentive.open(url, keys=KeyRing.new()) as sealed:
+                stores = [bare.store("bare"), sealed.store("sealed")]
+                for count in CALLERS:
+                    rows += [(name, *cells) for cells in measured(stores, count, *SIZES[chosen.size])]
+    columns = ("place", "what", "callers", "commands/s", "p50", "p99", "sealed: commands/s", "p50", "p99")
+    report(chosen, table(columns, rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`retentive serve` under load: the highest rates, and the times at half of them.
 
-    python benchmarks/server.py [--at LOCATION] [--workers 2] [--only CASE] [--peer NAME] [--quick] [--json FILE]
+    python benchmarks/server.py [--at LOCATION] [--workers 2] [--only CASE] [--quick]
 
 64 connections send to memories of 1 KB of their own. First each sends its next request when the answer to the last one
 has arrived, which gives the highest rate. Then requests are due at half of that rate, whether or not earlier ones were
@@ -28,29 +28,12 @@ from urllib.parse import urlsplit
 
 from candidates import edit as edit_command
 from candidates import memory_text, state
-from figures import (
-    Figures,
-    Sheet,
-    announce,
-    duration,
-    figures,
-    judged,
-    own_folder,
-    parser,
-    rate,
-    steps,
-    surroundings,
-    workplace,
-    write_json,
-)
-from server_peers import MOST, PEERS, Load, Measured, measured_peers, sheet_of_peers
+from figures import Figures, duration, figures, own_folder, parser, rate, report, table, workplace
+from server_peers import measured_peers
 
 CONNECTIONS = 64
 STREAMS = {"full": 1000, "quick": 200, "tiny": 5}
 TURN_S = {"full": 20.0, "quick": 5.0, "tiny": 0.2}
-BARS = {"views": 3_000, "edits": 1_000}
-P99_MS = 80
-STREAMS_MB = 100
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
@@ -204,17 +187,13 @@ async def check(clients: list[Client]) -> None:
             raise SystemExit(f"{client.path} lost an edit")
 
 
-async def measured(
-    url: str, key: str, names: list[str], turn_s: float, step: Callable[[str], None]
-) -> list[list[Figures]]:
+async def measured(url: str, key: str, names: list[str], turn_s: float) -> list[tuple[Figures, Figures]]:
     """The highest rate and the figures at half of it, for each case."""
-    clients, found = await prepared(url, key), list[list[Figures]]()
+    clients, found = await prepared(url, key), list[tuple[Figures, Figures]]()
     for name in names:
-        step(name)
         await closed(clients, CASES[name], turn_s / 10)
         most = await closed(clients, CASES[name], turn_s)
-        step(f"{name}, half")
-        found.append([most, await opened(clients, CASES[name], most.per_second / 2, turn_s)])
+        found.append((most, await opened(clients, CASES[name], most.per_second / 2, turn_s)))
         await check(clients)
     return found
 
@@ -243,64 +222,35 @@ def _memory_mb(parent: int) -> float:
     return sum(map(int, sizes)) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def sheet_of(names: list[str], found: list[list[Figures]]) -> Sheet:
-    """Table of the cases."""
-    rows, records = [], []
-    for name, (most, half) in zip(names, found, strict=True):
-        bar = BARS.get(name)
-        cells = [rate(most.per_second), duration(most.p99_ms), duration(half.median_ms), duration(half.p99_ms)]
-        met = [judged(most.per_second, bar), judged(half.p99_ms, P99_MS, at_most=True)]
-        rows.append([name, *cells, "" if bar is None else f"{bar:,}", *met])
-        records.append({"case": name, "most": most.per_second, "half_p99_ms": half.p99_ms})
-    columns = ("case", "most /s", "its p99", "half: median", "half: p99", "bar /s", "", f"p99 <= {P99_MS} ms")
-    return Sheet("Server", columns, rows, records)
-
-
-def streams_of(count: int, before: float, after: float) -> Sheet:
-    """Table of the idle event streams."""
-    verdict = judged(after - before, STREAMS_MB, at_most=True)
-    row = [f"{count:,}", f"{before:.0f} MB", f"{after - before:.0f} MB", f"{STREAMS_MB} MB", verdict]
-    record: dict[str, object] = {"streams": count, "before_mb": before, "added_mb": after - before}
-    return Sheet("Idle event streams", ("streams", "server without", "added", "bar", ""), [row], [record])
-
-
 def main() -> None:
     """Run the benchmark from the command line."""
     options = parser(__doc__)
     options.add_argument("--at", metavar="LOCATION", help="location to serve (default: a new SQLite file)")
     options.add_argument("--workers", type=int, default=2, help="processes of the server (default: 2)")
     options.add_argument("--only", choices=[*CASES, "streams", "peers"], action="append", help="measure only this case")
-    options.add_argument("--peer", choices=list(PEERS), action="append", help="only this peer (repeatable)")
     chosen = options.parse_args()
     names = [name for name in CASES if not chosen.only or name in chosen.only]
-    around = surroundings(chosen.dir) | {"workers": chosen.workers, "connections": CONNECTIONS}
-    announce(around)
-    sheets = []
-    rows = list[Measured]()
-    with workplace(chosen.dir) as place, steps(2 * len(names), "server") as step:
-        location = chosen.at or f"sqlite:///{own_folder(place, 'server').resolve() / 'memory.db'}"
+    turn_s, tables, rows = TURN_S[chosen.size], list[str](), list[tuple[str, ...]]()
+    with workplace(chosen.dir) as place:
+        location = chosen.at or f"sqlite:///{own_folder(place, 'server') / 'memory.db'}"
         if names:
             with served(location, chosen.workers) as (url, key, _):
-                found = asyncio.run(measured(url, key, names, TURN_S[chosen.size], step))
-            sheets.append(sheet_of(names, found))
-            own = zip(names, found, strict=True)
-            rows += [
-                Measured(system="retentive serve", case=name, figures=most) for name, (most, _) in own if name in BARS
+                found = asyncio.run(measured(url, key, names, turn_s))
+            cells = [
+                (name, rate(most.per_second), duration(most.p99_ms), duration(half.median_ms), duration(half.p99_ms))
+                for name, (most, half) in zip(names, found, strict=True)
             ]
+            tables.append(table(("case", "most /s", "its p99", "half: median", "half: p99"), cells))
+            rows += [("retentive serve", name, *most.cells, "") for name, (most, _) in zip(names, found, strict=True)]
         if not chosen.only or "streams" in chosen.only:
             with served(location, chosen.workers) as (url, key, process):
-                count = STREAMS[chosen.size]
-                sheets.append(streams_of(count, *asyncio.run(idle_streams(url, key, count, process))))
+                before, after = asyncio.run(idle_streams(url, key, STREAMS[chosen.size], process))
+            streams = [(f"{STREAMS[chosen.size]:,}", f"{before:.0f} MB", f"{after - before:.0f} MB")]
+            tables.append(table(("streams", "server without", "added"), streams))
         if not chosen.only or "peers" in chosen.only:
-            peers = chosen.peer or list(PEERS)
-            load = Load(callers=CONNECTIONS, operations=MOST[chosen.size], turn_s=TURN_S[chosen.size])
-            rows += measured_peers(peers, place, load)
-    if rows:
-        sheets.append(sheet_of_peers(rows))
-    for sheet in sheets:
-        sheet.show()
-    if chosen.json:
-        write_json(chosen.json, "server", chosen.size, around, sheets)
+            rows += measured_peers(place, CONNECTIONS, turn_s)
+            tables.append(table(("system", "case", "most /s", "median", "p99", "failed"), rows))
+    report(chosen, *tables)
 
 
 if __name__ == "__main__":

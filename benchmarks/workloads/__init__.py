@@ -1,1 +1,1 @@
-"""Workloads of agents on memory systems: six mixes of operations, with an oracle for their answers."""
+"""Workloads of agents on retentive and on other memory systems."""

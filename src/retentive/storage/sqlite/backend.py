@@ -32,12 +32,10 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity, size_of
-from retentive.storage.sqlite.log_damage import check_log
-from retentive.storage.sqlite.writer import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space, Writer
+from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, check_log, integrity, size_of
+from retentive.storage.sqlite.writer import RESERVE_SUFFIX, Writer
 
 T = TypeVar("T")
-SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
 PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
 
 
@@ -56,18 +54,16 @@ class SqliteBackend(SqlBackend):
         new_id: NewId = sortable_id,
     ) -> None:
         super().__init__(SQLITE, clock, new_id)
-        self._commits, self._is_space_low = 0, True  # assume low space until the first commit checks it
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
-        self._space = None if self._path is None else self._prepare(self._path)
-        self._writer = Writer(self._space)
+        self._writer = Writer(None) if self._path is None else self._prepare(self._path)
         self._lock = self._open_lock()
         self.renew_after_fork()
         try:
             if not SQLITE.is_current(self._writer.connection):
                 self._writer.transact(SQLITE.create)
-            elif self._space is not None:
-                self._space.keep(self._writer.connection)
+            else:
+                self._writer.keep_reserve(measures=True)
             if self._path is not None:
                 with suppress(OSError):  # there is none, except after the creation of the tables
                     os.unlink(self._path + NEW_SUFFIX)
@@ -76,10 +72,10 @@ class SqliteBackend(SqlBackend):
             raise
         forking.watch(self)
 
-    def _prepare(self, path: str) -> Space:
+    def _prepare(self, path: str) -> Writer:
         try:
             make_directory(os.path.dirname(path))
-            space = Space(path)
+            writer = Writer(path)
             check_log(path)
             check_format(path)
             if not size_of(path):
@@ -88,8 +84,8 @@ class SqliteBackend(SqlBackend):
             self._identity = _identity(path)
         except OSError as error:
             raise os_error(error) from None
-        space.keep()
-        return space
+        writer.keep_reserve()
+        return writer
 
     def _open_lock(self) -> LockFile | None:
         """Return the lock between the processes that write."""
@@ -118,8 +114,7 @@ class SqliteBackend(SqlBackend):
             self._closed = True
             self._readers.drop()
             self._writer.close()
-            if self._space is not None:
-                self._space.keep()  # the last process that closes the file frees the space of the log
+            self._writer.keep_reserve()  # the last process that closes the file frees the space of the log
             if self._lock is not None:
                 self._lock.close()
 
@@ -134,11 +129,7 @@ class SqliteBackend(SqlBackend):
     def renew_after_fork(self) -> None:
         """Replace the locks, queue and connection pool in a forked child, which has no threads of the parent."""
         self._queue = WriteQueue(self._run_batch, lock=self._lock)
-        self._readers = Pool(self._connect)
-
-    def _connect(self) -> SqliteConnection:
-        assert self._space is not None
-        return self._space.connected()
+        self._readers = Pool(self._writer.connected)
 
     def check_open(self) -> None:
         """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved, replaced or deleted."""
@@ -205,7 +196,7 @@ class SqliteBackend(SqlBackend):
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         """Run and commit jobs. While the reserved disk space is not complete, only jobs that may use it can run."""
-        if not (self._space is None or self._space.is_reserved or self._space.keep()):
+        if not self._writer.keep_reserve():
             for job in jobs:
                 job.error = StoreFull("no space is left for the memory store")
             jobs = [job for job in jobs if job.may_use_reserve]
@@ -243,11 +234,7 @@ class SqliteBackend(SqlBackend):
         if not committed:
             return
         self.follow_commit(writer)
-        self._commits += 1
-        if self._space is not None and (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
-            self._is_space_low = self._space.has_less_than(LOW_SPACE_BYTES)
-            if self._is_space_low:
-                self._space.make_room(writer.connection)
+        writer.watch_space()
 
 
 def _identity(path: str) -> tuple[int, int] | None:

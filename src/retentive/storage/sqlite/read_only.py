@@ -23,10 +23,8 @@ from retentive.storage.contract import sortable_id
 from retentive.storage.disk import can_write, free_bytes, need_readable, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
-from retentive.storage.sql.check import examine
 from retentive.storage.sqlite.connection import IMMUTABLE, READ_ONLY, SqliteConnection
-from retentive.storage.sqlite.format import SQLITE, check_format, integrity, size_of
-from retentive.storage.sqlite.log_damage import LOG_SUFFIX, log_findings
+from retentive.storage.sqlite.format import LOG_SUFFIX, SQLITE, check_format, integrity, log_findings, size_of
 
 T = TypeVar("T")
 _INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log
@@ -121,7 +119,7 @@ class ReadOnlyBackend(SqlBackend):
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
             yield from log_findings(self._path)
             yield from integrity(self._look_up(), quick=quick)
-            yield from examine(self._look_up(), SQLITE, quick=quick)
+            yield from self._examine(self._look_up(), quick=quick)
 
     def write(self, *_: object, **options: object) -> Never:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")

@@ -23,131 +23,35 @@ RESERVE_BYTES = 128 * 1024  # SQLite's index of the log takes 32 KB; the log of 
 RESERVE_PER_MEMORY_BYTES = 640  # measured: to delete a directory takes 560 bytes of log for each memory in it
 MAX_RESERVE_BYTES = 16 * 1024 * 1024
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
+SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
 _PAGE_BYTES = 4_096
 
 
-class Space:
-    """File that occupies disk space until a deletion needs this space. It is next to the database file at `path`.
-
-    Callers need exclusive write access to the database, except for `connected`.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._reserve = path + RESERVE_SUFFIX
-        self._wanted_bytes = RESERVE_BYTES
-        self.is_reserved = False
-        directory = os.path.dirname(path)
-        self._file_system = local_file_system(directory)
-        self._has_small_blocks = hasattr(os, "statvfs") and os.statvfs(directory).f_frsize < _PAGE_BYTES
-
-    def keep(self, connection: SqliteConnection | None = None) -> bool:
-        """Write the reserve file, or as much of it as the disk has space for. Returns True if it is complete.
-
-        With a connection, the reserve gets the size that is needed to delete all memories.
-        """
-        if connection is not None:
-            with suppress(RetentiveError):
-                memories = int(connection.rows("SELECT count(*) FROM memories")[0][0] or 0)
-                wanted = min(RESERVE_BYTES + memories * RESERVE_PER_MEMORY_BYTES, MAX_RESERVE_BYTES)
-                self.is_reserved = self.is_reserved and wanted <= self._wanted_bytes
-                self._wanted_bytes = wanted
-        if not self.is_reserved:
-            with suppress(OSError):
-                descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | os.O_APPEND | CLOSE_ON_EXEC, FILE_MODE)
-                try:
-                    self.is_reserved = _filled_up(descriptor, self._wanted_bytes)
-                finally:
-                    os.close(descriptor)
-        return self.is_reserved
-
-    def give_up(self) -> bool:
-        """Empty the reserve file. Returns True if this freed any space."""
-        self.is_reserved = False
-        try:
-            size = os.path.getsize(self._reserve)
-            os.truncate(self._reserve, 0)
-        except OSError:
-            return False
-        return size > 0
-
-    def has_less_than(self, size: int) -> bool:
-        """Return True if this process can write fewer than `size` bytes to the disk."""
-        return free_bytes(self._path, self._file_system) < size
-
-    def connected(self, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
-        """Open the database. On a full disk, this uses the reserved space.
-
-        SQLite needs space for the index of its log. It reports some failures on a full disk as an unreadable file. With
-        blocks smaller than 4 KB, SQLite reserves this space with holes, and the first write to a hole on a full disk
-        kills the process (SIGBUS). A commit of nothing fills the holes.
-        """
-        has_holes = self._has_small_blocks and not os.path.exists(self._path + "-shm")
-        if has_holes and self.has_less_than(RESERVE_BYTES):
-            self.give_up()
-        connect = partial(SqliteConnection, self._path, timeout_s=timeout_s, use_log=True)
-        try:
-            connection = connect()
-        except (StoreFull, Unavailable):
-            if not self.has_less_than(RESERVE_BYTES) or not self.give_up():
-                raise
-        else:
-            if has_holes:
-                with suppress(RetentiveError):  # another process is writing, so it has filled them
-                    connection.rewrite_header(deadline=time.monotonic())
-            return connection
-        try:
-            return connect()
-        except Unavailable:
-            raise StoreFull("no space is left for the memory store") from None
-        finally:
-            self.keep()
-
-    def make_room(self, connection: SqliteConnection) -> None:
-        """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.
-
-        A checkpoint truncates the log. It first needs space for new pages of the database file. If there is not enough
-        space for them, the checkpoint is skipped, because a failed checkpoint would use up the space that deletions
-        need.
-        """
-        with suppress(RetentiveError, OSError):
-            pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
-            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if not self.has_less_than(growth):
-                connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.keep(connection)
-
-
-def _filled_up(descriptor: int, size: int) -> bool:
-    """Append to a file until it has `size` bytes or the disk is full. Returns True in the first case.
-
-    The bytes are random, because a file system that compresses would reserve nothing for zeros.
-    """
-    try:
-        while (missing := size - os.fstat(descriptor).st_size) > 0:
-            os.write(descriptor, os.urandom(min(missing, 1 << 20)))
-    finally:
-        os.fsync(descriptor)
-    return True
-
-
 class Writer:
-    """Connection for all write transactions of this process. Only one thread at a time may use the object.
+    """Connection for all write transactions of this process, and the reserve file next to the database at `path`.
 
-    `space` manages the reserved disk space of the file. It is None for a database in memory.
+    Without a path, the database is in memory and needs no reserve. Callers need exclusive write access to the database,
+    except for `connected`.
     """
 
-    def __init__(self, space: Space | None) -> None:
-        self._space = space
+    def __init__(self, path: str | None) -> None:
+        self._path = path
         self._connection: SqliteConnection | None = None
         self._overwrite_due = False
+        self._wanted_bytes = RESERVE_BYTES
+        self._is_reserved = path is None
+        self._commits, self._is_space_low = 0, True  # assume low space until the first commit checks it
+        self._file_system, self._has_small_blocks = "", False
+        if path is not None:
+            directory = os.path.dirname(path)
+            self._file_system = local_file_system(directory)
+            self._has_small_blocks = hasattr(os, "statvfs") and os.statvfs(directory).f_frsize < _PAGE_BYTES
 
     @property
     def connection(self) -> SqliteConnection:
         """Connection for writing. It is opened when it is first used, and again after `close`."""
         if self._connection is None:
-            no_wait = 0.0  # `begin` waits
-            self._connection = SqliteConnection(None) if self._space is None else self._space.connected(no_wait)
+            self._connection = self.connected(timeout_s=0.0)  # `begin` waits
         return self._connection
 
     def close(self) -> None:
@@ -167,18 +71,6 @@ class Writer:
         finally:
             self.connection.roll_back()
         return result
-
-    def with_reserve(self, work: Callable[[], T]) -> T:
-        """Call `work`. On a full disk, call it again with the space of the reserve."""
-        try:
-            return work()
-        except StoreFull:
-            if self._space is None or not self._space.give_up():
-                raise
-        try:
-            return work()
-        finally:
-            self._space.make_room(self.connection)
 
     def begin(self, *, deadline: float | None = None) -> None:
         """Start a write transaction. Waits for write transactions of other processes until the deadline."""
@@ -210,3 +102,109 @@ class Writer:
     def _overwrite_failed_commit(self) -> None:
         self.with_reserve(self.connection.rewrite_header)
         self._overwrite_due = False
+
+    def with_reserve(self, work: Callable[[], T]) -> T:
+        """Call `work`. On a full disk, call it again with the space of the reserve."""
+        try:
+            return work()
+        except StoreFull:
+            if not self._give_up_reserve():
+                raise
+        try:
+            return work()
+        finally:
+            self._make_room()
+
+    def keep_reserve(self, *, measures: bool = False) -> bool:
+        """Write the reserve file, or as much of it as the disk has space for. Returns True if it is complete.
+
+        With `measures`, the reserve gets the size that is needed to delete all memories.
+        """
+        if self._path is None:
+            return True
+        if measures:
+            with suppress(RetentiveError):
+                memories = int(self.connection.rows("SELECT count(*) FROM memories")[0][0] or 0)
+                wanted = min(RESERVE_BYTES + memories * RESERVE_PER_MEMORY_BYTES, MAX_RESERVE_BYTES)
+                self._is_reserved = self._is_reserved and wanted <= self._wanted_bytes
+                self._wanted_bytes = wanted
+        if not self._is_reserved:
+            flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | CLOSE_ON_EXEC
+            with suppress(OSError):
+                descriptor = os.open(self._path + RESERVE_SUFFIX, flags, FILE_MODE)
+                try:
+                    # The bytes are random, because a file system that compresses would reserve nothing for zeros.
+                    while (missing := self._wanted_bytes - os.fstat(descriptor).st_size) > 0:
+                        os.write(descriptor, os.urandom(min(missing, 1 << 20)))
+                    self._is_reserved = True
+                finally:
+                    os.fsync(descriptor)
+                    os.close(descriptor)
+        return self._is_reserved
+
+    def _give_up_reserve(self) -> bool:
+        """Empty the reserve file. Returns True if this freed any space."""
+        if self._path is None:
+            return False
+        self._is_reserved = False
+        try:
+            size = os.path.getsize(self._path + RESERVE_SUFFIX)
+            os.truncate(self._path + RESERVE_SUFFIX, 0)
+        except OSError:
+            return False
+        return size > 0
+
+    def _has_less_than(self, size: int) -> bool:
+        return self._path is not None and free_bytes(self._path, self._file_system) < size
+
+    def connected(self, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
+        """Open the database. On a full disk, this uses the reserved space.
+
+        SQLite needs space for the index of its log. It reports some failures on a full disk as an unreadable file. With
+        blocks smaller than 4 KB, SQLite reserves this space with holes, and the first write to a hole on a full disk
+        kills the process (SIGBUS). A commit of nothing fills the holes.
+        """
+        if self._path is None:
+            return SqliteConnection(None)
+        has_holes = self._has_small_blocks and not os.path.exists(self._path + "-shm")
+        if has_holes and self._has_less_than(RESERVE_BYTES):
+            self._give_up_reserve()
+        connect = partial(SqliteConnection, self._path, timeout_s=timeout_s, use_log=True)
+        try:
+            connection = connect()
+        except (StoreFull, Unavailable):
+            if not self._has_less_than(RESERVE_BYTES) or not self._give_up_reserve():
+                raise
+        else:
+            if has_holes:
+                with suppress(RetentiveError):  # another process is writing, so it has filled them
+                    connection.rewrite_header(deadline=time.monotonic())
+            return connection
+        try:
+            return connect()
+        except Unavailable:
+            raise StoreFull("no space is left for the memory store") from None
+        finally:
+            self.keep_reserve()
+
+    def watch_space(self) -> None:
+        """Check the free space after a commit, at intervals, and make room if it is low."""
+        self._commits += 1
+        if self._path is not None and (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
+            self._is_space_low = self._has_less_than(LOW_SPACE_BYTES)
+            if self._is_space_low:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.
+
+        A checkpoint truncates the log. It first needs space for new pages of the database file. If there is not enough
+        space for them, the checkpoint is skipped, because a failed checkpoint would use up the space that deletions
+        need.
+        """
+        with suppress(RetentiveError, OSError):
+            rows = self.connection.rows
+            pages, page_bytes = (int(rows(f"PRAGMA {name}")[0][0] or 0) for name in ("page_count", "page_size"))
+            if not self._has_less_than(pages * page_bytes - os.stat(str(self._path)).st_size):
+                rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.keep_reserve(measures=True)

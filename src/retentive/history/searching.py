@@ -121,9 +121,8 @@ class _Run:
             else:
                 documents, damaged = all_documents(view)
                 found = self._scan([each for each in documents if self._shows(each.path)], search.limit, level_of)
-        within = query.within if isinstance(query, LiteralQuery) else query.filters.within
         covered = (path for path in damaged if _is_below(path, search.under) and self._shows(path))
-        paths = tuple(path for path in covered if not within or covers(within, path))
+        paths = tuple(path for path in covered if not query.within or covers(query.within, path))
         if level_of is None:
             return replace(found, damaged=paths)
 
@@ -157,7 +156,7 @@ class _Run:
         """Return whether the search may find a document."""
         if not (_is_below(document.path, self.search.under) and self._sees(document, level_of)):
             return False
-        return not isinstance(self.query, Query) or self.query.filters.admit(
+        return not isinstance(self.query, Query) or self.query.admits(
             document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
         )
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Protocol
 
 import snowballstemmer
 
@@ -47,10 +46,6 @@ _SCRIPTS = (  # first character, last character, language of the stemmer
 )
 _OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if `search_languages` names them
 _MIN_STEMMED = 4  # characters; shorter words are their own stems
-
-
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the name of snowballstemmer
 
 
 def normal(text: str) -> str:
@@ -97,9 +92,9 @@ def parts(word: str) -> tuple[str, ...]:
 
 
 @cache
-def _stemmer(language: str) -> _Stemmer:
-    stemmer: _Stemmer = snowballstemmer.stemmer(language)
-    return stemmer
+def _stemmer(language: str) -> Callable[[str], str]:
+    stem: Callable[[str], str] = snowballstemmer.stemmer(language).stemWord
+    return stem
 
 
 def token(word: str, language: str) -> str:
@@ -111,7 +106,7 @@ def token(word: str, language: str) -> str:
         stemmer = next((name for low, high, name in _SCRIPTS if low <= word[0] <= high), None)
         if (word[0] < "ɐ") != (language in _OTHER_SCRIPTS):
             stemmer = language
-        word = word if stemmer is None else _stemmer(stemmer).stemWord(word)
+        word = word if stemmer is None else _stemmer(stemmer)(word)
     if word.isascii():
         return word
     letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))

@@ -27,19 +27,18 @@ _MONTHS = {
     for number, name in enumerate(row.split(), 1)
 }
 _NUMBER = re.compile(r"[0-9]+")
-# The first number of a date is preceded by a space, or followed by a letter or one of these characters.
-_AFTER = "-/. "
-_ISO = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})(?![0-9])")
-_DOTTED = re.compile(r"([0-9]{1,2})([./]) ?([0-9]{1,2})\2 ?([0-9]{4})(?![0-9])")
-_CJK = re.compile(r"(?:([0-9]{4}) ?[年년] ?)?([0-9]{1,2}) ?[月월](?: ?([0-9]{1,2}) ?[日일])?")
-_MONTH_AFTER = re.compile(
-    r"(?:st|nd|rd|th|er|º|\.)? ?(?:of |de |d')?([^\W\d_]{3,10})\.?(?:,? (?:de |del )?([0-9]{4})(?![0-9]))?"
+_YEAR = r"(?:[12][0-9]{3})(?![0-9])"
+_DATE = re.compile(
+    rf"(?P<y1>[12][0-9]{{3}})[-/.](?P<m1>[0-9]{{1,2}})[-/.](?P<d1>[0-9]{{1,2}})(?![0-9])"
+    rf"|(?P<d2>[0-9]{{1,2}})(?P<sign>[./]) ?(?P<m2>[0-9]{{1,2}})(?P=sign) ?(?P<y2>{_YEAR})"
+    rf"|(?:(?P<y3>[12][0-9]{{3}}) ?[年년] ?)?(?P<m3>[0-9]{{1,2}}) ?[月월](?: ?(?P<d3>[0-9]{{1,2}}) ?[日일])?"
+    rf"|(?P<d4>[0-9]{{1,2}})(?:st|nd|rd|th|er|º|\.)? ?(?:of |de |d')?(?P<name>[^\W\d_]{{3,10}})\.?"
+    rf"(?:,? (?:de |del )?(?P<y4>{_YEAR}))?"
 )
 _MONTH_BEFORE = re.compile(r"([^\W\d_]{3,10})\.?,? (?:de |del )?(?:the )?\Z")
-_YEAR_AFTER = re.compile(r"(?:st|nd|rd|th)?,? ([0-9]{4})(?![0-9])")
+_YEAR_AFTER = re.compile(rf"(?:st|nd|rd|th)?,? ({_YEAR})")
 _LONGEST = 20  # maximum characters between the start of the name of a month and the number after it
 _ENDINGS = {name[-3:] for name in _MONTHS} | {" de", "del", "the"}
-_LINKS = ".,"  # characters that may follow the name of a month, as in `May, 7`
 
 
 class FoundDate(NamedTuple):
@@ -53,44 +52,40 @@ class FoundDate(NamedTuple):
 def dates(text: str) -> Iterator[FoundDate]:
     """Yield the dates in a text, in order."""
     last = 0
-    for match in _NUMBER.finditer(text):
-        start, end = match.span()
+    for number in _NUMBER.finditer(text):
+        start, end = number.span()
         if start < last or end - start > 4:
             continue
         before, after = text[start - 1] if start else "\n", text[end : end + 1]
-        if before != " " and (before.isalnum() or before in "_." or not (after.isalpha() or after in _AFTER)):
+        # The first number of a date is behind a space, or before a letter or one of the signs of dates.
+        if before != " " and (before.isalnum() or before in "_." or not (after.isalpha() or after in "-/. ")):
             continue
-        found = _found(text, start, end)
+        match = _DATE.match(text, start)
+        found = None if match is None else _from_number(match)
+        found = found or _after_month(text, start, end)
         if found is not None:
             last = found.end
             yield found
 
 
-def _found(text: str, start: int, end: int) -> FoundDate | None:
-    if text[end : end + 1] in "-/.":
-        if iso := _ISO.match(text, start):
-            return _date(start, iso.end(), iso[1], iso[2], iso[3])
-        if dotted := _DOTTED.match(text, start):
-            is_day_first = dotted[2] == "." or int(dotted[3]) <= 12
-            day, month = (dotted[1], dotted[3]) if is_day_first else (dotted[3], dotted[1])
-            return _date(start, dotted.end(), dotted[4], month, day)
-    if not text.isascii() and (cjk := _CJK.match(text, start)):
-        return _date(start, cjk.end(), cjk[1], cjk[2], cjk[3])
-    after = _MONTH_AFTER.match(text, end) if end - start <= 2 else None
-    if after and (month_number := _MONTHS.get(after[1].casefold())):
-        return _date(start, after.end(), after[2], month_number, text[start:end])
-    return _after_month(text, start, end)
+def _from_number(match: re.Match[str]) -> FoundDate | None:
+    """Return the date that begins with a number: `2023-05-07`, `07.05.2023`, `5月7日`, `7 May 2023`."""
+    year, month, day = ((match[f"{part}1"] or match[f"{part}2"] or match[f"{part}3"]) for part in "ymd")
+    if match["sign"] == "/" and int(month) > 12:  # the month first
+        day, month = month, day
+    if match["name"]:
+        year, month, day = match["y4"], _MONTHS.get(match["name"].casefold(), 0), match["d4"]
+    return _date(*match.span(), year, int(month), day)
 
 
 def _after_month(text: str, start: int, end: int) -> FoundDate | None:
-    if text[start - 1 : start] != " ":
-        return None
-    ending = text[start - 4 : start - 1] if start > 3 else ""
-    if ending[-1:] not in _LINKS and ending.casefold() not in _ENDINGS:  # no month; skip the slow search below
+    """Return the date whose number follows the name of a month: `May 7, 2023`, `May 2023`."""
+    ending = text[start - 4 : start - 1] if text[start - 1 : start] == " " and start > 3 else ""
+    if ending[-1:] not in {".", ","} and ending.casefold() not in _ENDINGS:  # no month; skip the slow search below
         return None
     before = _MONTH_BEFORE.search(text, max(start - _LONGEST, 0), start)
-    month = _MONTHS.get(before[1].casefold()) if before else None
-    if before is None or month is None:
+    month = _MONTHS.get(before[1].casefold(), 0) if before else 0
+    if before is None or not month:
         return None
     if end - start == 4:
         return _date(before.start(), end, text[start:end], month, None)
@@ -98,13 +93,10 @@ def _after_month(text: str, start: int, end: int) -> FoundDate | None:
     return _date(before.start(), year.end() if year else end, year and year[1], month, text[start:end])
 
 
-def _date(start: int, end: int, year: str | None, month: str | int, day: str | None) -> FoundDate | None:
-    number = int(month)
-    if not 1 <= number <= 12 or (day is not None and not 1 <= int(day) <= 31) or (year and not "1000" <= year < "3000"):
+def _date(start: int, end: int, year: str | None, month: int, day: str | None) -> FoundDate | None:
+    if not 1 <= month <= 12 or (day and not 1 <= int(day) <= 31) or (year and not "1000" <= year < "3000"):
         return None
-    names = []
-    if day is not None:
-        names = [f"§{number:02}{int(day):02}"]
+    names = [f"§{month:02}{int(day):02}"] if day else []
     if year:
-        names = [*(f"§{year}{name[1:]}" for name in names), f"§{year}{number:02}", *names]
+        names = [*(f"§{year}{name[1:]}" for name in names), f"§{year}{month:02}", *names]
     return FoundDate(start, end, tuple(names)) if names else None

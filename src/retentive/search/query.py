@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from retentive.errors import InvalidInput
 from retentive.search.analysis import DENSE_RUN, is_dense, normal, parts, spans, token, words_of
@@ -30,9 +31,20 @@ ParseTime = Callable[[str], datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """Conditions that a memory must meet to be found. An empty condition accepts all memories."""
+class Query:
+    """Parsed query of a ranked search.
 
+    `text` has all words to find, including required words and the words of phrases. All of `required` and `phrases`
+    must occur. None of `excluded` and `excluded_phrases` may occur. If `is_proposed` is True, proposals are searched
+    instead of memories. The other fields are conditions that a memory must meet; an empty one accepts all memories.
+    """
+
+    text: str
+    required: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded_phrases: tuple[str, ...] = ()
+    is_proposed: bool = False
     within: tuple[str, ...] = ()
     """Path patterns. The path must match one of them."""
     paths: tuple[str, ...] = ()
@@ -42,7 +54,7 @@ class Filters:
     since: datetime | None = None
     before: datetime | None = None
 
-    def admit(self, document: Document, actors: Callable[[], Iterable[str]]) -> bool:
+    def admits(self, document: Document, actors: Callable[[], Iterable[str]]) -> bool:
         """Return whether a document meets all conditions. `actors` returns those who contributed to its text."""
         if self.within and not covers(self.within, document.path):
             return False
@@ -53,24 +65,6 @@ class Filters:
         if self.before is not None and document.updated_at >= self.before:
             return False
         return not self.actors or any(matches_actor(pattern, actor) for actor in actors() for pattern in self.actors)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Parsed query of a ranked search.
-
-    `text` has all words to find, including required words and the words of phrases. All of `required` and `phrases`
-    must occur. None of `excluded` and `excluded_phrases` may occur. If `is_proposed` is True, proposals are searched
-    instead of memories.
-    """
-
-    text: str
-    required: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    phrases: tuple[str, ...] = ()
-    excluded_phrases: tuple[str, ...] = ()
-    filters: Filters = Filters()
-    is_proposed: bool = False
 
 
 def check_text(text: str) -> None:
@@ -92,59 +86,47 @@ def parse_query(text: str, parse_time: ParseTime, *, within: Iterable[str] = ())
         operators[found[1]].append(found[2])
         return " "
 
-    rest = _OPERATOR.sub(operator, text)
-    signed: dict[str, list[str]] = {"": [], "+": [], "-": []}
-    rest = _PHRASE.sub(lambda found: _kept(signed["-" if found[1] == "-" else ""], found[1], found[2]), rest)
+    def operand(kept: dict[str, list[str]], found: re.Match[str]) -> str:
+        """Add the operand of a sign to `kept`, and return the text that replaces both in the query."""
+        kept[found[1]].append(normal(found[2]))
+        return " " if found[1] == "-" else f" {found[2]} "
+
+    phrases: dict[str, list[str]] = {"": [], "+": [], "-": []}
     words: dict[str, list[str]] = {"+": [], "-": []}
-    rest = _SIGNED.sub(lambda found: _kept(words[found[1]], found[1], found[2]), rest)
+    rest = _OPERATOR.sub(operator, text)
+    rest = _PHRASE.sub(partial(operand, phrases), rest)
+    rest = _SIGNED.sub(partial(operand, words), rest)
     if not words_of(rest):
         raise InvalidInput("the query has only excluded words or operators; enter at least one word to find")
+    unknown = [each for each in operators["is"] if each != "proposed"]
+    if unknown:
+        raise InvalidInput(f"unknown operator `is:{unknown[0][:80]}`; the only value of `is:` is `proposed`")
+    patterns = [check_path_pattern(pattern) for pattern in within]
+    paths = list[str]()
+    for each in operators["path"]:
+        if "*" in each or each.startswith("/"):
+            rooted = each if each.startswith("/") else f"{ROOT}/{each}"
+            patterns.append(check_path_pattern(rooted.rstrip("/") or ROOT))
+        else:
+            paths.append(normal(each).casefold())
     return Query(
         normal(rest),
-        tuple(map(normal, words["+"])),
-        tuple(map(normal, words["-"])),
-        tuple(map(normal, signed[""])),
-        tuple(map(normal, signed["-"])),
-        _filters(operators, parse_time, within),
-        _is_proposed(operators["is"]),
-    )
-
-
-def _kept(kept: list[str], sign: str, words: str) -> str:
-    """Add the operand of an operator to `kept`. Return the text that replaces the operator in the query."""
-    kept.append(words)
-    return " " if sign == "-" else f" {words} "
-
-
-def _filters(operators: dict[str, list[str]], parse_time: ParseTime, within: Iterable[str]) -> Filters:
-    patterns = [check_path_pattern(pattern) for pattern in within]
-    given = operators["path"]
-    patterns += [check_path_pattern(_rooted(each)) for each in given if "*" in each or each.startswith("/")]
-    parts = [normal(each).casefold() for each in given if "*" not in each and not each.startswith("/")]
-    return Filters(
+        tuple(words["+"]),
+        tuple(words["-"]),
+        (*phrases[""], *phrases["+"]),
+        tuple(phrases["-"]),
+        bool(operators["is"]),
         tuple(patterns),
-        tuple(parts),
+        tuple(paths),
         tuple(map(_actor_pattern, operators["by"])),
         max(map(parse_time, operators["since"]), default=None),
         min(map(parse_time, operators["before"]), default=None),
     )
 
 
-def _rooted(pattern: str) -> str:
-    below = pattern if pattern.startswith("/") else f"{ROOT}/{pattern}"
-    return below.rstrip("/") or ROOT
-
-
 def _actor_pattern(given: str) -> str:
     """Return an actor pattern. A name without a kind of actor, such as `ann`, matches actors of any kind."""
     return given if given.partition(":")[0] in ACTOR_KINDS or "*" in given.partition(":")[0] else f"*:{given}"
-
-
-def _is_proposed(given: Sequence[str]) -> bool:
-    unknown = [each for each in given if each != "proposed"]
-    if unknown:
-        raise InvalidInput(f"unknown operator `is:{unknown[0][:80]}`; the only value of `is:` is `proposed`")
-    return bool(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def look(database: sqlite3.Connection, given: dict[str, object]) -> str:
     data, digest = database.execute(_MEMORY, (command.path.text,)).fetchone()
     assert hashlib.sha256(data).hexdigest() == digest
     header = REPLIES.file_header.format(path=command.path.text)
-    return f"{header}\n{view(data, None, max_chars=DEFAULTS.view_chars).numbered}"
+    return f"{header}\n{view(data, None, max_chars=DEFAULTS.view_chars)[0]}"
 
 
 parser = argparse.ArgumentParser()

@@ -11,8 +11,9 @@ from retentive.values.text import view
 
 def shown(text: str, view_range: tuple[int, int] | None = None, *, max_chars: int = 16_000) -> str:
     page = view(text.encode(), view_range, max_chars=max_chars)
-    notice = [] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)]
-    return "\n".join([page.numbered, *notice])
+    numbered, notice = page
+    notices = [] if notice is None else [REPLIES.phrase(notice.key, notice.values)]
+    return "\n".join([numbered, *notices])
 
 
 def refusal(text: str, view_range: tuple[int, int] | None) -> str:

@@ -151,5 +151,6 @@ def test_pages_add_up_to_the_whole_text(text: str, limit: int) -> None:
 
 
 def _rows(page: TextPage) -> list[str]:
-    rows = page.numbered.split("\n") if page.numbered else []
-    return rows + ([] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)])
+    numbered, notice = page
+    rows = numbered.split("\n") if numbered else []
+    return rows + ([] if notice is None else [REPLIES.phrase(notice.key, notice.values)])

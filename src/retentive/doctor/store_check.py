@@ -31,7 +31,7 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
-from retentive.values.provenance import NOTHING, provenance_of
+from retentive.values.provenance import NOTHING
 from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
@@ -182,7 +182,7 @@ def _is_sound(version: Version) -> bool:
     """Return whether the time, the provenance, the operation and the path of a version can be."""
     return (
         time_in_id(version.id) in {None, to_us(version.created_at)}
-        and (version.provenance_text is None or provenance_of(version) is not NOTHING)
+        and (version.provenance_text is None or version.provenance is not NOTHING)
         and version.operation in get_args(Operation)
         and (version.redacted_at is not None or _is_canonical(version.path))
     )

@@ -72,10 +72,11 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
         if page is None:
             return listing_reply(core.replies, path, result)
         lines = [say("file_header", {"path": path.written})]
-        if page.numbered:
-            lines.append(page.numbered)
-        if page.notice is not None:
-            lines.append(say(page.notice.key, page.notice.values))
+        numbered, notice = page
+        if numbered:
+            lines.append(numbered)
+        if notice is not None:
+            lines.append(say(notice.key, notice.values))
         if result.is_unconfirmed:
             lines.append(say("unconfirmed", {}))
         return Reply("\n".join(lines))

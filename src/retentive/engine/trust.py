@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, cast
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot
 from retentive.values.patterns import matches_actor
-from retentive.values.provenance import Contributor, HasProvenance, Provenance, parse_provenance, provenance_of
+from retentive.values.provenance import Contributor, Provenance, parse_provenance
 from retentive.values.records import Version
 from retentive.values.settings import TRUST_LEVELS, Settings
 
@@ -113,9 +113,9 @@ OLDER = "contributors"
 INLINE = 16
 
 
-def contributors_of(snapshot: Snapshot, found: HasProvenance) -> Sequence[Contributor]:
-    """Return the contributions to the text of a version or memory: the newest of each contributor, newest last."""
-    return Lineage().contributors(snapshot, provenance_of(found))
+def contributors_of(snapshot: Snapshot, made: Provenance) -> Sequence[Contributor]:
+    """Return the contributions that a provenance names: the newest of each contributor, newest last."""
+    return Lineage().contributors(snapshot, made)
 
 
 class Lineage:
@@ -166,11 +166,11 @@ class Lineage:
         return before, [Contributor(*each) for each in others]
 
 
-def forgotten(snapshot: Snapshot, versions: Iterable[HasProvenance]) -> list[tuple[str, str, None]]:
+def forgotten(snapshot: Snapshot, versions: Iterable[Version]) -> list[tuple[str, str, None]]:
     """Remove the records of older contributors of versions, which no other version may have: at an erasure."""
     keys: set[str] = set()
     for version in versions:
-        key = provenance_of(version).older
+        key = version.provenance.older
         while key and key not in keys:
             keys.add(key)
             key = json.loads(snapshot.get_record(OLDER, key) or '[""]')[0]

@@ -48,7 +48,9 @@ class Assessment:
 
     def open_contributors(self, found: Memory | Version | Document) -> list[Contributor]:
         """Return the contributors to the text of `found` that are neither trusted nor confirmed."""
-        doubted = [each for each in contributors_of(self._snapshot, found) if self._levels.of(each) != TRUSTED]
+        doubted = [
+            each for each in contributors_of(self._snapshot, found.provenance) if self._levels.of(each) != TRUSTED
+        ]
         if not doubted:
             return []
         if self._confirmed is None:

@@ -157,7 +157,7 @@ class _Run:
         if not (_is_below(document.path, self.search.under) and self._sees(document, level_of)):
             return False
         return not isinstance(self.query, Query) or self.query.admits(
-            document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
+            document, lambda: [each.actor for each in contributors_of(self.snapshot, document.provenance)]
         )
 
     def _levels(self, snapshot: Snapshot) -> LevelOf | None:
@@ -176,7 +176,7 @@ class _Run:
             level = assessed.level(found)
             if only not in {None, level} or not (only == level == QUARANTINED or assessed.shows(found)):
                 return None
-            sources = (each.source for each in contributors_of(snapshot, found))
+            sources = (each.source for each in contributors_of(snapshot, found.provenance))
             return level if source is None or any(each and matches_actor(source, each) for each in sources) else None
 
         return level_of

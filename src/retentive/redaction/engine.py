@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias
 
 from retentive.redaction import named, numbers, rows
@@ -32,76 +32,30 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)  # at first use: all together take 50 ms
 
 
-class Form:
-    """A row of `forms` in `rules.toml`."""
-
-    def __init__(self, kind: str, literals: str, back: int, pattern: str, check: str) -> None:
-        self.kind, self.literals, self._back, self._pattern = kind, literals, back, expanded(pattern)
-        self._check = CHECKS[check]
-
-    def find(self, text: str, start: int, end: int) -> tuple[list[Find], int]:
-        """Return the match at a literal."""
-        starts = _STARTS.finditer(text, max(0, start - self._back), start + 1) if self._back else ()
-        for at in (*(place.start() for place in starts), start):
-            match = _compiled(self._pattern).match(text, at)
-            if match is not None and match.end() > start and self._check(match["value"]):
-                break
-        else:
-            return [], start
-        is_weak = self.kind in {"password", "url_password", "connection_string"} and not is_strong(match["value"])
-        return [Find(self.kind, *match.span("value"), likely=is_weak)], start
-
-
-class VendorTokens:
-    """Keys and tokens of vendors, by their prefixes: the rows of `vendors` in `rules.toml`."""
+class Engine:
+    """The built-in rules, compiled: the rows of `forms` and `vendors` in `rules.toml`, and those of other modules."""
 
     def __init__(self) -> None:
-        self.prefixes = [prefix for row in data()["vendors"] for prefix in row[1].split()]
-        self._rows: dict[str, list[tuple[str, str, str]]] = {}  # kind, pattern and check, by the first two characters
-        for kind, prefixes, rest, check, *_ in data()["vendors"]:
+        vendors, forms = data()["vendors"], data()["forms"]
+        self._vendors: dict[str, list[tuple[str, str, str]]] = {}  # kind, pattern, check, by the first two characters
+        for kind, prefixes, rest, check, *_ in vendors:
             pattern = f"(?:{'|'.join(map(re.escape, prefixes.split()))})(?:{expanded(rest)})"
             for two in {prefix[:2] for prefix in prefixes.split()}:
-                self._rows.setdefault(two, []).append((kind, pattern, check))
-
-    def find(self, text: str, start: int, end: int) -> tuple[list[Find], int]:
-        """Return the token at a prefix, also if one line break splits it."""
-        if not _BOUND.search(text[max(0, start - 3) : start]):
-            return [], start
-        find, stop = self._match(text, start)
-        head = _HEAD.match(text, start)
-        if head is not None and (find is None or find.end == head.end()):
-            tail, follows = unwrapped(text, head.end())
-            whole, _ = self._match(head[0] + tail, 0)
-            size = whole.end - len(head[0]) if whole is not None else 0
-            if whole is not None and size > 0 and (find is None or re.search("[0-9]", tail[:size])):
-                return [Find(whole.kind, start, follows + size)], follows + size
-        return [find] if find is not None else [], stop
-
-    def _match(self, text: str, start: int) -> tuple[Find | None, int]:
-        for kind, pattern, check in self._rows.get(text[start : start + 2], ()):
-            match = _compiled(pattern).match(text, start, start + _MAX_TOKEN)
-            if match is None:
-                continue
-            value = match[0].rstrip(".-")
-            stop = start + len(value)
-            is_token = not _ALNUM.match(text, stop) and CHECKS[check](value)
-            return (Find(kind, start, stop), stop) if is_token else (None, match.end())
-        return None, start
-
-
-class Engine:
-    """The built-in rules, compiled."""
-
-    def __init__(self) -> None:
-        tokens, forms = VendorTokens(), [Form(*row) for row in data()["forms"]]
-        finders: list[tuple[Finder, Iterable[str]]] = [(tokens.find, tokens.prefixes)]
-        finders += [(form.find, form.literals.split("|")) for form in forms if form.literals[0] != "~"]
-        finders += [
+                self._vendors.setdefault(two, []).append((kind, pattern, check))
+        finders: list[tuple[Finder, Iterable[str]]] = [
+            (self._find_token, [prefix for row in vendors for prefix in row[1].split()]),
             (named.find, named.WORDS),
             (rows.find_table, rows.TABLE_WORDS),
             (rows.find_seed, rows.SEED_WORDS),
             (rows.find_cookies, rows.COOKIE_WORDS),
         ]
+        signs: list[tuple[str, Finder]] = []
+        for kind, literals, back, pattern, check in forms:
+            form = partial(_find_form, (kind, back, expanded(pattern), CHECKS[check]))
+            if literals[0] == "~":
+                signs.append((literals[1:], form))
+            else:
+                finders.append((form, literals.split("|")))
         literals = {literal.lower() for _, own in finders for literal in own}
         self._literals = re.compile(alternatives(literals))
         # A literal found is the longest at its place; the finders of its beginnings run there too.
@@ -112,8 +66,8 @@ class Engine:
                     if literal.startswith(part):
                         size = max(len(part), self._finders[literal].get(finder, 0))
                         self._finders[literal][finder] = size
-        self._signs = [form for form in forms if form.literals[0] == "~"]
-        self._sign = re.compile("|".join(f"({form.literals[1:]})" for form in self._signs))
+        self._signs = [finder for _, finder in signs]
+        self._sign = re.compile("|".join(f"({pattern})" for pattern, _ in signs))
 
     def find(self, text: str, *, in_path: bool = False) -> Iterator[Find]:
         """Yield the matches in a text as written. In a path, a card number needs no word for cards near it."""
@@ -126,7 +80,7 @@ class Engine:
                     finds, reach[finder] = finder(text, start, start + size)
                     yield from finds
         for match in self._sign.finditer(lower):
-            yield from self._signs[(match.lastindex or 1) - 1].find(text, *match.span())[0]
+            yield from self._signs[(match.lastindex or 1) - 1](text, *match.span())[0]
         yield from numbers.find(text, in_path=in_path)
 
     def encoded(self, text: str, found: Sequence[Find]) -> Iterator[Find]:
@@ -144,6 +98,45 @@ class Engine:
                 continue
             if bisect.bisect_left(starts, span[1]) == bisect.bisect_left(starts, span[0]):
                 yield Find(find.kind, *span)
+
+    def _find_token(self, text: str, start: int, end: int) -> tuple[list[Find], int]:
+        """Return the token of a vendor at a prefix, also if one line break splits it."""
+        if not _BOUND.search(text[max(0, start - 3) : start]):
+            return [], start
+        find, stop = self._token(text, start)
+        head = _HEAD.match(text, start)
+        if head is not None and (find is None or find.end == head.end()):
+            tail, follows = unwrapped(text, head.end())
+            whole, _ = self._token(head[0] + tail, 0)
+            size = whole.end - len(head[0]) if whole is not None else 0
+            if whole is not None and size > 0 and (find is None or re.search("[0-9]", tail[:size])):
+                return [Find(whole.kind, start, follows + size)], follows + size
+        return [find] if find is not None else [], stop
+
+    def _token(self, text: str, start: int) -> tuple[Find | None, int]:
+        for kind, pattern, check in self._vendors.get(text[start : start + 2], ()):
+            match = _compiled(pattern).match(text, start, start + _MAX_TOKEN)
+            if match is None:
+                continue
+            value = match[0].rstrip(".-")
+            stop = start + len(value)
+            is_token = not _ALNUM.match(text, stop) and CHECKS[check](value)
+            return (Find(kind, start, stop), stop) if is_token else (None, match.end())
+        return None, start
+
+
+def _find_form(
+    form: tuple[str, int, str, Callable[[str], bool]], text: str, start: int, end: int
+) -> tuple[list[Find], int]:
+    """Return the match of a form at a literal. It begins at most `back` characters before the literal."""
+    kind, back, pattern, check = form
+    starts = _STARTS.finditer(text, max(0, start - back), start + 1) if back else ()
+    for at in (*(place.start() for place in starts), start):
+        match = _compiled(pattern).match(text, at)
+        if match is not None and match.end() > start and check(match["value"]):
+            is_weak = kind in {"password", "url_password", "connection_string"} and not is_strong(match["value"])
+            return [Find(kind, *match.span("value"), likely=is_weak)], start
+    return [], start
 
 
 def alternatives(texts: Iterable[str]) -> str:

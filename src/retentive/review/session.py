@@ -36,7 +36,7 @@ from retentive.review.proposals import (
 )
 from retentive.storage.contract import Actor, Change, Recorded, Snapshot, as_actor, now_us, to_datetime
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import provenance_of
+from retentive.values.provenance import parse_provenance
 from retentive.values.replies import Replies
 from retentive.values.text import decoded
 
@@ -250,7 +250,7 @@ class Decide(WriteOperation[DecisionOutcome]):
     ) -> tuple[Sequence[Change], Sequence[Obstacle]]:
         """Return the changes that bring about a proposal in the present state, or the obstacles."""
         mode: Mode = "merge" if self.mode == "partial" else self.mode
-        made = provenance_of(proposal.changes[0])
+        made = parse_provenance(proposal.changes[0].provenance_text)
         author = guard.acting_for(proposal.actor, source=made.source, session=made.session, cause=made.cause)
 
         def text(state: State) -> str:

@@ -96,7 +96,7 @@ class Trust:
         """
         if not recorded.provenance.older:
             return recorded.provenance.contributors
-        return self._context.read(lambda snapshot: contributors_of(snapshot, recorded))
+        return self._context.read(lambda snapshot: contributors_of(snapshot, recorded.provenance))
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
         """Confirm that a person trusts the current text of a memory, or of all memories below a directory.
@@ -136,7 +136,7 @@ def confirm(path: MemoryPath, now: float) -> Write[list[str]]:
         by = None if guard.actor is None else str(guard.actor)
         records: list[RecordChange] = []
         for memory in memories:
-            marks = sorted({each.mark for each in contributors_of(view, memory)})
+            marks = sorted({each.mark for each in contributors_of(view, memory.provenance)})
             if marks and not marks_of(view.get_record(CONFIRMED, memory.id)).issuperset(marks):
                 records.append((CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": now})))
         return Plan([memory.path for memory in memories], records=records)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import SupportsIndex, TypeAlias, overload
 
-from retentive.values.provenance import Provenance, provenance_of
+from retentive.values.provenance import Provenance, parse_provenance
 
 Span: TypeAlias = tuple[int, int]
 SNIPPETS = 3
@@ -33,7 +33,7 @@ class Document:
     @property
     def provenance(self) -> Provenance:
         """Provenance of the version with this text."""
-        return provenance_of(self)
+        return parse_provenance(self.provenance_text)
 
     @property
     def actor(self) -> str | None:

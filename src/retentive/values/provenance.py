@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import NamedTuple, TypeAlias, TypedDict
 
 from retentive.errors import InvalidInput
 from retentive.values.names import plain_name
@@ -68,23 +68,11 @@ _FULL = len(Contributor._fields)  # number of strings in a stored contributor
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
-class HasProvenance(Protocol):
-    """Object that stores a provenance: a version, a memory or a proposed change."""
-
-    @property
-    def provenance_text(self) -> str | None:
-        """Provenance in its stored form."""
-
-
-def provenance_of(recorded: HasProvenance) -> Provenance:
-    """Return the provenance of a version, a memory or a proposed change; empty if none was recorded."""
-    text = recorded.provenance_text
-    return NOTHING if text is None else parse_provenance(text)
-
-
 @lru_cache(maxsize=4_096)
-def parse_provenance(text: str) -> Provenance:
-    """Parse a stored provenance. Return an empty one if the text is not valid."""
+def parse_provenance(text: str | None) -> Provenance:
+    """Parse the stored provenance of a version or memory. Return an empty one for None or an invalid text."""
+    if text is None:
+        return NOTHING
     try:
         given = json.loads(text)
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
@@ -98,7 +86,7 @@ def parse_provenance(text: str) -> Provenance:
 
 def of_external_edit(earlier: str | None, own: Contributor) -> str:
     """Return the stored provenance of an edit of a plain file. `earlier` is that of the text before."""
-    made = NOTHING if earlier is None else parse_provenance(earlier)
+    made = parse_provenance(earlier)
     others = [each for each in made.contributors if each.names != own.names]
     fields = {"integration": "files", "by": [*others, own], "older": made.older}
     return json.dumps({name: value for name, value in fields.items() if value})

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
-from retentive.values.provenance import Provenance, provenance_of
+from retentive.values.provenance import Provenance, parse_provenance
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]
@@ -121,7 +121,7 @@ class Memory:
     @property
     def provenance(self) -> Provenance:
         """Provenance of the newest version; empty if none was recorded."""
-        return provenance_of(self)
+        return parse_provenance(self.provenance_text)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,7 +153,7 @@ class Version:
     @property
     def provenance(self) -> Provenance:
         """Origin of the change, contributors and flags; empty if none was recorded."""
-        return provenance_of(self)
+        return parse_provenance(self.provenance_text)
 
 
 @dataclass(frozen=True, slots=True)

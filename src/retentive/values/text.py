@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from retentive.errors import Damaged, Phrase, Refused
 from retentive.values.paths import visible
@@ -19,12 +19,8 @@ MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class TextPage:
-    """Result of a view: numbered lines, and a notice if lines were left out."""
-
-    numbered: str
-    notice: Phrase | None = None
+TextPage: TypeAlias = tuple[str, Phrase | None]
+"""Result of a view: numbered lines, and a notice if lines were left out."""
 
 
 def count_lines(text: str) -> int:
@@ -44,27 +40,27 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int) -> 
     if lines > MAX_LINES:
         raise Refused("too_many_lines")
     if not text:
-        return TextPage("")
+        return "", None
     first, last = view_range or (1, -1)
     if not (1 <= first <= lines) or (last < first and last != -1):
         raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
     end = lines if last == -1 else min(last, lines)
     wanted = "\n".join(rows[first - 1 : end]) + ("\n" if end < lines or text.endswith("\n") else "")
     if max_chars == 0 or len(wanted) <= max_chars or (view_range is not None and first == last):
-        return TextPage(numbered(wanted, first))
+        return numbered(wanted, first), None
     cut = wanted.rfind("\n", 0, max_chars)
     if cut == -1 and wanted[max_chars] == "\n":
         cut = max_chars  # a first line with exactly max_chars characters is shown in full
     if cut == -1:
         rest = Phrase("line_cut_rest", {"next": first + 1, "end": last}) if first < end else ""
         values = {"line": first, "lines": lines, "length": len(rows[first - 1]), "shown": max_chars, "rest": rest}
-        return TextPage(numbered(wanted[:max_chars], first), Phrase("line_cut", values))
+        return numbered(wanted[:max_chars], first), Phrase("line_cut", values)
     shown_end = first + wanted.count("\n", 0, cut)
     page = numbered(wanted[: cut + 1], first)
     if shown_end == end:
-        return TextPage(page)
+        return page, None
     values = {"first": first, "last": shown_end, "lines": lines, "next": shown_end + 1, "end": last}
-    return TextPage(page, Phrase("page_cut", values))
+    return page, Phrase("page_cut", values)
 
 
 def numbered(text: str, first: int) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 from retentive.redaction.detector import Detector, Find
 from retentive.redaction.examiner import _lines
-from retentive.redaction.rules import data
 from support.detection.draw import of
 from support.detection.redaction import redact
 from support.detection.values import kinds
@@ -72,10 +71,6 @@ TEXTS = {
     "tokens": lines("ghp_{t}\n"),
     "passwords in prose": lines("the password of host {n} is {v}\n"),
 }
-# What the rules search for, one literal again and again: some 40 of the literals in one text.
-STARTS = sorted({start for row in data()["vendors"] for start in row[1].split()})
-STARTS += [literal for row in data()["forms"] for literal in row[1].split("|")]
-TEXTS |= {f"literals {number}": "".join(start * 20 for start in STARTS[number::8]) for number in range(8)}
 
 
 def seconds(text: str) -> float:

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from random import Random
 
+import pytest
+
 from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.rules import data
 from support.detection.values import kinds
+
+from .test_sensitive_bounds import CHARS, GROWTH, LEAST_S, MOST_GROWTH, seconds
 
 
 def test_finds_do_not_depend_on_the_text_around_them() -> None:
@@ -38,3 +42,15 @@ print([find.kind for find in Detector().find("password: hunter2 and AKIAQYLPMN5H
 def test_every_row_of_a_table_has_a_known_kind() -> None:
     tables = data()
     assert {row[0] for table in ("vendors", "forms", "named") for row in tables[table]} <= set(KINDS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(8))
+def test_time_grows_with_the_literals(part: int) -> None:
+    """What the rules search for, one literal again and again."""
+    tables = data()
+    starts = sorted({start for row in tables["vendors"] for start in row[1].split()})
+    starts += [literal for row in tables["forms"] for literal in row[1].split("|")]
+    whole = "".join(start * 20 for start in starts[part::8]) * 20
+    short, long = (seconds(whole[:chars]) for chars in (CHARS, GROWTH * CHARS))
+    assert long < MOST_GROWTH * max(short, LEAST_S)

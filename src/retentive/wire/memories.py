@@ -44,7 +44,7 @@ class MemoryUpdate(Sourced):
 
 
 class MemoryObject(Answer):
-    """Memory. `content` is null if the view is `basic`."""
+    """Memory. `content` is null if the view is `basic`. `note` is there only if its path looks like a mistake."""
 
     id: str
     type: Literal["memory"] = "memory"
@@ -56,9 +56,10 @@ class MemoryObject(Answer):
     content_size_bytes: Count
     created_at: UtcTime
     updated_at: UtcTime
+    note: str | None = Field(None, exclude_if=lambda value: value is None)
 
     @classmethod
-    def of(cls, memory: Memory, store_id: str, content: str | None) -> Self:
+    def of(cls, memory: Memory, store_id: str, content: str | None, *, note: str | None = None) -> Self:
         """Return the object of a memory."""
         return cls(
             id=memory.id,
@@ -70,6 +71,7 @@ class MemoryObject(Answer):
             content_size_bytes=memory.size_bytes,
             created_at=memory.created_at,
             updated_at=memory.updated_at,
+            note=note,
         )
 
     def memory(self) -> Memory:

@@ -196,6 +196,14 @@ def test_paths_that_are_taken_as_they_are(api: Api, store: MemoryStore, at: str,
     assert [each.path for each in store.memories()] == [f"/memories{path}"]
 
 
+def test_a_path_that_begins_like_those_of_the_tool(api: Api, store: MemoryStore, at: str) -> None:
+    """The answer says where the memory is. A path without the doubt has no note."""
+    made = api.post(f"{at}/memories", {"path": "/memories/a.md", "content": "x"}).body
+    assert "the memory tool sees /memories/memories/a.md" in made["note"]
+    assert store.memories()[0].path == "/memories/memories/a.md"
+    assert "note" not in api.post(f"{at}/memories", {"path": "/a.md", "content": "x"}).body
+
+
 @pytest.mark.parametrize(("path", "conflicting"), [("/d/b", "/d/b"), ("/d/b/c", "/d/b"), ("/d", "/d/a")])
 def test_a_path_that_is_taken(api: Api, at: str, path: str, conflicting: str) -> None:
     """At, above and below: the answer names the memory in the way, or the first of them."""

@@ -222,17 +222,18 @@ def test_storage_that_is_away() -> None:
 
 
 def test_a_store_that_is_locked_for_too_long() -> None:
-    """A tool call that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
+    """A command that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
     url = servers.postgresql().new_database("server_limits_locked")
     with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
-        at = f"/v1/memory_stores/{opened.store().id}/tool"
+        at = f"/v1/memory_stores/{opened.store().id}"
         create = {"command": "create", "path": "/memories/a", "file_text": "x"}
         block = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": create}
         other.execute("SELECT 1 FROM stores FOR UPDATE")
-        answer = api.post(at, block)
-        assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
+        for answer in (api.post(f"{at}/tool", block), api.post(f"{at}/commands", {"command": create})):
+            assert (answer.status, answer.error["type"]) == (503, "overloaded_error")
+            assert answer.headers["retry-after"] == "1"
         other.rollback()
-        assert "is_error" not in api.post(at, block).body
+        assert "is_error" not in api.post(f"{at}/tool", block).body
         assert opened.store().read("/memories/a") == "x"
 
 

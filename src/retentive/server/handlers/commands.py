@@ -24,6 +24,7 @@ from retentive.store import core_of
 from retentive.values.commands import Clear, View, command_name
 from retentive.values.provenance import origin_of
 from retentive.values.records import Invocation, Recorded, Written
+from retentive.values.replies import Reply
 from retentive.wire.base import api_path
 from retentive.wire.commands import (
     BatchAnswer,
@@ -53,12 +54,17 @@ def run_tool(call: RouteCall, body: ToolUseBlock) -> ToolResult:
     """
     _check_scope(call, body.input)
     reply = reply_to(call.store, {"name": body.name, "input": body.input}, body.id, run=call.run)
+    _check_reply(call, reply)
+    return ToolResult.model_validate(render(body.id, reply))
+
+
+def _check_reply(call: RouteCall, reply: Reply) -> None:
+    """Raise `HttpError` if a reply says that the memory store was erased, or that the client should try again."""
     if reply.is_error:
         call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
         failure = api_error(error_of(reply.text, reply.code))
         if failure.status == 503:
             raise failure
-    return ToolResult.model_validate(render(body.id, reply))
 
 
 def _check_scope(call: RouteCall, command: object) -> object:
@@ -75,7 +81,8 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     """Run a command of the memory tool, or `write`, `append` or `clear`; `view` needs the scope `read`, others `write`.
 
     If a change is sent again with the same `id` within 24 hours, the handler returns the first reply and changes
-    nothing. An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`.
+    nothing. An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`. Failures
+    of the storage are raised as in `run_tool`.
     """
     name = _check_scope(call, body.command)
     core = core_of(call.store)
@@ -90,6 +97,7 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
         operation = AuditOnly(command_name(body.command), refusal)
     outcome: Outcome[Any] = core.run(operation, invocation)
     reply = rendered(core, operation, outcome)
+    _check_reply(call, reply)
     if outcome.error is not None:
         if (other := outcome.error.conflicting) is not None:
             fields = {"conflicting_memory_id": other.memory_id, "conflicting_path": api_path(other.path)}

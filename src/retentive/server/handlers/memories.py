@@ -22,7 +22,7 @@ from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
 from retentive.values.commands import Create, check_text
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Written
 from retentive.wire.base import (
     FROM_TEXT,
@@ -69,7 +69,10 @@ def create_memory(call: RouteCall, body: MemoryCreation, view: Basic = "basic") 
         raise core.raised(refusal) from None
     written = core.written(RunCommand(Create(MemoryPath.known(body.path), body.content)), core.invocation())
     made, text = _as_written(store, written)
-    return MemoryObject.of(made, store.id, text if view == "full" else None)
+    note = None
+    if made.path.startswith(f"{ROOT}{ROOT}/"):
+        note = f"the memory tool sees {made.path}, because paths of this API begin below {ROOT}; leave out {ROOT}"
+    return MemoryObject.of(made, store.id, text if view == "full" else None, note=note)
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:

@@ -39,7 +39,6 @@ class Accesses:
         self._known: dict[str, float] = {}  # memory id -> time last recorded
         self._seen: dict[str, float] = {}  # memory id -> time last viewed by this process
         self._waiting: dict[str, dict[str, float]] = {}  # store id -> memory id -> time of the view to record
-        self._read: set[str] = set()  # ids of stores whose records were read
         self._flushed_at = clock()
 
     def renew_after_fork(self) -> None:
@@ -80,7 +79,8 @@ class Accesses:
             self._flushed_at = self._clock()
         for store_id, seen in waiting.items():
             try:
-                self._write(store_id, seen)
+                kept = self._backend.write(store_id, partial(_record, seen=seen), wait=False)
+                self._known |= kept
             except StorageReadOnly:  # nothing else was to be expected
                 continue
             except RetentiveError as error:
@@ -97,22 +97,25 @@ class Accesses:
             wait_until(self.flush, "the storage is locked", deadline=time.monotonic() + _CLOSE_S)
         self._waiting = {}
 
-    def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
+    def of(self, store_id: str) -> dict[str, float]:
         """Return the latest time at which each memory may have been viewed, in seconds since 1970. Keys are memory ids.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
-        added to the times that they recorded. The sum is at most `now`, by default the current time in this process.
+        added to the times that they recorded. The sum is at most the current time in this process.
         """
         self.flush()
-        latest, noted = self._clock() if now is None else now, self._noted(store_id)
-        with self._lock:
-            noted |= self._waiting.get(store_id, {})
-        return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
+        noted = self._backend.read(store_id, lambda snapshot: dict(snapshot.records(KIND)))
+        now, waiting = self._clock(), self._waiting.get(store_id, {})
+        recorded = {key: _seconds(at) for key, at in noted.items()} | waiting
+        return {key: self._latest(key, at, now) for key, at in recorded.items()}
 
     def latest(self, store_id: str, memory_id: str, *, now: float) -> float:
         """Return the latest time at which one memory may have been viewed, as `of` does. 0.0 if it never was."""
         at = self._waiting.get(store_id, {}).get(memory_id) or self.recorded(store_id, memory_id)
-        return 0.0 if at is None else max(at, self._seen.get(memory_id, min(at + EVERY_S, now)))
+        return 0.0 if at is None else self._latest(memory_id, at, now)
+
+    def _latest(self, memory_id: str, recorded: float, now: float) -> float:
+        return max(recorded, self._seen.get(memory_id, min(recorded + EVERY_S, now)))
 
     def recorded(self, store_id: str, memory_id: str) -> float | None:
         """Return the recorded time of the last view of a memory, in seconds since 1970. None if no view is recorded.
@@ -122,24 +125,15 @@ class Accesses:
         found = self._backend.read(store_id, lambda snapshot: snapshot.get_record(KIND, memory_id))
         return None if found is None else _seconds(found)
 
-    def _noted(self, store_id: str) -> dict[str, float]:
-        found = self._backend.read(store_id, lambda snapshot: list(snapshot.records(KIND)))
-        return {key: _seconds(at) for key, at in found}
 
-    def _write(self, store_id: str, seen: dict[str, float]) -> None:
-        if store_id not in self._read:  # another process may have recorded views within the hour
-            kept = self._noted(store_id)
-            seen = {key: at for key, at in seen.items() if at - kept.get(key, 0.0) >= EVERY_S}
-            with self._lock:
-                self._read.add(store_id)
-                self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
-        if seen:
-            self._backend.write(store_id, partial(_put, seen=seen), wait=False)
-
-
-def _put(tx: Transaction, seen: dict[str, float]) -> None:
+def _record(tx: Transaction, seen: dict[str, float]) -> dict[str, float]:
+    """Record views. Return the recorded times of the memories of which a process recorded a view within the hour."""
+    kept = {key: _seconds(at) for key in seen if (at := tx.get_record(KIND, key)) is not None}
+    kept = {key: at for key, at in kept.items() if seen[key] - at < EVERY_S}
     for memory_id, at in seen.items():
-        tx.put_record(KIND, memory_id, f"{at:.0f}")
+        if memory_id not in kept:
+            tx.put_record(KIND, memory_id, f"{at:.0f}")
+    return kept
 
 
 def _seconds(text: str) -> float:

@@ -22,9 +22,7 @@ from retentive.errors import (
     StoreFull,
     Unavailable,
 )
-from retentive.history.clocks import CLOCK
-from retentive.history.clocks import parsed as parsed_times
-from retentive.history.expiry import SWEPT
+from retentive.history.expiry import CLOCK, SWEPT, parsed_times
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.review.proposals import PROPOSAL, REVIEWED, parsed_decision, parsed_proposal, text_of, texts_of
 from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, Usage, Version

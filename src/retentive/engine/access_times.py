@@ -128,10 +128,12 @@ class Accesses:
 
 def _record(tx: Transaction, seen: dict[str, float]) -> dict[str, float]:
     """Record views. Return the recorded times of the memories of which a process recorded a view within the hour."""
-    kept = {key: _seconds(at) for key in seen if (at := tx.get_record(KIND, key)) is not None}
-    kept = {key: at for key, at in kept.items() if seen[key] - at < EVERY_S}
+    kept = dict[str, float]()
     for memory_id, at in seen.items():
-        if memory_id not in kept:
+        text = tx.get_record(KIND, memory_id)
+        if text is not None and at - _seconds(text) < EVERY_S:
+            kept[memory_id] = _seconds(text)
+        else:
             tx.put_record(KIND, memory_id, f"{at:.0f}")
     return kept
 

@@ -1,6 +1,10 @@
 """Sweeps of a memory store. A sweep deletes idle memories (expiry) and removes old versions (pruning).
 
 A sweep consists of pieces of some 20 ms, each in a transaction of its own. An open location does a few of them a day.
+
+A host whose clock is years ahead would delete every memory as idle and prune the history. Therefore, each sweep records
+its time. A clock is not trusted if it is more than 7 days ahead of this time and of all later changes. It becomes
+trusted if an operator accepts it, or if it is still ahead a day later and nobody has swept at an earlier time since.
 """
 
 from __future__ import annotations
@@ -9,18 +13,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import datetime
 from itertools import zip_longest
-from typing import Any
 
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import AuditOnly, DryRun, Plan, WriteOperation
-from retentive.history import clocks
-from retentive.history.clocks import ClockJump
-from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.history.revisions import newest_at
+from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
 from retentive.values.paths import ROOT
 from retentive.values.patterns import covers
@@ -30,13 +32,40 @@ from retentive.values.settings import Settings
 EXPIRY = Actor("job", "expiry")
 """Actor of deletions by expiry."""
 SWEPT, LAST, POSITION = "swept", "last", "position"
+CLOCK, SEEN = "clock", "seen"
+"""Kind and key of the record of the last check of a clock."""
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
+MAX_STEP_S = 7 * 86_400.0
+CONFIRMED_AFTER_S = 86_400.0
 _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
 _AT_ONCE = 100  # memories that a piece deletes
-_FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
+_FIRST_VERSION = "memver_"
 _NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
 _DAY_S = 86_400.0
 _LOG = logging.getLogger("retentive")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJump:
+    """Result of a check that found the clock too far ahead.
+
+    `seen` is the last trusted time, and `now` is the time of the clock.
+    """
+
+    seen: datetime
+    now: datetime
+
+    @property
+    def days(self) -> float:
+        """Number of days that the clock is ahead."""
+        return (self.now - self.seen).total_seconds() / 86_400
+
+    def __str__(self) -> str:
+        return (
+            f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
+            f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
+            " `retentive sweep --accept-clock`, or sweep again after a day in which no host swept at an earlier time"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +96,9 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
 
     Deletions are recorded with the actor `job:expiry`. A deleted memory can be restored until its versions are pruned.
     A memory that changes during the sweep is kept. With `dry_run`, nothing is removed. If the clock is far ahead,
-    nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
+    nothing is removed either, unless `accept_clock` is given.
     """
-    now, jump = clocks.check(context, accept=accept_clock, is_recorded=not dry_run)
+    now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
@@ -77,7 +106,7 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     if dry_run:
         context.result_of(AuditOnly("sweep.preview"))
     elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
-        context.result_of(Sweep(clock_jump=jump), EXPIRY)
+        context.result_of(_removal(clock_jump=jump), EXPIRY)
     return swept
 
 
@@ -99,76 +128,91 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
     position = context.follow_up(begin) if context.read(is_due) else ""
     if not position:
         return
-    now, jump = clocks.check(context)
+    now, jump = _checked_clock(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
         return
     is_noted = position != ROOT
     for _, following in _pieces(context, position, now):
-        is_full = following not in {_FIRST_VERSION, _FIRST_VIEW, ""}
+        is_full = following not in {_FIRST_VERSION, ""}
         if is_full or (is_noted and not following):
             is_noted = is_full
-            context.follow_up(partial(_note, position=following), may_use_reserve=True)
+            value = following or None
+            context.follow_up(lambda tx, value=value: tx.put_record(SWEPT, POSITION, value), may_use_reserve=True)  # type: ignore[misc]
         if is_full:
             yield
+
+
+def parsed_times(text: str) -> tuple[float, float]:
+    """Parse a record: the last trusted time, and the first time of a clock ahead of it, or 0. Raises `ValueError`."""
+    seen, ahead = map(float, text.split())
+    return seen, ahead
+
+
+def _checked_clock(
+    context: StoreCore, *, accept: bool = False, is_recorded: bool = True
+) -> tuple[float, ClockJump | None]:
+    """Read and check the clock for a sweep of a store, and record the result.
+
+    Returns the time, and the jump if the clock is not trusted. With `accept`, the clock is always trusted.
+    """
+    now = context.clock()
+
+    def last_known(found: Snapshot) -> tuple[float, float]:
+        try:
+            seen, ahead = parsed_times(found.get_record(CLOCK, SEEN) or "")
+        except ValueError:  # missing or damaged
+            seen, ahead = to_us(context.info.created_at) / 1e6, 0.0
+        while True:  # changes up to the first long gap
+            newest = newest_at(found, to_datetime(int((seen + MAX_STEP_S) * 1e6) - 1))
+            if newest is None or to_us(newest.created_at) / 1e6 <= seen:
+                return seen, ahead
+            seen = to_us(newest.created_at) / 1e6
+
+    seen, ahead = context.read(last_known)
+    is_trusted = accept or now - seen <= MAX_STEP_S or 0 < ahead <= now - CONFIRMED_AFTER_S
+    if is_recorded:
+        text = f"{now} 0" if is_trusted else f"{seen} {min(ahead or now, now)}"
+        context.follow_up(lambda tx: tx.put_record(CLOCK, SEEN, text), may_use_reserve=True)
+    jump = ClockJump(to_datetime(int(seen * 1e6)), to_datetime(int(now * 1e6)))
+    return now, None if is_trusted else jump
 
 
 def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = False) -> Iterator[tuple[Swept, str]]:
     """Do the pieces from a position on. Yield the result of each, and the position of the next one; empty at the end.
 
-    The position is first the path of a memory, then the id of a version, then the id of a memory whose views are known.
+    The position is first the path of a memory, then the id of a version.
     """
-    while position.startswith((ROOT, _FIRST_VERSION)):
-        find = _idle if position.startswith(ROOT) else _prunable
-        found, position = find(context, position, now)
+    while position:
+        idle, old = list[tuple[Memory, float]](), list[tuple[Version, int]]()
+        if position.startswith(ROOT):
+            idle, position = _idle(context, position, now)
+        else:
+            old, position = _prunable(context, position, now)
         swept = Swept()
-        if found.idle or found.old:
-            expiry = context.with_options(actor=EXPIRY)
-            swept = expiry.peek(DryRun(found)) if dry_run else context.result_of(found, EXPIRY)
+        if idle or old:
+            removal, expiry = _removal(idle, old), context.with_options(actor=EXPIRY)
+            swept = expiry.peek(DryRun(removal)) if dry_run else context.result_of(removal, EXPIRY)
         yield swept, position
-    while position and not dry_run:
-        ids = context.read(partial(_viewed, position=position))
-        if context.read(partial(_missing, ids)):
-            context.follow_up(partial(_forget_views, ids=ids), may_use_reserve=True)
-        position = ids[-1] if len(ids) == _MEMORIES else ""
-        yield Swept(), position
 
 
-def _viewed(snapshot: Snapshot, position: str) -> list[str]:
-    return [key for key, _ in snapshot.records(KIND, after=position, limit=_MEMORIES)]
-
-
-def _forget_views(tx: Transaction, ids: list[str]) -> None:
-    for memory_id in _missing(ids, tx):
-        tx.put_record(KIND, memory_id, None)
-
-
-def _note(tx: Transaction, position: str) -> None:
-    tx.put_record(SWEPT, POSITION, position or None)
-
-
-def _missing(memory_ids: Sequence[str], snapshot: Snapshot) -> list[str]:
-    return [each for each in memory_ids if snapshot.find(each) is None]
-
-
-def _idle(context: StoreCore, start: str, now: float) -> tuple[Sweep, str]:
-    """Find the idle ones of the next memories. Also return the next position."""
+def _idle(context: StoreCore, start: str, now: float) -> tuple[list[tuple[Memory, float]], str]:
+    """Find the idle ones of the next memories, each with its idle days. Also return the next position."""
 
     def read(found: Snapshot) -> tuple[Settings, list[Memory]]:
         settings = context.settings_of(found)
         limit = _MEMORIES if settings.expires else 0
         return settings, [each for each, _ in found.list(ROOT, start=start, limit=limit)]
 
-    (settings, memories), idle = context.read(read), []
+    (settings, memories), idle = context.read(read), list[tuple[Memory, float]]()
     for memory in memories:
-        left = days_left(memory, 0.0, settings, now)
-        if left is not None and left < 0:
-            viewed = context.accesses.latest(context.id, memory.id, now=now)
-            left = days_left(memory, viewed, settings, now)
-            idle += [] if left is None or left >= 0 else [(memory, days_allowed(memory.path, settings) - left)]
+        days, changed = days_allowed(memory.path, settings), to_us(memory.updated_at) / 1e6
+        if days and now - changed > days * _DAY_S:
+            used = max(changed, context.accesses.latest(context.id, memory.id, now=now))
+            idle += [(memory, (now - used) / _DAY_S)] if now - used > days * _DAY_S else []
         if len(idle) == _AT_ONCE:
-            return Sweep(tuple(idle)), memory.path + _NEXT
-    return Sweep(tuple(idle)), memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
+            return idle, memory.path + _NEXT
+    return idle, memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
 
 
 def days_allowed(path: str, settings: Settings) -> int:
@@ -183,36 +227,25 @@ def days_allowed(path: str, settings: Settings) -> int:
     return 0 if 0 in named else max(named)
 
 
-def days_left(memory: Memory, viewed_at: float, settings: Settings, now: float) -> float | None:
-    """Return the number of days until an unused memory expires, or None if it never expires.
+def _prunable(context: StoreCore, after: str, now: float) -> tuple[list[tuple[Version, int]], str]:
+    """Find the prunable ones of the next versions, each with the time of the next version of its memory.
 
-    The number is negative if the next sweep deletes the memory.
-    """
-    days = days_allowed(memory.path, settings)
-    idle_s = now - max(to_us(memory.updated_at) / 1e6, viewed_at)
-    return days - idle_s / _DAY_S if days else None
-
-
-def _prunable(context: StoreCore, after: str, now: float) -> tuple[Sweep, str]:
-    """Find the prunable ones of the next versions. Also return the next position.
-
-    A version is kept if it was the current version at any time in the last `keep_versions_days` days. The store can
-    therefore be read as of any time in these days. A version is also kept if it is one of the newest `keep_versions`
-    versions of its memory, or if the memory is read-only. The last known path of a deleted memory determines whether it
-    is read-only.
+    Also return the next position. A version is kept if it was the current version at any time in the last
+    `keep_versions_days` days. The store can therefore be read as of any time in these days. A version is also kept if
+    it is one of the newest `keep_versions` versions of its memory, or if the memory is read-only. The last known path
+    of a deleted memory determines whether it is read-only.
     """
 
-    def read(snapshot: Snapshot) -> tuple[Sweep, str]:
-        settings = context.settings_of(snapshot)
+    def read(snapshot: Snapshot) -> tuple[list[tuple[Version, int]], str]:
+        settings, old = context.settings_of(snapshot), list[tuple[Version, int]]()
         horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
         if not settings.keep_versions_days or settings.read_only:
-            return Sweep(), _FIRST_VIEW
+            return old, ""
         found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
         page = [version for version in found if to_us(version.created_at) < horizon]
         by_memory = defaultdict[str, list[Version]](list)
         for version in page:
             by_memory[version.memory_id].append(version)
-        old = list[tuple[str, int]]()
         for memory_id, versions in by_memory.items():
             bound = _bound(snapshot, memory_id, settings)
             for version, newer in zip_longest(versions, versions[1:]):
@@ -222,8 +255,8 @@ def _prunable(context: StoreCore, after: str, now: float) -> tuple[Sweep, str]:
                     selected = snapshot.versions(memory_id=memory_id, after=version.id, limit=1, oldest_first=True)
                     newer = next(selected, None)  # noqa: PLW2901 - the one after the page
                 if newer is None or to_us(newer.created_at) < horizon:
-                    old.append((version.id, 0 if newer is None else to_us(newer.created_at)))
-        return Sweep((), tuple(old)), page[-1].id if len(page) == _VERSIONS else _FIRST_VIEW
+                    old.append((version, 0 if newer is None else to_us(newer.created_at)))
+        return old, page[-1].id if len(page) == _VERSIONS else ""
 
     return context.read(read)
 
@@ -242,46 +275,40 @@ def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
     return newest[-1].id if len(newest) == keep else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep(WriteOperation[Swept]):
-    """Delete idle memories, prune versions, and record the time from which the history is complete.
+def _removal(
+    idle: Sequence[tuple[Memory, float]] = (),
+    old: Sequence[tuple[Version, int]] = (),
+    clock_jump: ClockJump | None = None,
+) -> Write[Swept]:
+    """Delete the idle memories, except those that changed after the search for them, and prune the old versions.
 
-    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with the
-    time at which a newer version replaced it.
+    Each idle memory comes with its idle days, and each version with the time at which a newer version replaced it.
+    Records the time from which the history is complete.
     """
+    ids = [version.id for version, _ in old]
 
-    name = "sweep"
-    allowed_when_archived = True
-    only_removes = True
-    under_review = "skip"
-    idle: tuple[tuple[Memory, float], ...] = ()
-    old: tuple[tuple[str, int], ...] = ()
-    clock_jump: ClockJump | None = None
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the fields of the audit entry.
-
-        They give the number and the ids of pruned versions, and the length of a clock jump.
-        """
-        facts: dict[str, object] = {"pruned": result.versions_pruned}
-        if self.old:
-            facts["pruned_versions"] = [version_id for version_id, _ in self.old]
-        if self.clock_jump is not None:
-            facts["clock_jump_days"] = round(self.clock_jump.days)
-        return facts
-
-    def decide(self, view: Snapshot, guard: Guard) -> Plan[Swept]:
-        """Delete the idle memories, except those that changed after the search for them. Prune the versions."""
+    def work(view: Snapshot, guard: Guard) -> Plan[Swept]:
         gone, expired, kept = list[Memory](), list[Expired](), list[Expired]()
-        for memory, days in self.idle:
+        for memory, days in idle:
             if locate(view, memory.path).memory != memory:
                 continue
             may_change = guard.may_change(memory.path)
             (expired if may_change else kept).append(Expired(memory.path, memory.id, round(days, 1)))
             gone += [memory] if may_change else []
-        result, changes = Swept(tuple(expired), tuple(kept), len(self.old), self.clock_jump), guard.delete(view, gone)
-        if not self.old:
-            return Plan(result, changes)
-        until = max(int(view.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
-        ids = [version_id for version_id, _ in self.old]
-        return Plan(result, changes, records=[(HISTORY, PRUNED, str(until))], prune=ids)
+        forgotten = [
+            *(memory.id for memory in gone),
+            *(each.memory_id for each, _ in old if each.operation == "deleted"),
+        ]
+        records: list[tuple[str, str, str | None]] = [(KIND, memory_id, None) for memory_id in forgotten]
+        if old:
+            until = max(int(view.get_record(HISTORY, PRUNED) or 0), *(until for _, until in old))
+            records.append((HISTORY, PRUNED, str(until)))
+        result = Swept(tuple(expired), tuple(kept), len(old), clock_jump)
+        return Plan(result, guard.delete(view, gone), records=records, prune=ids)
+
+    def facts(swept: Swept) -> Mapping[str, object]:
+        named = {"pruned_versions": ids} if ids else {}
+        jump = {} if clock_jump is None else {"clock_jump_days": round(clock_jump.days)}
+        return {"pruned": swept.versions_pruned, **named, **jump}
+
+    return Write("sweep", work, facts_of=facts, under_review="skip", only_removes=True)

@@ -79,8 +79,7 @@ def test_callers_of_follow_up_are_known() -> None:
     assert found == {
         "server/handlers/transfers.py",  # result of an import of a whole store, which has an entry of its own
         "history/removal.py",  # second step of an erasure
-        "history/expiry.py",  # time and position of the last sweep
-        "history/clocks.py",  # the clock that an operator accepts
+        "history/expiry.py",  # time and position of the last sweep, and its clock
     }
 
 

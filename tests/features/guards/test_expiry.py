@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import retentive
-from retentive import Actor, InvalidInput, MemoryStore, Retentive
+from retentive import Actor, InvalidInput, Memory, MemoryStore, Retentive
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.history import expiry
@@ -458,7 +458,7 @@ def test_memories_changed_during_a_sweep_are_kept(
     time.pass_days(6)
     idle = expiry._idle
 
-    def before_changes(context: StoreCore, start: str, now: float) -> tuple[expiry.Sweep, str]:
+    def before_changes(context: StoreCore, start: str, now: float) -> tuple[list[tuple[Memory, float]], str]:
         found = idle(context, start, now)
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)

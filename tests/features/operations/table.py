@@ -211,8 +211,8 @@ OPERATIONS: dict[str, Operation] = {
     "Write erase, deleted": removes(
         "erase", lambda scene, at, **who: at.history.erase(memory_id=scene.deleted.memory_id, **who)
     ),
-    "Sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
-    "Sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
+    "Write sweep": Operation(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3, changes=True),
+    "Write sweep, dry run": reads("sweep.preview", lambda _, at: at.sweep(dry_run=True), days=3),
     "Read scan": reads("scan", lambda _, at: at.scan()),
     "Write scan.redact": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, **who)),
     "Write scan.redact, history": writes("scan.redact", lambda _, at, **who: at.scan(redact=True, history=True, **who)),

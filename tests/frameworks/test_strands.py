@@ -23,7 +23,8 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 import retentive
 from features.integrations.conversations import ERRORS, STORY, A
 from retentive import InvalidInput, MemoryStore
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
+from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.integrations.search_tool import search_tool as plain_search_tool
 from retentive.integrations.strands import MemorySessionRepository, memory_tool, search_tool
 

@@ -41,7 +41,6 @@ from retentive.agent.events import (
     ToolReply,
     UsageReport,
 )
-from retentive.agent.function_tool import function_tool
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 from retentive.agent.responses import (
     AppliedEdit,
@@ -60,7 +59,7 @@ from retentive.agent.responses import (
 )
 from retentive.agent.tools import run_tools
 from retentive.agent.turns import Budget
-from retentive.integrations.function_tool import FunctionTool
+from retentive.integrations.function_tool import FunctionTool, function_tool
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent, AsyncAgent

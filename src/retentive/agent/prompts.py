@@ -7,15 +7,7 @@ from typing import Final
 
 from retentive.agent.checks import check_bool, check_text
 from retentive.errors import InvalidInput
-
-_PROTOCOL: Final = """\
-IMPORTANT: ALWAYS VIEW YOUR MEMORY DIRECTORY BEFORE DOING ANYTHING ELSE.
-MEMORY PROTOCOL:
-1. Use the `view` command of your `memory` tool to check for earlier progress.
-2. ... (work on the task) ...
-     - As you make progress, record status / progress / thoughts etc in your memory.
-ASSUME INTERRUPTION: Your context window might be reset at any moment, so you risk losing any progress that is not \
-recorded in your memory directory."""
+from retentive.integrations.schemas import PROTOCOL
 
 _TIDY_EN = (
     "Note: when editing your memory folder, always try to keep its content up-to-date, coherent and organized. "
@@ -55,7 +47,7 @@ def memory_protocol() -> str:
 
     If a request has Claude's memory tool, the API adds this text to the system prompt.
     """
-    return _PROTOCOL
+    return PROTOCOL
 
 
 def tidy_note(*, language: str = "en") -> str:

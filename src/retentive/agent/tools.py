@@ -16,9 +16,8 @@ from retentive import aio
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import MessageDict, add_result, newest_response, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_options, open_memory
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_options, named, open_memory
 from retentive.integrations.messages import TOOL, render
-from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import MAX_NAME_CHARS, plain_name

@@ -28,10 +28,10 @@ except ImportError as error:
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import MemoryLocation, open_memory
+from retentive.integrations.memory import MemoryLocation, named, open_memory
 from retentive.integrations.messages import run_block
-from retentive.integrations.named import named
-from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
+from retentive.integrations.schemas import SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA
+from retentive.integrations.search_tool import search_reply
 from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
@@ -255,7 +255,7 @@ class _SearchTool(_OpenedStore):
 
     def to_dict(self) -> BetaToolParam:
         """Return the entry for the `tools` list of a request."""
-        entry: BetaToolParam = {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
+        entry: BetaToolParam = {"name": SEARCH, "description": SEARCH_DESCRIPTION, "input_schema": SEARCH_SCHEMA}
         if self._cache_control is not None:
             entry["cache_control"] = self._cache_control
         return entry

@@ -1,6 +1,11 @@
-"""Function tools for any model and client, and the memory tool defined as a function tool.
+"""The memory tool as a function tool, for models other than Claude and for clients other than the SDK.
 
-Claude does not need this definition, because it has a built-in memory tool.
+    tool = function_tool(store)
+    client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
+    reply = tool.reply(call.function.arguments)
+
+Send `reply.text` to the model as the result of the call. Claude does not need this definition, because it has a
+built-in memory tool.
 """
 
 from __future__ import annotations
@@ -8,9 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
-from retentive.integrations.messages import TOOL
+from retentive.errors import InvalidInput
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, named, open_memory
+from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA, PROTOCOL
+from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import origin_of
 from retentive.values.replies import Reply
 
 
@@ -56,48 +66,43 @@ def request_of(arguments: Mapping[str, Any] | str) -> object:
     return request
 
 
-NAME: Final = TOOL["name"]
+def function_tool(
+    memory: MemoryLocation | SupportsExecute,
+    *,
+    store: str | None = None,
+    actor: Actor | str | None = None,
+    source: str | None = None,
+    session: str | None = None,
+    name: str = MEMORY,
+    protocol: bool = True,
+    strict: bool = False,
+) -> FunctionTool:
+    """Create a function tool for a memory. Raises `InvalidInput`.
 
-DESCRIPTION: Final = """\
-Text files below /memories that persist after this conversation. View /memories before you start, and record what
-will matter later. Commands and their fields:
-- view (path, view_range): list a directory, or show a file with line numbers, which are not part of the file
-- create (path, file_text): create a new file
-- str_replace (path, old_str, new_str): replace old_str, which must occur exactly once; without new_str, remove it
-- insert (path, insert_line, insert_text): insert lines after line insert_line; 0 is the top
-- delete (path): delete a file, or a directory with everything in it
-- rename (old_path, new_path): move a file or a directory"""
+    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location (a directory, a URL or
+    an opened location). For a location, `store` selects a memory store by its key or id. A location that this function
+    opens is closed when the process ends.
+
+    With `protocol`, the description of the tool includes the memory protocol. This text tells the model to view its
+    memory first and to record its progress. The API adds this text itself, but only for Claude's built-in memory tool.
+    `strict` is for OpenAI's strict mode, in which every field is required: a field that a command does not use is null.
+
+    `actor`, `source` and `session` are recorded with each change.
+    """
+    if not name:
+        raise InvalidInput("`name` must not be empty; the model calls the tool by this name")
+    schema = {**MEMORY_SCHEMA, "additionalProperties": False}
+    if strict:
+        fields = MEMORY_SCHEMA["properties"]
+        required = MEMORY_SCHEMA["required"]
+        schema["properties"] = {name: fields[name] if name in required else _or_null(**fields[name]) for name in fields}
+        schema["required"] = list(fields)
+    description = f"{MEMORY_DESCRIPTION}\n\n{PROTOCOL}" if protocol else MEMORY_DESCRIPTION
+    call = {"actor": as_actor(actor), **origin_of(source, session)}
+    found, _ = open_memory(memory, store)
+    return FunctionTool(name, description, schema, partial(named(found, "function_tool").execute, **call), strict)
 
 
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-INPUT_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "command": {
-            "type": "string",
-            "enum": ["view", "create", "str_replace", "insert", "delete", "rename"],
-            "description": "The command to run.",
-        },
-        "path": _text("The file or directory, for all commands but rename. Starts with /memories."),
-        "view_range": {
-            "type": "array",
-            "items": {"type": "integer"},
-            "description": "For view of a file: first and last line to show, -1 for the end.",
-        },
-        "file_text": _text("For create: the full text of the file."),
-        "old_str": _text("For str_replace: the text to replace."),
-        "new_str": _text("For str_replace: the replacement."),
-        "insert_line": {"type": "integer", "description": "For insert: the line after which to insert."},
-        "insert_text": _text("For insert: the lines to insert."),
-        "old_path": _text("For rename: the file or directory to move."),
-        "new_path": _text("For rename: the new path."),
-    },
-    "required": ["command"],
-}
-"""JSON schema of the input of all commands. It is flat, because some APIs reject `oneOf` at the top level.
-
-The schema allows combinations of fields that are invalid. A call with such a combination gets an error reply.
-"""
+def _or_null(*, description: str, **field: Any) -> dict[str, Any]:
+    """Return the schema of a field that may be null. A list of types is rejected by google-genai."""
+    return {"anyOf": [field, {"type": "null"}], "description": description}

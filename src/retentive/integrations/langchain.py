@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from retentive.values.extras import pip_install
 
@@ -17,24 +17,12 @@ except ImportError as error:
     raise ImportError(f"memory_tool needs LangChain: {pip_install('langchain')}") from error
 from pydantic import PrivateAttr
 
-from retentive import aio
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import (
-    ActorLike,
-    Author,
-    AuthorOfRun,
-    MemoryLocation,
-    SupportsExecute,
-    id_options,
-    memory_of_run,
-)
+from retentive.integrations.calls import ToolCalls
+from retentive.integrations.memory import ActorLike, MemoryLocation, SupportsExecute
 from retentive.integrations.messages import TOOL
-from retentive.integrations.named import named
+from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.names import MAX_NAME_CHARS
 from retentive.values.replies import Reply
-
-if TYPE_CHECKING:
-    from retentive.mounts import MemoryTree
 
 MemoryOfRun: TypeAlias = SupportsExecute | Callable[[RunnableConfig], SupportsExecute]
 ActorOfRun: TypeAlias = ActorLike | Callable[[RunnableConfig], ActorLike]
@@ -63,20 +51,23 @@ def memory_tool(
     An error reply becomes a `ToolMessage` with the status "error" and the exact text of the reply. Invalid input from
     a model never raises an exception. Invalid arguments of this function raise `InvalidInput`.
     """
-    author = AuthorOfRun(actor, source, session)
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
-    return _MemoryTool(memory_of_run(memory, store), author, extras=definition)
+    calls = ToolCalls("langchain", memory, store, actor=actor, source=source, session=session)
+    return _MemoryTool(calls, extras=definition)
 
 
 class _MemoryTool(BaseTool):
-    _memory: MemoryOfRun = PrivateAttr()
-    _author: AuthorOfRun = PrivateAttr()
+    _calls: ToolCalls = PrivateAttr()
 
-    def __init__(self, memory: MemoryOfRun, author: AuthorOfRun, *, extras: dict[str, Any] | None) -> None:
+    def __init__(self, calls: ToolCalls, *, extras: dict[str, Any] | None) -> None:
         super().__init__(
-            name=NAME, description=DESCRIPTION, args_schema=INPUT_SCHEMA, handle_tool_error=True, extras=extras
+            name=MEMORY,
+            description=MEMORY_DESCRIPTION,
+            args_schema=MEMORY_SCHEMA,
+            handle_tool_error=True,
+            extras=extras,
         )
-        self._memory, self._author = memory, author
+        self._calls = calls
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -85,17 +76,10 @@ class _MemoryTool(BaseTool):
         return (tool_input,), {"tool_call_id": tool_call_id}
 
     def _run(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
-        memory, author = self._resolve(config)
-        return _text(memory.execute(command, **author, **id_options(memory, tool_call_id, _run_of(config))))
+        return _text(self._calls.reply(config, command, tool_call_id, _run_of(config)))
 
     async def _arun(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
-        memory, author = self._resolve(config)
-        return _text(await aio.execute(memory, command, **author, **id_options(memory, tool_call_id, _run_of(config))))
-
-    def _resolve(self, config: RunnableConfig) -> tuple[MemoryTree, Author]:
-        memory = self._memory(config) if callable(self._memory) else self._memory
-        through = cast("MemoryTree", named(memory, "langchain"))  # uses only the method `execute`
-        return through, self._author.of(config)
+        return _text(await self._calls.reply_async(config, command, tool_call_id, _run_of(config)))
 
 
 def _run_of(config: RunnableConfig) -> str | None:

@@ -1,6 +1,6 @@
-"""The argument `memory` of integrations.
+"""The argument `memory` of integrations, and their part of the audit log: their names, and calls that are no commands.
 
-It can be a location, an opened location, a memory store, mounts, or another object with a method `execute`.
+`memory` can be a location, an opened location, a memory store, mounts, or another object with a method `execute`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,20 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from retentive import opening
-from retentive.errors import InvalidInput
-from retentive.mounts import Mounts
+from retentive.errors import InvalidInput, Refused
+from retentive.mounts import Mounts, core_of_tree
 from retentive.opening import Retentive
-from retentive.storage.contract import Actor, as_actor
+from retentive.storage.contract import Actor
 from retentive.store import MemoryStore
-from retentive.values.provenance import Origin, origin_of
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:  # anyio is imported late
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
 
+M = TypeVar("M")
 MemoryLocation: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
 """A location as for `retentive.open`, an opened location, an async memory store, or async mounts."""
 ActorLike: TypeAlias = Actor | str | None
@@ -129,54 +128,6 @@ def unwrapped(memory: Any) -> Any:
     return sync if isinstance(sync, MemoryStore | Mounts | Retentive) else memory
 
 
-def memory_of_run(
-    memory: MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
-) -> SupportsExecute | Callable[[Any], SupportsExecute]:
-    """Open `memory`, or return it unchanged if it is a function that returns the memory of a run.
-
-    Raises the same errors as `open_memory`.
-    """
-    if not callable(memory):
-        opened: SupportsExecute = open_memory(memory, store)[0]
-        return opened
-    if store is not None:
-        raise InvalidInput(
-            f"`store` has no effect if `memory` is a function; return the memory store {store!r} from the function"
-        )
-    return memory
-
-
-class Author(Origin, total=False):
-    """Keyword arguments that give the actor, the source and the session of a change."""
-
-    actor: ActorLike
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorOfRun:
-    """Actor, source and session of an agent's calls. Each is a value, or a function that takes the context of a run.
-
-    The constructor raises `InvalidInput` for an invalid value.
-    """
-
-    actor: ActorLike | Callable[[Any], ActorLike]
-    source: str | Callable[[Any], str | None] | None
-    session: str | Callable[[Any], str | None] | None
-
-    def __post_init__(self) -> None:
-        given = (None if callable(each) else each for each in (self.actor, self.source, self.session))
-        _author(*given)
-
-    def of(self, context: object) -> Author:
-        """Return the actor, source and session for a call in the run that has this `context`. Raises `InvalidInput`."""
-        given = (each(context) if callable(each) else each for each in (self.actor, self.source, self.session))
-        return _author(*given)
-
-
-def _author(actor: ActorLike, source: object, session: object) -> Author:
-    return {"actor": as_actor(actor), **origin_of(source, session)}
-
-
 def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
     """Raise `InvalidInput` if any option is given, because options have no effect on a memory that is already open."""
     for name in given:
@@ -186,3 +137,28 @@ def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
 
 def _close_nothing() -> None:
     pass
+
+
+def named(memory: M, integration: str) -> M:
+    """Return a view of the memory. For calls through this view, the audit log records the name `integration`.
+
+    An object that is neither a memory store nor mounts is returned unchanged.
+    """
+    return cast("M", memory.through(integration)) if isinstance(memory, MemoryStore | Mounts) else memory
+
+
+def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Reply:
+    """Return the error reply to a call that is not a valid command.
+
+    The call is recorded in the audit log if `memory` is a memory store or mounts.
+    """
+    if isinstance(memory, MemoryStore | Mounts):
+        return core_of_tree(memory).refused(None, error, actor=actor)
+    return getattr(memory, "replies", REPLIES).error(error.key, error.values)
+
+
+def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
+    """Raise `InvalidInput` with the text `problem` for a call that has no id, and record the call in the audit log."""
+    if isinstance(memory, MemoryStore | Mounts):
+        core_of_tree(memory).reject(InvalidInput(problem), actor)
+    raise InvalidInput(problem)

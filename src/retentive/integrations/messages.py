@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from retentive.errors import InvalidInput, Refused
-from retentive.integrations.memory import open_memory, unwrapped
-from retentive.integrations.named import named, refused, reject
+from retentive.integrations.memory import named, open_memory, refused, reject, unwrapped
 from retentive.mounts import MemoryTree
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor

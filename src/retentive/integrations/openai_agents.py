@@ -16,7 +16,7 @@ except ImportError as error:
     raise ImportError(f"this module needs the OpenAI Agents SDK: {pip_install('openai-agents')}") from error
 
 from retentive.errors import Conflict, InvalidInput, NotFound
-from retentive.integrations import search_tool as search
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, SearchOfCall, ToolCalls
 from retentive.integrations.documents import (
     acting,
     json_object,
@@ -26,15 +26,14 @@ from retentive.integrations.documents import (
     settled,
     until_no_conflict,
 )
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
 from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
-from retentive.integrations.run_calls import (
-    ActorOfCall,
-    MemoryCalls,
-    MemoryOfCall,
-    NameOfCall,
-    SearchCalls,
-    SearchOfCall,
+from retentive.integrations.schemas import (
+    MEMORY,
+    MEMORY_DESCRIPTION,
+    MEMORY_SCHEMA,
+    SEARCH,
+    SEARCH_DESCRIPTION,
+    SEARCH_SCHEMA,
 )
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -64,22 +63,22 @@ def memory_tool(
 
     The model gets error replies as text.
     """
-    calls = MemoryCalls.of("openai_agents", memory, store=store, actor=actor, source=source, session=session)
+    calls = ToolCalls("openai_agents", memory, store, actor=actor, source=source, session=session)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        return (await calls.reply(context, arguments, context.tool_call_id)).text
+        return (await calls.reply_async(context, arguments, context.tool_call_id)).text
 
-    return FunctionTool(NAME, DESCRIPTION, INPUT_SCHEMA, invoke, strict_json_schema=False)
+    return FunctionTool(MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA, invoke, strict_json_schema=False)
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = SearchCalls.of("openai_agents", memory, store=store, actor=actor)
+    calls = ToolCalls("openai_agents", memory, store, actor=actor, method="search")
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        return (await calls.reply(context, arguments)).text
+        return (await calls.found(context, arguments)).text
 
-    return FunctionTool(search.NAME, search.DESCRIPTION, search.INPUT_SCHEMA, invoke, strict_json_schema=False)
+    return FunctionTool(SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA, invoke, strict_json_schema=False)
 
 
 class MemorySession:

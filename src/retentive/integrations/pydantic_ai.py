@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from retentive.values.extras import pip_install
 
@@ -21,21 +21,10 @@ try:
 except ImportError as error:
     raise ImportError(f"MemoryCapability needs Pydantic AI: {pip_install('pydantic-ai')}") from error
 
-from retentive import aio
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import (
-    ActorLike,
-    AuthorOfRun,
-    MemoryLocation,
-    SupportsExecute,
-    id_options,
-    memory_of_run,
-)
-from retentive.integrations.named import named
+from retentive.integrations.calls import ToolCalls
+from retentive.integrations.memory import ActorLike, MemoryLocation, SupportsExecute
+from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.names import MAX_NAME_CHARS
-
-if TYPE_CHECKING:
-    from retentive.mounts import MemoryTree
 
 
 @dataclass
@@ -94,19 +83,15 @@ def memory_tool(
     An error reply is returned to the model with its exact text and `is_error`. It does not count as a retry of the
     tool. The calls of one turn run in order, each in a worker thread.
     """
-    author = AuthorOfRun(actor, source, session)
-    found = memory_of_run(memory, store)
+    calls = ToolCalls("pydantic_ai", memory, store, actor=actor, source=source, session=session)
 
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
-        run_memory = found(context) if callable(found) else found
-        through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
-        options = id_options(run_memory, context.tool_call_id, _run_of(context))
-        reply = await aio.execute(through, command, **author.of(context), **options)  # uses only the method `execute`
+        reply = await calls.reply_async(context, command, context.tool_call_id, _run_of(context))
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text
 
-    return Tool.from_schema(execute, NAME, DESCRIPTION, INPUT_SCHEMA, takes_ctx=True, sequential=True)
+    return Tool.from_schema(execute, MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA, takes_ctx=True, sequential=True)
 
 
 def _run_of(context: RunContext[Any]) -> str | None:

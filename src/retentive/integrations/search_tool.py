@@ -13,13 +13,12 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
 
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
-from retentive.integrations.memory import MemoryLocation, open_memory
-from retentive.integrations.named import named
+from retentive.integrations.memory import MemoryLocation, named, open_memory
+from retentive.integrations.schemas import MAX_SEARCH_LIMIT, SEARCH, SEARCH_DESCRIPTION, SEARCH_LIMIT, SEARCH_SCHEMA
 from retentive.mounts import Mounts, core_of_tree
 from retentive.search.results import Hit, Results, age
 from retentive.storage.contract import Actor, as_actor
@@ -28,48 +27,21 @@ from retentive.values.commands import integer_of
 from retentive.values.paths import ROOT, MemoryPath, visible, visible_path
 from retentive.values.replies import Reply
 
-NAME: Final = "memory_search"
-LIMIT, MAX_LIMIT = 10, 20  # memories; 20 memories with three lines of 200 characters each fill about one page of `view`
-
 MAX_REPLY_CHARS = 8_000
-
-DESCRIPTION: Final = """\
-Finds text files below /memories that answer a question, best first, with their best lines; view a file to read more. \
-Ask in your own words: any word counts, rare ones most, in any word form; dates and identifiers are recognised. \
-Operators: "exact phrase", +required, -excluded, path:part/of/path, by:actor, since:2026-05-01, before:2d, and \
-is:proposed for your changes that await review. Matching is by words, not by meaning: if nothing fits, try others."""
-
 _QUERY = "a string, a question or words to look for"
 _PATH = "a string, /memories or a path below it"
 _RESERVE = 400  # characters that are kept free for the lines after the results
 _MOST_NAMED = 10  # maximum unknown words in a reply
 _MOST_DAMAGED = 3
 _NAMED_CHARS = 50
-_LIMIT = f"an integer from 1 to {MAX_LIMIT}"
-
-INPUT_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "query": {
-            "type": "string",
-            "description": 'Question or words: when are refunds paid? refund "30 days" -draft',
-        },
-        "path": {"type": "string", "description": "Search only this directory or file. Starts with /memories."},
-        "limit": {
-            "type": "integer",
-            "description": f"Maximum number of files, 1 to {MAX_LIMIT}; the default is {LIMIT}.",
-        },
-    },
-    "required": ["query"],
-    "additionalProperties": False,
-}
+_LIMIT = f"an integer from 1 to {MAX_SEARCH_LIMIT}"
 
 
 def search_tool(
     memory: MemoryLocation | MemoryStore | Mounts,
     *,
     store: str | None = None,
-    name: str = NAME,
+    name: str = SEARCH,
     actor: Actor | str | None = None,
 ) -> FunctionTool:
     """Create a tool that searches `memory`. It works with any model and client. Raises `InvalidInput`.
@@ -80,7 +52,7 @@ def search_tool(
     who = as_actor(actor)
     found, _ = open_memory(memory, store, method="search")
     run = partial(search_reply, named(found, "search_tool"), actor=who)
-    return FunctionTool(name, DESCRIPTION, INPUT_SCHEMA, run)
+    return FunctionTool(name, SEARCH_DESCRIPTION, SEARCH_SCHEMA, run)
 
 
 def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor | None = None) -> Reply:
@@ -108,11 +80,11 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
     fields = request if isinstance(request, Mapping) else {}
     query, limit = fields.get("query"), fields.get("limit")
     if query is None:
-        raise Refused("missing_field", field="query", command=NAME, expected=_QUERY)
+        raise Refused("missing_field", field="query", command=SEARCH, expected=_QUERY)
     if not isinstance(query, str):
         raise bad_field("query", query, _QUERY)
     try:
-        most = LIMIT if limit is None else integer_of(limit)
+        most = SEARCH_LIMIT if limit is None else integer_of(limit)
     except TypeError:
         most = 0
     if most < 1:
@@ -120,7 +92,7 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
     path = fields.get("path")
     if path is not None and not isinstance(path, str):
         raise bad_field("path", path, _PATH)
-    return query, MemoryPath.parse(path or ROOT), min(most, MAX_LIMIT)
+    return query, MemoryPath.parse(path or ROOT), min(most, MAX_SEARCH_LIMIT)
 
 
 def bad_field(field: str, value: object, expected: str) -> Refused:
@@ -169,7 +141,7 @@ def _next(results: Results, shown: int) -> list[str]:
     rest = results.total - shown
     if not rest:
         return view
-    more = "" if shown >= MAX_LIMIT else ", or a higher `limit`"
+    more = "" if shown >= MAX_SEARCH_LIMIT else ", or a higher `limit`"
     return [*view, *([] if view else [""]), f"[{rest} more. To see them, use more exact words, or a `path`{more}.]"]
 
 

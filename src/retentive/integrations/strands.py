@@ -17,7 +17,7 @@ except ImportError as error:
     raise ImportError(f"this module needs Strands Agents: {pip_install('strands')}") from error
 
 from retentive.errors import Conflict, InvalidInput, NotFound
-from retentive.integrations import search_tool as search
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, SearchOfCall, ToolCalls
 from retentive.integrations.documents import (
     acting,
     json_object,
@@ -25,15 +25,14 @@ from retentive.integrations.documents import (
     memories_below,
     segment,
 )
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
 from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
-from retentive.integrations.run_calls import (
-    ActorOfCall,
-    MemoryCalls,
-    MemoryOfCall,
-    NameOfCall,
-    SearchCalls,
-    SearchOfCall,
+from retentive.integrations.schemas import (
+    MEMORY,
+    MEMORY_DESCRIPTION,
+    MEMORY_SCHEMA,
+    SEARCH,
+    SEARCH_DESCRIPTION,
+    SEARCH_SCHEMA,
 )
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -62,16 +61,19 @@ def memory_tool(
 
     An error reply is a result with the status "error".
     """
-    calls = MemoryCalls.of("strands", memory, store=store, actor=actor, source=source, session=session)
-    return _tool(NAME, DESCRIPTION, INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"], use["toolUseId"]))
+    calls = ToolCalls("strands", memory, store, actor=actor, source=source, session=session)
+    return _tool(
+        MEMORY,
+        MEMORY_DESCRIPTION,
+        MEMORY_SCHEMA,
+        lambda use, state: calls.reply_async(state, use["input"], use["toolUseId"]),
+    )
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = SearchCalls.of("strands", memory, store=store, actor=actor)
-    return _tool(
-        search.NAME, search.DESCRIPTION, search.INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"])
-    )
+    calls = ToolCalls("strands", memory, store, actor=actor, method="search")
+    return _tool(SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA, lambda use, state: calls.found(state, use["input"]))
 
 
 def _tool(

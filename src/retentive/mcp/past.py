@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from retentive.engine.visibility import Assessment
 from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.differences import MemoryDifference
 from retentive.history.plan import RestoreOutcome
 from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
-from retentive.remote import remote_store
-from retentive.storage.contract import Snapshot
-from retentive.store import MemoryStore, core_of
+from retentive.remote import is_remote
+from retentive.store import MemoryStore
 from retentive.values import diff
 from retentive.values.paths import visible_path
 from retentive.values.records import Version, time_in_id, to_datetime
@@ -30,7 +28,7 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     if not found:
         return ToolAnswer("No changes." if before is None else "No earlier changes.")
     hidden = _hidden(store, found)
-    lines = [_line(version, is_hidden=version.id in hidden) for version in found[:limit]]
+    lines = [_line(version, is_hidden=version.memory_id in hidden) for version in found[:limit]]
     if len(found) > limit:
         lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
     return ToolAnswer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
@@ -58,45 +56,27 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of those `versions` that are hidden from the caller.
+    """Return the ids of those memories in `versions` that a server hides: their paths must not be shown to a model.
 
-    The paths of these versions must not be shown to a model either.
+    They include deleted memories, which a server does not show. A local store is opened so that it leaves them out.
     """
-    if remote_store(store) is not None:
-        return _hidden_on_server(store, versions)
-    core, settings = core_of(store), store.settings()
-    if not (settings.trust or settings.quarantine):
+    if not is_remote(store):
         return frozenset()
-
-    def read(snapshot: Snapshot) -> frozenset[str]:
-        assessment = Assessment(snapshot, settings, core.actor)
-        return frozenset(version.id for version in versions if not assessment.shows(version))
-
-    return core.read(read)
-
-
-def _hidden_on_server(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of those `versions` whose memories the server does not show to the caller.
-
-    They include the versions of deleted memories, because a server does not show deleted memories. Returns an empty set
-    if the settings hide no memories.
-    """
     try:
         settings = store.settings()
+    except InvalidInput:  # hosted stores have neither settings nor trust
+        return frozenset()
     except PermissionDenied:
         settings = None
     if settings is not None and not (settings.trust or settings.quarantine):
         return frozenset()
-    hidden = {each for each in {version.memory_id for version in versions} if not _is_shown(store, each)}
-    return frozenset(version.id for version in versions if version.memory_id in hidden)
-
-
-def _is_shown(store: MemoryStore, memory_id: str) -> bool:
-    try:
-        store.by_id.get(memory_id)
-    except NotFound:
-        return False
-    return True
+    hidden = set()
+    for memory_id in {version.memory_id for version in versions}:
+        try:
+            store.by_id.get(memory_id)
+        except NotFound:
+            hidden.add(memory_id)
+    return frozenset(hidden)
 
 
 def _line(version: Version, *, is_hidden: bool) -> str:

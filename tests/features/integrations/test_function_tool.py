@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
+from retentive.integrations.schemas import MEMORY as NAME
+from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.values.commands import _COMMANDS
 
 

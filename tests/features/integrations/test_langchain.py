@@ -20,8 +20,9 @@ from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
 from retentive import TOOL, InvalidInput, MemoryStore, Reply
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.langchain import memory_tool
+from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace

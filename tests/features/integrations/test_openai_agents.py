@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.openai_agents import MemorySession, memory_tool, search_tool
+from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.integrations.search_tool import search_tool as plain_search_tool
 from support.places import OpenPlace
 from support.profiles import sized

@@ -15,7 +15,7 @@ import retentive
 from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts, Reply
 from retentive.agent import Agent, AsyncAgent, function_tool
 from retentive.integrations import langchain, openai_agents, pydantic_ai
-from retentive.integrations.run_calls import MemoryCalls
+from retentive.integrations.calls import ToolCalls
 from retentive.integrations.search_tool import search_tool
 from retentive.values.settings import NAMES
 from support.places import OpenPlace
@@ -168,9 +168,9 @@ def test_a_memory_that_takes_no_ids_of_calls_is_refused(make: Callable[[Any], ob
 
 def test_a_function_of_the_run_that_returns_one_is_refused_in_the_call() -> None:
     memory: Any = lambda _: WithoutIds()  # noqa: E731 - a memory of a run, without its type
-    calls = MemoryCalls.of("test", memory, store=None, actor=None, source=None, session=None)
+    calls = ToolCalls("test", memory, None)
     with pytest.raises(InvalidInput, match="must have a parameter `tool_use_id`"):
-        asyncio.run(calls.reply(None, "{}", "toolu_1"))
+        calls.reply(None, "{}", "toolu_1")
 
 
 def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> None:

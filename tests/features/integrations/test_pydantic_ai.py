@@ -16,8 +16,9 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.run import AgentRunResult
 
 from retentive import TOOL, InvalidInput, MemoryStore, Reply
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
+from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace

@@ -15,15 +15,11 @@ from jsonschema import Draft202012Validator
 
 import retentive
 from retentive import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
-from retentive.integrations.search_tool import (
-    DESCRIPTION,
-    INPUT_SCHEMA,
-    MAX_LIMIT,
-    MAX_REPLY_CHARS,
-    NAME,
-    search_reply,
-    search_tool,
-)
+from retentive.integrations.schemas import MAX_SEARCH_LIMIT as MAX_LIMIT
+from retentive.integrations.schemas import SEARCH as NAME
+from retentive.integrations.schemas import SEARCH_DESCRIPTION as DESCRIPTION
+from retentive.integrations.schemas import SEARCH_SCHEMA as INPUT_SCHEMA
+from retentive.integrations.search_tool import MAX_REPLY_CHARS, search_reply, search_tool
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
 
 TEXTS = {

@@ -5,8 +5,7 @@ a new conversation. A conversation whose prompt exceeds the window ends, and the
 once. The same agent loop runs with and without the memory tool, and with and without context editing.
 
 By default the scripted Claude answers, with the policy of `memory_policy.py`. `--live` asks a real model, and needs
-ANTHROPIC_API_KEY: one task takes about a thousand requests. Cost is in tokens at the price of an input token: 1.25 for
-a token written to the cache, 0.1 for a token read from it, 5 for an output token. Source: "Pricing" of the API.
+ANTHROPIC_API_KEY: one task takes about a thousand requests. `input` counts all tokens of the prompts, cached or not.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ from retentive.agent import (
 )
 from retentive.testing.scripted_claude import scripted_claude
 
-# Relative to an input token. Source: "Prompt caching", pricing
-WRITE_PRICE, READ_PRICE, OUTPUT_PRICE = 1.25, 0.1, 5.0
 CONVERSATIONS = 2  # for one message
 SYSTEM = "Answer the questions of the user about documents. Read a document with the tool read_document."
 VARIANTS = {
@@ -61,20 +58,11 @@ class Score:
     reads: int = 0
     repeats: int = 0
     input: int = 0
-    written: int = 0
-    cached: int = 0
     output: int = 0
-
-    @property
-    def cost(self) -> int:
-        """Tokens at the price of an input token."""
-        return round(self.input + WRITE_PRICE * self.written + READ_PRICE * self.cached + OUTPUT_PRICE * self.output)
 
     def count(self, usage: TokenUsage) -> None:
         """Add the usage of a response or of one of its steps."""
-        self.input += usage.input_tokens
-        self.written += usage.cache_creation_tokens
-        self.cached += usage.cache_read_tokens
+        self.input += usage.total_tokens - usage.output_tokens
         self.output += usage.output_tokens
 
 
@@ -218,10 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "reads",
         "repeats",
         "input",
-        "written",
-        "cached",
         "output",
-        "cost",
     )
     rows = []
     for variant in VARIANTS:

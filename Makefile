@@ -3,98 +3,30 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
-FRAMEWORKS := $(VENV)/.frameworks
-RELEASE := $(VENV)/.release
-AUDIT := $(VENV)/.audit
-UV := $(VENV)/.uv
 STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
 
-# Many tests wait, so four processes are faster than three on two cores. In the longer profiles, each has larger stores.
-WORKERS ?= 4
-test-sample test-long test-full: WORKERS = 3
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
-
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-sample test-long test-full test-clusters test-frameworks test-image test-file-systems \
-	test-extras test-lowest test-packages newest-python lint types audit fuzz format docs bundles release \
-	bench clean
+.PHONY: run test check lint format docs release clean
 
 # An agent that is killed and continues from its notes. On a terminal, the console follows until Ctrl-C.
 run: $(DEMO)
 	$(BIN)/retentive demo
 
+# Many tests wait, so four processes are faster than three on two cores.
 test: $(STAMP)
-	$(PYTEST)
+	$(BIN)/python -m pytest -n $(or $(WORKERS),4) --dist worksteal --durations=20
 
-# What CI runs after `make test`: the long profile without the tests that `make test` has too, except faults and
-# histories.
-test-sample: $(STAMP)
-	$(BIN)/python -m pytest --collect-only --quiet > $(VENV)/.quick-tests
-	RETENTIVE_PROFILE=long $(PYTEST) --without=$(VENV)/.quick-tests
-
-# tests/support/profiles.py: all backends, more rounds and longer histories; some 20 minutes, and some hours.
-test-long: $(STAMP)
-	RETENTIVE_PROFILE=long $(PYTEST)
-
-test-full: $(STAMP)
-	RETENTIVE_PROFILE=full $(PYTEST)
-
-# Needs Galera, Patroni, etcd and Ceph: tests/support/servers/install-clusters.sh installs them on Debian.
-test-clusters: $(STAMP)
-	$(BIN)/python -m pytest -m clusters
-
-# The integrations with Google ADK and Strands, which need older versions of packages than the other frameworks do.
-test-frameworks: $(FRAMEWORKS)/.installed
-	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks
-	$(FRAMEWORKS)/bin/python -m mypy --cache-dir $(FRAMEWORKS)/.mypy_cache \
-		src/retentive/integrations/adk.py src/retentive/integrations/strands.py tests/frameworks
-
-# The image of the server, built without network. Needs root, and buildah and debootstrap of Debian.
-test-image: $(STAMP)
-	$(BIN)/python -m pytest -m environments tests/environments/test_image.py
-
-# A directory of memories on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays. Needs root, loop devices, and the
-# packages xfsprogs, btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse of Debian.
-test-file-systems: $(STAMP)
-	$(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
-
-# Each extra alone in an environment of its own, on this Python and on 3.14; a few of them on 3.12 and 3.13.
-EXTRAS = PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
-test-extras: $(STAMP) $(UV)/.installed
-	$(EXTRAS) -k "not lowest"
-
-# The same with the lowest versions that pyproject.toml allows.
-test-lowest: $(STAMP) $(UV)/.installed
-	$(EXTRAS) -k "lowest or every_extra"
-
-# The files of a release: equal builds, offline installation, each Python that is installed, uvx, and what Windows and
-# macOS lack.
-test-packages: $(STAMP) $(UV)/.installed
-	RETENTIVE_PROFILE=long PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m "environments or not clusters" \
-		tests/environments/test_uvx.py tests/features/packages tests/features/platforms
-
-# The newest Python of Debian, in .cache/python, for test-extras and test-packages. Needs root, debootstrap and patchelf.
-newest-python:
-	tests/environments/newest-python.sh
-
-# Random changes of the corpus in tests/fuzz, for hours if wanted; inputs that fail are saved in fuzz-findings/.
-fuzz: $(STAMP)
-	$(BIN)/python tests/fuzz/run.py $(or $(TARGET),paths) $(or $(SECONDS),60) $(or $(SEED),0)
-
-# bandit over the code, and pip-audit of the installed packages, which needs the network: without it, it says so.
-audit: $(AUDIT)/.installed
-	$(AUDIT)/bin/bandit --quiet --configfile pyproject.toml --recursive src
-	$(AUDIT)/bin/python scripts/audit_packages.py
+# The long checks: `make check` lists them, `make check NAME=sample` runs one.
+check: $(STAMP)
+	$(BIN)/python scripts/check.py $(NAME)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-
-types: $(STAMP)
 	$(BIN)/mypy
 
 format: $(STAMP)
@@ -112,20 +44,8 @@ docs: $(STAMP)
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 
-# The documentation site, in dist/site; any server of static files can serve it.
-site: $(STAMP)
-	$(BIN)/python scripts/documentation.py
-
-# The bundle for MCP clients and the entry of the MCP registry, in dist/, and the version of the plugin.
-bundles:
-	$(PYTHON) scripts/bundles.py
-
-# Wheel, sdist, wheels of the image, bill of materials and checksums, in dist/. Fails if two builds differ.
-release: $(RELEASE)/.installed
-	$(RELEASE)/bin/python scripts/release.py
-
-bench: $(STAMP)
-	$(BIN)/python benchmarks/peers.py
+release: $(STAMP)
+	$(BIN)/python scripts/check.py release
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -144,24 +64,4 @@ $(STAMP): $(DEMO)
 	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
 	$(PIP) --editable ".[anthropic,claude-agent,console,crypto,deepagents,guards,langchain,langgraph,mariadb,mcp,oauth,objects,openai-agents,postgres,pydantic-ai,remote,server,sync,telemetry]" --group dev
-	touch $@
-
-$(FRAMEWORKS)/.installed: pyproject.toml tests/frameworks/requirements.txt
-	$(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip $(INSTALL) --requirement tests/frameworks/requirements.txt --editable .
-	touch $@
-
-$(UV)/.installed:
-	$(PYTHON) -m venv $(UV)
-	$(UV)/bin/python -m pip $(INSTALL) uv
-	touch $@
-
-$(RELEASE)/.installed: scripts/release-requirements.txt
-	$(PYTHON) -m venv $(RELEASE)
-	$(RELEASE)/bin/python -m pip $(INSTALL) --no-deps --requirement scripts/release-requirements.txt
-	touch $@
-
-$(AUDIT)/.installed: $(STAMP)
-	$(PYTHON) -m venv $(AUDIT)
-	$(AUDIT)/bin/python -m pip $(INSTALL) "bandit>=1.9,<2" "pip-audit>=2.10,<3"
 	touch $@

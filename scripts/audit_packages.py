@@ -1,4 +1,4 @@
-"""Checks the installed packages for known vulnerabilities with pip-audit: `make audit`.
+"""Checks the installed packages for known vulnerabilities with pip-audit: `make check NAME=audit`.
 
 Without network, or with an index that has no advisories, it prints that nothing was checked and succeeds. A
 vulnerability or another failure is an error.

@@ -1,4 +1,4 @@
-"""Bundles for MCP clients, made from pyproject.toml: `make bundles`.
+"""Bundles for MCP clients, made from pyproject.toml: `python scripts/bundles.py`.
 
 Writes `retentive-VERSION.mcpb`, a bundle for Claude Desktop and other clients, and `server.json`, the entry of the MCP
 registry. The bundle has no code of retentive: its client installs the package from PyPI with uv. This script also puts

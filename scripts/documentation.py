@@ -1,4 +1,4 @@
-"""Builds the documentation site with MkDocs: `make site`.
+"""Builds the documentation site with MkDocs: `python scripts/documentation.py`.
 
 `dist/site` gets one folder for each version, `versions.json` for the menu of versions, and an `index.html` that leads
 to the newest one. Folders of other versions stay, so copy those of earlier releases there before publishing. MkDocs

@@ -35,7 +35,7 @@ _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 
 
 # Their frameworks need older versions of packages that others here need, so they have an environment of their own, and
-# `make test-frameworks` runs them by their path. Here they would all be skipped.
+# `make check NAME=frameworks` runs them by their path. Here they would all be skipped.
 collect_ignore = ["frameworks"]
 
 
@@ -47,7 +47,7 @@ _SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    said = "leave out the tests listed in this file, except faults and histories (`make test-sample`)"
+    said = "leave out the tests listed in this file, except faults and histories (`make check NAME=sample`)"
     parser.addoption("--without", metavar="FILE", type=Path, help=said)
 
 

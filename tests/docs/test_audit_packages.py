@@ -1,4 +1,4 @@
-"""`make audit` fails for a vulnerability, and says so if it could not look for any."""
+"""`make check NAME=audit` fails for a vulnerability, and says so if it could not look for any."""
 
 from __future__ import annotations
 

@@ -17,17 +17,17 @@ from .test_examples_run import RUNNABLE
 HOST = "needs a host of its own: users, services, certificates or a domain"
 SERVER = "`tests/docs/test_server_page.py` runs it"
 NOT_RUN: dict[str, dict[str, str]] = {
-    "CONTRIBUTING": {"make lint types test": "these are the tests"},
+    "CONTRIBUTING": {"make lint test": "these are the tests"},
     "README": {"make run": "the demo; `tests/features/cli/test_demo.py` runs it"},
     "console": {
         "pip install": "installs; `tests/environments/test_uvx.py` runs the console with its extra alone",
     },
     "deployment": {
         "useradd": HOST,
-        "make release": "`tests/features/packages/test_release.py` and `make test-image` run it",
+        "make release": "`tests/features/packages/test_release.py` and `make check NAME=image` run it",
         "POSTGRES_PASSWORD": "needs Docker; `tests/docs/test_deploy_server.py` checks the file",
         "kubectl": "needs Kubernetes; `tests/docs/test_deploy_server.py` checks the chart",
-        "podman": "needs Podman; `make test-image` builds the image of the server",
+        "podman": "needs Podman; `make check NAME=image` builds the image of the server",
     },
     "frameworks": {"pip install": "installs packages of cloud providers"},
     "hardening": {"podman": "needs Podman"},

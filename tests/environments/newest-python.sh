@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The newest Python of Debian in .cache/python, for tests: `make newest-python`. Needs root, debootstrap and patchelf.
+# The newest Python of Debian in .cache/python, for tests: `make check NAME=newest-python`. Needs root, debootstrap and patchelf.
 #
 # The interpreter is not installed into the system. It loads the C library and all others from its own folder, so it
 # runs beside those of an older Debian, and virtual environments can be made from it.

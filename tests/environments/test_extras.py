@@ -1,4 +1,4 @@
-"""Each extra alone, with its newest and its lowest versions. `make test-extras` and `make test-lowest`.
+"""Each extra alone, with its newest and its lowest versions. `make check NAME=extras` and `make check NAME=lowest`.
 
 Each set of extras has an environment of its own, in which uv installs the project and what the tests themselves need.
 Where a test needs more than one extra, the set has more.

@@ -1,4 +1,4 @@
-"""A directory of memories on other file systems, on loop devices and in memory. `make test-file-systems`, as root.
+"""A directory of memories on other file systems, on loop devices and in memory. Needs root.
 
 Each file system runs the backend suite, `kill -9` of a writer, and its own rules about names. It is a loop device of
 its own, or memory, and is removed afterwards.

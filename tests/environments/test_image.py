@@ -1,4 +1,4 @@
-"""The image of the server builds without network from the files of a release, and serves. `make test-image`."""
+"""The image of the server builds without network from the files of a release, and serves. `make check NAME=image`."""
 
 from __future__ import annotations
 

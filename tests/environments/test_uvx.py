@@ -1,4 +1,4 @@
-"""`uvx` runs the wheel without an installation: the command line, the MCP server and the console. `make test-packages`.
+"""`uvx` runs the wheel without an installation: the command line, the MCP server and the console.
 
 Each needs its own extra only. The server of MCP and the console are used as their clients do.
 """

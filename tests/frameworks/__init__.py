@@ -1,1 +1,1 @@
-"""Integrations with frameworks that need an environment of their own: `make test-frameworks`."""
+"""Integrations with frameworks that need an environment of their own: `make check NAME=frameworks`."""

@@ -1,4 +1,4 @@
-"""Runs a target of the fuzzer: `make fuzz TARGET=paths SECONDS=3600`, or this file with TARGET SECONDS [SEED].
+"""Runs a target of the fuzzer: `python tests/fuzz/run.py paths 3600`, or this file with TARGET SECONDS [SEED].
 
 Inputs are seeds of the corpus with random changes. Inputs that fail are saved in `fuzz-findings/TARGET-DIGEST`, which
 `python tests/fuzz/run.py TARGET FILE` runs again.

@@ -21,7 +21,7 @@ def modules() -> list[Path]:
 
 
 ELSEWHERE = {"retentive.integrations.adk", "retentive.integrations.strands"}
-"""Modules whose packages need an environment of their own (`make test-frameworks`)."""
+"""Modules whose packages need an environment of their own (`make check NAME=frameworks`)."""
 
 
 def import_all() -> None:

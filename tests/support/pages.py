@@ -16,7 +16,7 @@ PAGES = sorted(
     | {MEASURED, *(ROOT / "docs").glob("*.md")}
 )
 WRITTEN = [page for page in PAGES if page not in {*GENERATED, MEASURED}]
-APART = {ROOT / "docs" / f"{name}.md" for name in ("adk", "strands")}  # `make test-frameworks` runs their examples
+APART = {ROOT / "docs" / f"{name}.md" for name in ("adk", "strands")}  # see tests/frameworks
 _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -15,7 +15,7 @@ from support import servers
 
 from .profiles import LONG, sized
 
-if find_spec("cryptography") is not None:  # `make test-extras` tests each extra alone
+if find_spec("cryptography") is not None:  # `make check NAME=extras` tests each extra alone
     from retentive.storage.sealed.keys import KeyRing
 
     KEYS = KeyRing.new()

@@ -1,4 +1,4 @@
-"""The Python interpreters of this machine, found on the path, in pyenv and in the folder of `make newest-python`."""
+"""The Python interpreters of this machine: on the path, in pyenv, and in .cache/python."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_marketplace_names_the_plugin() -> None:
     market = parsed(ROOT / ".claude-plugin" / "marketplace.json")
     plugin = parsed(PLUGIN / ".claude-plugin" / "plugin.json")
     assert [(each["name"], ROOT / each["source"]) for each in market["plugins"]] == [(plugin["name"], PLUGIN)]
-    assert plugin["version"] == PROJECT["version"], "run: make bundles"
+    assert plugin["version"] == PROJECT["version"], "run: python scripts/bundles.py"
 
 
 def test_each_hook_calls_an_event_of_the_command() -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make test-clusters` needs, on Debian 12, as root. No server is started.
+# What `make check NAME=clusters` needs, on Debian 12, as root. No server is started.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 apt-get -q -o Acquire::Retries=3 update

@@ -1,0 +1,98 @@
+"""The long checks, by name: `make check NAME=sample`, or this file with names. Each prepares the environment it needs.
+
+sample         what CI runs after `make test`: the long profile, without the tests that `make test` has too, except
+               faults and histories
+long, full     all tests with all backends, more rounds and longer histories: some 20 minutes, and some hours
+frameworks     the integrations with Google ADK and Strands, which need older packages than the other frameworks do
+audit          bandit over the code, and pip-audit of the packages, which needs the network: without it, it says so
+clusters       Galera, Patroni, etcd and Ceph: tests/support/servers/install-clusters.sh installs them on Debian
+image          the image of the server, built without network; needs root, buildah and debootstrap
+file-systems   a directory on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays; needs root, loop devices, xfsprogs,
+               btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse
+extras         each extra alone in an environment of its own, on this Python and on 3.14
+lowest         the same with the lowest versions that pyproject.toml allows
+packages       the files of a release: equal builds, offline installation, each Python that is installed, uvx, and
+               what Windows and macOS lack
+newest-python  the newest Python of Debian, in .cache/python, for extras and packages; needs root, debootstrap and
+               patchelf
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTEST = [sys.executable, "-m", "pytest"]
+ADK = ["src/retentive/integrations/adk.py", "src/retentive/integrations/strands.py", "tests/frameworks"]
+SELECTIONS = {
+    "clusters": ("-m", "clusters"),
+    "image": ("-m", "environments", "tests/environments/test_image.py"),
+    "file-systems": ("-m", "environments", "tests/environments/test_file_systems.py"),
+    "extras": ("-m", "environments", "tests/environments/test_extras.py", "-k", "not lowest"),
+    "lowest": ("-m", "environments", "tests/environments/test_extras.py", "-k", "lowest or every_extra"),
+    "packages": ("-m", "environments or not clusters", "tests/environments/test_uvx.py", "tests/features/packages",
+                 "tests/features/platforms"),
+}  # fmt: skip
+QUICK = ROOT / ".venv" / ".quick-tests"
+
+
+def run(*command: str | Path, **environment: str) -> None:
+    """Run a command in the root of the project. Ends this process if it fails."""
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, env=os.environ | environment, check=False)  # noqa: S603
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def tests(*arguments: str | Path, **environment: str) -> None:
+    """Run tests with three processes: in the longer profiles, each has larger stores than in `make test`."""
+    run(*PYTEST, "-n", "3", "--dist", "worksteal", "--durations=20", *arguments, **environment)
+
+
+def environment_of(name: str, *packages: str) -> Path:
+    """A virtual environment beside that of the project, with packages. Returns its Python."""
+    home = ROOT / ".venv" / f".{name}"
+    python, wanted = home / "bin" / "python", home / "installed"
+    if not wanted.exists() or wanted.read_text() != "\n".join(packages):
+        run(sys.executable, "-m", "venv", home)
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+        wanted.write_text("\n".join(packages))
+    return python
+
+
+def check(name: str) -> None:
+    """Run one check."""
+    if name in SELECTIONS:
+        uv = environment_of("uv", "uv").parent  # uv makes the environments of some of these tests
+        profile = "long" if name == "packages" else "quick"
+        tests(*SELECTIONS[name], PATH=f"{uv}{os.pathsep}{os.environ['PATH']}", RETENTIVE_PROFILE=profile)
+    elif name == "sample":
+        listed = subprocess.run(  # noqa: S603
+            [*PYTEST, "--collect-only", "--quiet"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        QUICK.write_text(listed.stdout)
+        tests(f"--without={QUICK}", RETENTIVE_PROFILE="long")
+    elif name in {"long", "full"}:
+        tests(RETENTIVE_PROFILE=name)
+    elif name == "frameworks":
+        python = environment_of("frameworks", "--requirement", "tests/frameworks/requirements.txt", "--editable", ".")
+        run(python, "-m", "pytest", "tests/frameworks")
+        run(python, "-m", "mypy", "--cache-dir", ".venv/.frameworks/.mypy_cache", *ADK)
+    elif name == "audit":
+        python = environment_of("audit", "bandit>=1.9,<2", "pip-audit>=2.10,<3")
+        run(python.with_name("bandit"), "--quiet", "--configfile", "pyproject.toml", "--recursive", "src")
+        run(python, "scripts/audit_packages.py")
+    elif name == "release":
+        python = environment_of("release", "--no-deps", "--requirement", "scripts/release-requirements.txt")
+        run(python, "scripts/release.py")
+    elif name == "newest-python":
+        run("tests/environments/newest-python.sh")
+    else:
+        sys.exit(f"there is no check {name}\n\n{__doc__}")
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:] or [""]:
+        check(given)

@@ -171,10 +171,10 @@ def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId) -> ServerB
 
 
 def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backend:
-    from retentive.storage.objects import open_objects  # noqa: PLC0415
+    from retentive.storage.objects import ObjectsBackend  # noqa: PLC0415
 
     with _driver("object storage", extra="objects"):
-        return open_objects(f"{scheme}://{rest}", clock=clock, new_id=new_id)
+        return ObjectsBackend(f"{scheme}://{rest}", clock=clock, new_id=new_id)
 
 
 @contextmanager

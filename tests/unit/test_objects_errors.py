@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from retentive.errors import PermissionDenied, Unavailable
-from retentive.storage.objects.requests import Missing, ObjectLocation, Requests
+from retentive.storage.objects.requests import Missing, Requests
 
 PREFIX = "416/169.254.1.2/invalidrange/403"  # what a prefix, a key, a port or a time can contain
 URL = f"s3://bucket/{PREFIX}?endpoint=http://127.0.0.1:{{port}}&region=us-east-1&allow_http=true&timeout_s=1"
@@ -40,7 +40,7 @@ def replying(status: str, body: bytes = b"") -> Iterator[Requests]:
 
         thread = Thread(target=serve, daemon=True)
         thread.start()
-        yield Requests(ObjectLocation.parse(URL.format(port=listening.getsockname()[1])))
+        yield Requests(URL.format(port=listening.getsockname()[1]))
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
 
@@ -48,7 +48,7 @@ def replying(status: str, body: bytes = b"") -> Iterator[Requests]:
 def test_numbers_in_the_url_of_an_unreachable_storage_mean_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    requests = Requests(ObjectLocation.parse(URL.format(port=port)))
+    requests = Requests(URL.format(port=port))
     with pytest.raises(Unavailable):
         requests.get("416")
     with pytest.raises(Unavailable):
@@ -70,7 +70,7 @@ def test_a_range_behind_the_end_is_missing(body: bytes) -> None:
 
 
 def test_a_range_behind_the_end_in_memory_is_missing() -> None:
-    requests = Requests(ObjectLocation.parse("memory://ranges"))
+    requests = Requests("memory://ranges")
     requests.put("a", b"xyz")
     with pytest.raises(Missing):
         requests.get_range("a", 5, 3)

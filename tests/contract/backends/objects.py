@@ -7,14 +7,14 @@ from typing import Any
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.requests import ObjectLocation, Requests
+from retentive.storage.objects.requests import Requests
 
 SMALL = Sizes(log=4, page=6, fan_out=3)
 
 
 def small(url: str, **options: Any) -> ObjectsBackend:
     """A backend that compacts after a few writes."""
-    return ObjectsBackend(ObjectLocation.parse(url), sizes=SMALL, **options)
+    return ObjectsBackend(url, sizes=SMALL, **options)
 
 
 def manifest_of(url: str, store_id: str) -> Manifest:
@@ -26,7 +26,7 @@ class Bottom:
     """Direct access to the objects, without a backend."""
 
     def __init__(self, url: str) -> None:
-        self.store: Any = Requests(ObjectLocation.parse(url)).client(retries=False)
+        self.store: Any = Requests(url).client(retries=False)
 
     def listed(self, under: str | None = None) -> list[str]:
         return [found["path"] for found in self.store.list(under).collect()]

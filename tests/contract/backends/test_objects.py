@@ -9,7 +9,7 @@ import pytest
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Backend, Clock, NewId
-from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite import BackendSuite
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_child
@@ -40,7 +40,7 @@ class ObjectsSuite(BackendSuite):
 
 class TestInMemory(ObjectsSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        return open_objects(f"memory://{place.name}/{place.parent.name}", clock=clock, new_id=new_id)
+        return ObjectsBackend(f"memory://{place.name}/{place.parent.name}", clock=clock, new_id=new_id)
 
 
 @pytest.mark.long
@@ -54,7 +54,7 @@ class TestMoto(ObjectsSuite):
         moto = servers.moto()
         bucket = moto.new_bucket("retentive")
         options = f"endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
-        return open_objects(f"s3://{bucket}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
+        return ObjectsBackend(f"s3://{bucket}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
 
 
 @pytest.mark.long
@@ -68,4 +68,6 @@ class TestAzurite(ObjectsSuite):
         azurite = servers.azurite()
         container = azurite.new_container("retentive")
         options = f"endpoint={azurite.endpoint}&allow_http=true"
-        return open_objects(f"az://{container}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
+        return ObjectsBackend(
+            f"az://{container}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite.opening import Opened
 from support import servers
 
@@ -32,7 +32,7 @@ def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 def write_on(url: str, number: int, ready: Barrier, told: multiprocessing.SimpleQueue[tuple[int, float]]) -> None:
     """Write own memories for some seconds. Tell the number of writes and the longest time of one."""
-    own, writes, longest_s = Opened(open_objects(url)), 0, 0.0
+    own, writes, longest_s = Opened(ObjectsBackend(url)), 0, 0.0
     ready.wait(PATIENCE_S)
     end = time.monotonic() + SECONDS
     while (began := time.monotonic()) < end:
@@ -43,7 +43,7 @@ def write_on(url: str, number: int, ready: Barrier, told: multiprocessing.Simple
 
 def test_no_process_starves(url: str) -> None:
     """Eight processes write to one store. Each gets a fair share of the writes, and no write takes long."""
-    Opened(open_objects(url))
+    Opened(ObjectsBackend(url))
     context = multiprocessing.get_context("spawn")
     ready, told = context.Barrier(8), context.SimpleQueue()
     children = [context.Process(target=write_on, args=(url, number, ready, told)) for number in range(8)]

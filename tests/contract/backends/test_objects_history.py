@@ -25,10 +25,9 @@ from retentive.storage.contract import (
     Version,
     create_or_update,
 )
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.ordered_map import Rebuild, Sizes
 from retentive.storage.objects.reachability import reachable
-from retentive.storage.objects.requests import ObjectLocation
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
 from retentive.testing.backend_suite.sharing import together
@@ -243,7 +242,7 @@ def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) ->
 
 def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     """The pages of the compaction contain the state before the redaction. They are deleted and never used."""
-    store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(url, sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     runs: list[int] = []
 
@@ -265,7 +264,7 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
 def test_a_compaction_that_finds_a_page_deleted_is_made_again(url: str) -> None:
     """The writer has an old manifest in its cache. Since then, a redaction has deleted the pages of that manifest."""
     store = Opened(small(url))
-    other = ObjectsBackend(ObjectLocation.parse(url), sizes=replace(SMALL, log=SMALL.log - 1))
+    other = ObjectsBackend(url, sizes=replace(SMALL, log=SMALL.log - 1))
     number = 0
     while number < 20 or manifest_of(url, store.id).weight < SMALL.log - 1:
         store.put(A, b"%d" % number)
@@ -283,7 +282,7 @@ def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> N
 
     The purge of a later redaction finds and deletes them.
     """
-    store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(url, sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     old = manifest_of(url, store.id)
     prepared = Rebuild(old.tree, old.log, pages=lambda refs: [], sizes=SMALL, generation=old.generation)
@@ -352,7 +351,7 @@ def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
 
 def test_thousands_of_versions_are_erased_at_once(url: str) -> None:
     """The number of texts exceeds the number that a manifest can list."""
-    store = Opened(open_objects(url))
+    store = Opened(ObjectsBackend(url))
     files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
     store.create(files)
     store.delete(*files)
@@ -398,13 +397,13 @@ def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
 def test_a_crash_before_the_deletion_is_completed(wire: Wire) -> None:
     """The deletion is completed by `purge` in any process."""
     prefix = os.urandom(6).hex()
-    store = Opened(open_objects(place(wire.port, prefix)))
+    store = Opened(ObjectsBackend(place(wire.port, prefix)))
     ids = a_secret_among_others(store, before=2, after=2)
     wire.rule = no_deleting
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:], PERSON))
     url = place(servers.moto().port, prefix)
     assert SECRET.decode() in everything(url)
-    fresh = Opened(open_objects(url))
+    fresh = Opened(ObjectsBackend(url))
     assert [fresh.version_text(each) for each in ids[1:]] == [None] * 3
     assert capabilities.purge(fresh.backend)
     assert SECRET.decode() not in everything(url)

@@ -10,10 +10,9 @@ import pytest
 from retentive.errors import NotFound, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, Transaction
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import reachable
-from retentive.storage.objects.requests import ObjectLocation
 from retentive.testing.backend_suite.opening import A, Opened
 
 from .objects import Bottom, manifest_of, small
@@ -34,7 +33,7 @@ def far(wire: Wire) -> str:
 
 def few(url: str) -> ObjectsBackend:
     """A backend that keeps few records in the manifest."""
-    return ObjectsBackend(ObjectLocation.parse(url), sizes=FEW)
+    return ObjectsBackend(url, sizes=FEW)
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
@@ -156,13 +155,13 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
 @pytest.mark.parametrize("stopped_at", [b"?delete", b"/keys/"])
 def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
     """Another erasure or a `purge` completes the erasure. Until then, opening reports that the store does not exist."""
-    store = Opened(open_objects(far + "&timeout_s=1.5"), "secret-key")
+    store = Opened(ObjectsBackend(far + "&timeout_s=1.5"), "secret-key")
     store.create({A: b"secret"})
     wire.rule = lambda asked, forward: None if stopped_at in asked.path else forward(asked.raw)
     with pytest.raises(Unavailable):
         store.backend.erase_store(store.id, None)
     wire.rule = lambda asked, forward: forward(asked.raw)
-    fresh = open_objects(far)
+    fresh = ObjectsBackend(far)
     assert fresh.get_store("secret-key") is None
     with pytest.raises(NotFound, match="was erased"):
         fresh.read(store.id, lambda snapshot: snapshot.state.revision)

@@ -10,7 +10,7 @@ import pytest
 from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Created, Transaction
-from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.reader import NewTexts, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
@@ -31,7 +31,7 @@ def redact(tx: Transaction, version_id: str) -> None:
 
 def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
     """No object contains the redacted text. Readers that know the old pack can still read the other texts."""
-    store, reader = Opened(open_objects(url)), Opened(open_objects(url))
+    store, reader = Opened(ObjectsBackend(url)), Opened(ObjectsBackend(url))
     files = {f"/memories/{number:02}": b"the text %d." % number for number in range(20)}
     store.create(files)
     assert reader.tree() == files
@@ -44,7 +44,7 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
         store.backend.write(store.id, partial(redact, version_id=version))
         left[path] = b"harmless"
         assert f"the text {number}." not in everything(url)
-        for one in (reader, Opened(open_objects(url))):
+        for one in (reader, Opened(ObjectsBackend(url))):
             assert one.tree() == left
     assert pack not in Bottom(url).listed()
     assert list(capabilities.check(store.backend)) == []
@@ -52,7 +52,7 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
 
 def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
     """Every erased text stays erased, although several processes rewrite the same pack concurrently."""
-    stores = [Opened(open_objects(url)) for _ in range(6)]
+    stores = [Opened(ObjectsBackend(url)) for _ in range(6)]
     stores[0].create({f"/memories/{number:02}": b"the text %d." % number for number in range(24)})
     versions = {version.path: version.id for version in stores[0].versions()}
 
@@ -70,7 +70,7 @@ def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
 
 def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
     """The job runs again, because another writer was first. The texts of the first attempt leave no byte."""
-    store, other = Opened(open_objects(url)), Opened(open_objects(url))
+    store, other = Opened(ObjectsBackend(url)), Opened(ObjectsBackend(url))
     store.create({A: b"0"})
     attempts: list[int] = []
 
@@ -84,7 +84,7 @@ def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
     store.backend.write(store.id, work)
     assert len(attempts) == 3  # the second attempt finds that its texts differ from the uploaded ones
     assert "secret" not in everything(url)
-    assert Opened(open_objects(url)).tree() == {A: b"1", "/memories/x": b"same", "/memories/y": b"public"}
+    assert Opened(ObjectsBackend(url)).tree() == {A: b"1", "/memories/x": b"same", "/memories/y": b"public"}
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from retentive.storage.contract import (
     Transaction,
     create_or_update,
 )
-from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from retentive.values.paths import ROOT
@@ -30,7 +30,7 @@ from .objects import Bottom, small
 
 def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
     """Another writer commits while a writer compacts, and may compact too. Nothing is lost, and no page is left."""
-    other = Opened(open_objects(url))
+    other = Opened(ObjectsBackend(url))
     for size in (1, 9):  # the second one is long enough to be compacted
         store = Opened(small(url))
         store.create({f"/memories/{size}/{number}": b"x" for number in range(9)})
@@ -291,15 +291,15 @@ def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
 def test_an_invalid_place_is_refused(place: str, said: str) -> None:
     """The error shows a valid form of the URL, but not the given value."""
     with pytest.raises(InvalidInput) as caught:
-        open_objects(place)
+        ObjectsBackend(place)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
 def test_a_memory_place_is_shared_by_name(url: str) -> None:
     """A second handle with the same name sees the same memories, even after the first handle was closed."""
-    with_one = open_objects(url)
+    with_one = ObjectsBackend(url)
     Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
     with_one.close()
-    assert Opened(open_objects(url)).get(A).data == b"1"
-    assert open_objects(url + "other").list_stores() == []
+    assert Opened(ObjectsBackend(url)).get(A).data == b"1"
+    assert ObjectsBackend(url + "other").list_stores() == []

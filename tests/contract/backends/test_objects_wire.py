@@ -12,7 +12,7 @@ import pytest
 
 from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
 from retentive.storage.contract import Created, Transaction
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 from support import servers
@@ -31,7 +31,7 @@ def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, 
     """Open a backend through the proxy, or directly."""
     port = servers.moto().port if wire is None else wire.port
     query = f"endpoint=http://{HOST}:{port}&region=us-east-1&allow_http=true&timeout_s={timeout_s}{options}"
-    return open_objects(f"s3://{bucket}/{PREFIX['at']}?{query}")
+    return ObjectsBackend(f"s3://{bucket}/{PREFIX['at']}?{query}")
 
 
 # -- lost replies --------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_a_missing_bucket_is_reported(wire: Wire) -> None:
 @pytest.mark.long
 def test_plain_http_needs_permission(wire: Wire) -> None:
     """Without permission, a mistaken URL would send texts unencrypted."""
-    backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
+    backend = ObjectsBackend(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
     calls: list[Callable[[], Any]] = [backend.list_stores, partial(backend.create_store, key="k", name="n")]
     for call in calls:
         with pytest.raises(InvalidInput, match="allow_http=true"):

@@ -15,10 +15,9 @@ from retentive.doctor import Finding, check, check_location
 from retentive.errors import NotFound, RetentiveError
 from retentive.storage import capabilities
 from retentive.storage.contract import Created, StoreInfo
-from retentive.storage.objects.backend import ObjectsBackend, _key_object, open_objects
+from retentive.storage.objects.backend import ObjectsBackend, _key_object
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import sweep
-from retentive.storage.objects.requests import ObjectLocation
 from support.corruption import (
     Bytes,
     Corruption,
@@ -207,13 +206,13 @@ def judge_files(backend: str, seed: str, count: int, directory: Path) -> Tally:
 def judge_objects(seed: str, count: int, directory: Path) -> Tally:
     name, numbers = f"memory://{directory.name}{directory.parent.name}", iter(range(10_000))
     made, objects = filled_objects(name)
-    stores = [MemoryStore(open_objects(name), info) for info in made]
+    stores = [MemoryStore(ObjectsBackend(name), info) for info in made]
     versions = [version for store in stores for version in store.versions()]
     paths, ids = sorted({version.path for version in versions} - {""}), [version.id for version in versions]
     current = dict(objects)
 
     def location() -> ObjectsBackend:
-        copy = open_objects(f"{name}{next(numbers)}")
+        copy = ObjectsBackend(f"{name}{next(numbers)}")
         for key, data in current.items():
             copy._requests.put(key, data)
         return copy
@@ -264,9 +263,7 @@ def filled(backend: str, directory: Path) -> SqliteRows:
 def filled_objects(name: str) -> tuple[list[StoreInfo], dict[str, bytes]]:
     """Fill a new object storage, with a tree of several levels. Returns its stores and objects."""
     with reproducible("objects") as clock:
-        backend = ObjectsBackend(
-            ObjectLocation.parse(name), clock=clock, new_id=new_id, sizes=Sizes(log=8, page=8, fan_out=4)
-        )
+        backend = ObjectsBackend(name, clock=clock, new_id=new_id, sizes=Sizes(log=8, page=8, fan_out=4))
         made = [backend.create_store(key=key, name=key) for key in ("default", "walked")]
         fill_stores(*(MemoryStore(backend, info, clock=clock) for info in made))
         many = [Created(f"/memories/many/{number}", b"x%d" % number) for number in range(40)]

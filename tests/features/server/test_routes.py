@@ -35,7 +35,7 @@ def test_schemas_are_valid() -> None:
 def test_schemas_of_answers_name_every_field() -> None:
     """Otherwise no test would find a field that is not documented."""
     answers = {route.answer.__name__ for route in ROUTES if route.answer is not None} | {"ErrorAnswer"}
-    assert [name for name in answers if list(open_objects(SCHEMAS[name]))] == []
+    assert [name for name in answers if list(ObjectsBackend(SCHEMAS[name]))] == []
 
 
 def test_every_field_of_a_request_has_a_type() -> None:
@@ -44,16 +44,16 @@ def test_every_field_of_a_request_has_a_type() -> None:
     assert [name for name, schema in fields if not schema.keys() & types] == []
 
 
-def open_objects(schema: object) -> Iterator[object]:
+def ObjectsBackend(schema: object) -> Iterator[object]:
     """Schemas of objects that allow further fields."""
     if isinstance(schema, dict):
         if schema.get("type") == "object" and schema.get("additionalProperties", True) is True:
             yield schema
         for each in schema.values():
-            yield from open_objects(each)
+            yield from ObjectsBackend(each)
     if isinstance(schema, list):
         for each in schema:
-            yield from open_objects(each)
+            yield from ObjectsBackend(each)
 
 
 def test_the_document_is_current() -> None:

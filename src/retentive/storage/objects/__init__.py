@@ -1,5 +1,5 @@
 """Object storage backend. Each memory store is a copy-on-write map; its root is in one mutable object, the manifest."""
 
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.backend import ObjectsBackend
 
-__all__ = ["ObjectsBackend", "open_objects"]
+__all__ = ["ObjectsBackend"]

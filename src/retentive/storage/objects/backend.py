@@ -51,7 +51,6 @@ from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.records import pack, unpack
 from retentive.storage.objects.requests import (
     Missing,
-    ObjectLocation,
     Requests,
     Tag,
     check_process,
@@ -71,24 +70,18 @@ _KEY = "key"
 _AT_ONCE = 64
 
 
-def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
-    """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
+class ObjectsBackend(Backend, Maintained):
+    """Backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
     Credentials come from the environment variables that the tools of the cloud provider use. Options are in the query
     of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`. Raises `InvalidInput`.
-    """
-    return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
-
-
-class ObjectsBackend(Backend, Maintained):
-    """Backend that keeps memory stores in object storage.
 
     Only the process that opened the backend may use it. In a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
         self,
-        location: ObjectLocation,
+        url: str,
         *,
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
@@ -98,7 +91,7 @@ class ObjectsBackend(Backend, Maintained):
         self.new_id = new_id
         self._process = os.getpid()
         self._is_closed = False
-        self._requests = Requests(location)
+        self._requests = Requests(url)
         self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, storage=self._storage)
         self._manifests = ManifestSwap(self._storage)

@@ -62,7 +62,6 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
                     run_together(self, jobs)
                     return
                 self.losses += 1
-                self.manifests.met_others(self.reader.store_id)
         except RetentiveError as error:
             self.used = set()
             self.is_in_doubt &= not isinstance(
@@ -99,7 +98,9 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
             except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
                 missing = error
         is_stale = missing is not None or any(isinstance(error, Gone) for error in errors)
-        self._read_again(is_stale=is_stale, all_changed=len(changed) == len(errors))
+        if is_stale or (not self.is_fresh and len(changed) < len(errors)):  # what a job read may be outdated
+            self.held = alive(self.manifests.now(self.reader.store_id))
+            self.is_fresh = True
         if self.held.tag != known.tag:
             raise _Overtaken
         if missing is not None:
@@ -127,7 +128,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         self.held, landed = self.manifests.compare_and_swap(
             known, self.manifest, deadline=self.deadline, losses=self.losses
         )
-        self.is_in_doubt = was_in_doubt or landed is None
+        self.is_in_doubt, self.is_fresh = was_in_doubt or landed is None, True
         if not landed:
             if time.monotonic() > self.deadline:
                 raise Unavailable(BUSY)
@@ -142,21 +143,6 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
                 if must_compact:  # the replaced pages may contain something of what was removed
                     sweep(self.held, self.reader)
                 self.requests.delete(self.marks)
-
-    def _read_again(self, *, is_stale: bool, all_changed: bool) -> None:
-        """Read the current manifest if the one of this attempt is likely to be outdated.
-
-        A cached manifest is read again if other writers are active, or if a job changed nothing, because the job may
-        have read an outdated state. Any manifest is read again if an object was missing (`is_stale`). The texts are
-        uploaded before this call, so that the commit soon follows the read.
-        """
-        others = self.manifests.others(self.held)
-        is_doubtful = not self.is_fresh and (others > 0 or not all_changed)
-        if is_doubtful:
-            self.manifests.wait(others, self.losses)
-        if is_doubtful or is_stale:
-            self.held = alive(self.manifests.now(self.reader.store_id))
-        self.is_fresh = True
 
     def _compact(self) -> Rebuild:
         """Move the log of the manifest into the tree, and upload the new pages."""

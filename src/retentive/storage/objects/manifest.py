@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -31,7 +30,6 @@ COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among th
 _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 _WRITER_CHARS = 8  # at the start of a commit id
-_ALERT = 16
 _LATEST = 32  # number of latest commits in which other writers are counted
 _LONGEST_WAIT_S = 1.0
 _SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
@@ -115,7 +113,6 @@ class ManifestSwap:
         self._requests = storage.requests
         self._cache = storage.cache
         self._writer = os.urandom(_WRITER_CHARS // 2).hex()
-        self._alert = Counter[str]()  # by store id: after how many commits no other writers are expected any more
         self._attempt_s = 0.005  # usual duration of the request that replaces a manifest
 
     @staticmethod
@@ -153,22 +150,13 @@ class ManifestSwap:
         self._cache.put(self.key(manifest.id), manifest, size_bytes * SIZE_OF_PARSED)
         return manifest
 
-    def met_others(self, store_id: str) -> None:
-        """Note that another writer was first. The next commits expect other writers."""
-        self._alert[store_id] = _ALERT
+    def _wait(self, manifest: Manifest, losses: int) -> None:
+        """Wait for a random time before the next attempt, after another writer was first.
 
-    def others(self, manifest: Manifest) -> int:
-        """Return the number of other writers to expect: those of the latest commits, if this process met any lately."""
-        if not self._alert[manifest.id]:
-            return 0
-        return len({commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}) or 1
-
-    def wait(self, others: int, losses: int) -> None:
-        """Wait for a random time if there are other writers, so that few attempts collide.
-
-        The wait is proportional to the number of other writers and to the duration of an attempt. It gets shorter with
-        each attempt in which another writer was first, so no writer starves.
+        The wait is proportional to the number of other writers among the latest commits and to the duration of an
+        attempt. It gets shorter with each attempt that is lost in a row, so no writer starves.
         """
+        others = len({commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}) or 1
         longest_s = _SPREAD * self._attempt_s * others / (1 + losses)
         time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
 
@@ -190,12 +178,10 @@ class ManifestSwap:
         while True:
             try:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
-                self._alert[manifest.id] = max(self._alert[manifest.id] - 1, 0)
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
                 return self.keep(replace(manifest, tag=tag), len(data)), True
             except Taken:
-                self.met_others(manifest.id)
-                self.wait(self.others(manifest), losses)
+                self._wait(manifest, losses)
             except Unsure:
                 doubtful = True
             now = None

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
 from types import ModuleType
@@ -79,68 +78,59 @@ def check_process(opened_in: int | None) -> None:
         raise InvalidInput(_FORKED)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLocation:
-    """Parsed URL of a location in object storage, such as `s3://bucket/prefix?option=value`."""
+def _parsed(url: str) -> tuple[str, str, dict[str, Any], float]:
+    """Parse and validate the URL of a location in object storage, such as `s3://bucket/prefix?option=value`.
 
-    scheme: str
-    bucket: str
-    prefix: str | None
-    config: Mapping[str, str]
-    allow_http: bool
-    timeout_s: float
+    Returns the scheme, the bucket, the options of the driver, and the timeout of a command. Raises `InvalidInput` with
+    a message that names the valid values.
+    """
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise InvalidInput("invalid URL: use a form such as s3://bucket/prefix?region=eu-central-1") from None
+    scheme, bucket, prefix = parts.scheme, unquote(parts.netloc), unquote(parts.path).strip("/") or None
+    if scheme not in _CONFIG:
+        schemes = ", ".join(f"{one}://" for one in _CONFIG)
+        raise InvalidInput(f"unknown scheme {scheme!r}: an object storage URL starts with one of {schemes}")
+    if "@" in parts.netloc:
+        raise InvalidInput("the URL contains credentials; set them in the environment instead")
+    known = [*_CONFIG[scheme], *(["allow_http"] if scheme != "memory" else []), "timeout_s"]
+    for name in options:
+        if name not in known:
+            raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; choose from {', '.join(known)}")
+    if scheme != "memory" and not bucket:
+        raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
+    allow_http = options.get("allow_http", "false")
+    if allow_http not in {"true", "false"}:
+        raise InvalidInput("the option `allow_http` must be true or false")
+    timeout = options.get("timeout_s", "30")
+    if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
+        raise InvalidInput("the option `timeout_s` must be a number of seconds, at most 3600")
+    config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
+    options_of_driver: dict[str, Any] = {"prefix": prefix} | config
+    if scheme != "memory":
+        timeouts = {"timeout": timedelta(seconds=float(timeout) / 3), "connect_timeout": timedelta(seconds=5)}
+        options_of_driver["client_options"] = timeouts | ({"allow_http": True} if allow_http == "true" else {})
+    return scheme, bucket, options_of_driver, float(timeout)
 
-    @classmethod
-    def parse(cls, url: str) -> ObjectLocation:
-        """Parse and validate a URL. Raises `InvalidInput` with a message that names the valid values."""
-        try:
-            parts = urlsplit(url)
-            options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-        except ValueError:
-            raise InvalidInput("invalid URL: use a form such as s3://bucket/prefix?region=eu-central-1") from None
-        scheme, bucket, prefix = parts.scheme, unquote(parts.netloc), unquote(parts.path).strip("/") or None
-        if scheme not in _CONFIG:
-            schemes = ", ".join(f"{one}://" for one in _CONFIG)
-            raise InvalidInput(f"unknown scheme {scheme!r}: an object storage URL starts with one of {schemes}")
-        if "@" in parts.netloc:
-            raise InvalidInput("the URL contains credentials; set them in the environment instead")
-        known = [*_CONFIG[scheme], *(["allow_http"] if scheme != "memory" else []), "timeout_s"]
-        for name in options:
-            if name not in known:
-                raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; choose from {', '.join(known)}")
-        if scheme != "memory" and not bucket:
-            raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
-        allow_http = options.get("allow_http", "false")
-        if allow_http not in {"true", "false"}:
-            raise InvalidInput("the option `allow_http` must be true or false")
-        timeout = options.get("timeout_s", "30")
-        if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
-            raise InvalidInput("the option `timeout_s` must be a number of seconds, at most 3600")
-        config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
-        return cls(scheme, bucket, prefix, config, allow_http == "true", float(timeout))
 
-    def clients(self) -> list[Any]:
-        """Create two obstore clients, the first without retries, the second with retries.
+def _clients(scheme: str, bucket: str, options: Mapping[str, Any], timeout_s: float) -> list[Any]:
+    """Create two obstore clients, the first without retries, the second with retries.
 
-        Raises `InvalidInput` if a client cannot be created.
-        """
-        obstore = library()
-        if self.scheme == "memory":
-            return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
-        longest = timedelta(seconds=self.timeout_s)
-        options: dict[str, Any] = {"timeout": longest / 3, "connect_timeout": timedelta(seconds=5)}
-        if self.allow_http:
-            options["allow_http"] = True
-        kind = getattr(obstore.store, _CLASSES[self.scheme])
-        options = {"prefix": self.prefix, "client_options": options, **self.config}
-        retries = [{"max_retries": most, "retry_timeout": longest} for most in (0, _RETRIES)]
-        try:
-            return [kind(self.bucket, retry_config=one, **options) for one in retries]
-        except (obstore.exceptions.BaseError, ValueError):
-            raise InvalidInput(
-                "the object storage cannot be opened:"
-                " check the bucket, the options and the credentials in the environment"
-            ) from None
+    Raises `InvalidInput` if a client cannot be created.
+    """
+    obstore = library()
+    if scheme == "memory":
+        return [_memories.setdefault(f"{bucket}/{options['prefix'] or ''}", obstore.store.MemoryStore())] * 2
+    kind, longest = getattr(obstore.store, _CLASSES[scheme]), timedelta(seconds=timeout_s)
+    retries = [{"max_retries": most, "retry_timeout": longest} for most in (0, _RETRIES)]
+    try:
+        return [kind(bucket, retry_config=one, **options) for one in retries]
+    except (obstore.exceptions.BaseError, ValueError):
+        raise InvalidInput(
+            "the object storage cannot be opened: check the bucket, the options and the credentials in the environment"
+        ) from None
 
 
 class Tag(NamedTuple):
@@ -163,16 +153,16 @@ class Unsure(Exception):
 
 
 class Requests:
-    """Requests to the objects of one location. Threads may share it."""
+    """Requests to the objects of the location at a URL. Threads may share it. Raises `InvalidInput`."""
 
-    def __init__(self, location: ObjectLocation) -> None:
+    def __init__(self, url: str) -> None:
         check_process(_used_by)
-        self._once, self._patient = location.clients()
-        self.timeout_s = location.timeout_s  # maximum time that a command waits for the storage
+        scheme, bucket, options, self.timeout_s = _parsed(url)  # maximum time that a command waits for the storage
+        self._once, self._patient = _clients(scheme, bucket, options, self.timeout_s)
         self._probing = threading.Lock()
         # The cloud providers' own services support conditional writes; other endpoints are probed.
-        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & location.config.keys()
-        self._probed = location.scheme == "memory" or not is_elsewhere
+        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & options.keys()
+        self._probed = scheme == "memory" or not is_elsewhere
         self._unquoted = False  # Ceph RGW 16 expects ETags without quotes
 
     def client(self, *, retries: bool = True) -> Any:

@@ -54,7 +54,8 @@ class MemoryPath:
             return cls(written, written)
         if written != ROOT and not written.startswith(ROOT + "/"):  # NFC neither adds nor removes this prefix
             raise Refused("path_outside", path=_shown(written))
-        if _leads_above_root(written):
+        steps = (-1 if name == ".." else name not in {"", "."} for name in written[len(ROOT) :].split("/"))
+        if min(accumulate(steps)) < 0:
             raise Refused("path_escapes", path=_shown(written))
         _check_size(written)
         normal = unicodedata.normalize("NFC", written)
@@ -172,11 +173,6 @@ def visible_path(path: str) -> str:
     )
 
 
-def _leads_above_root(written: str) -> bool:
-    steps = (-1 if name == ".." else name not in {"", "."} for name in written[len(ROOT) :].split("/"))
-    return min(accumulate(steps)) < 0
-
-
 def _check_size(written: str) -> None:
     """Refuse an overlong path before it is normalised, because normalising takes quadratic time."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
@@ -196,7 +192,7 @@ def _check_segment(segment: str, written: str) -> None:
     for position, char in enumerate(segment):
         if _is_unseen(char) and not _joins(segment, position):
             raise _refused(written, "reason_unseen", code_point=f"U+{ord(char):04X}")
-    if any(_escapes(form) for form in _decoded_forms(segment)):
+    if _hides_separator(segment):
         raise _refused(written, "reason_encoded")
     if is_reserved(segment):
         raise _refused(written, "reason_reserved", name=_bare(segment))
@@ -213,10 +209,8 @@ def _bare(segment: str) -> str:
     return segment.translate(_WITHOUT_JOINERS).casefold()
 
 
-def _decoded_forms(segment: str) -> set[str]:
-    """Return all texts that percent-decoding, NFKC normalisation and ignoring joiners can make from a segment.
-
-    The operations can be combined in any order. The segment itself is not included.
+def _hides_separator(segment: str) -> bool:
+    """Return whether percent-decoding, NFKC or ignoring joiners, in any order, can make a name that leads elsewhere.
 
     The loop ends because decoding shortens the text and because a second normalisation changes nothing.
     """
@@ -227,19 +221,14 @@ def _decoded_forms(segment: str) -> set[str]:
         if form not in forms:
             forms.add(form)
             waiting += [
-                _percent_decoded(form),
+                _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode("utf-8", "replace"), form),
                 unicodedata.normalize("NFKC", form),
                 form.translate(_WITHOUT_JOINERS),  # HFS+ ignores joiners when it compares names
             ]
-    return forms - {segment}
-
-
-def _percent_decoded(text: str) -> str:
-    return _ESCAPES.sub(lambda run: bytes.fromhex(run.group().replace("%", "")).decode("utf-8", "replace"), text)
-
-
-def _escapes(form: str) -> bool:
-    return form in {".", ".."} or any(char in "/\\" or unicodedata.category(char) == "Cc" for char in form)
+    return any(
+        form in {".", ".."} or any(char in "/\\" or unicodedata.category(char) == "Cc" for char in form)
+        for form in forms - {segment}
+    )
 
 
 def _is_unseen(char: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 from retentive.errors import InvalidInput, Refused
@@ -34,20 +35,12 @@ def check_path_pattern(pattern: object) -> str:
     names = normal.split("/")
     if any(_NAMES in name for name in names if name != _NAMES):
         raise InvalidInput(f"path pattern {pattern!r} has ** next to other characters; ** replaces whole names")
-    if not _may_match("/".join(name for name in names if name != _NAMES)):
-        raise InvalidInput(f"path pattern {pattern!r} has a name that no path can have, or is too long")
-    return normal
-
-
-def _may_match(pattern: str) -> bool:
-    """Return whether a path can match the pattern: with short texts for the wildcards, it is a path."""
-    for filler in ("a", ""):
-        try:
-            MemoryPath.parse(pattern.replace("?", "a").replace("*", filler))
-        except Refused:
-            continue
-        return True
-    return False
+    below = "/".join(name for name in names if name != _NAMES).replace("?", "a")
+    for filler in ("a", ""):  # with short texts for the wildcards, the pattern must be a path
+        with suppress(Refused):
+            MemoryPath.parse(below.replace("*", filler))
+            return normal
+    raise InvalidInput(f"path pattern {pattern!r} has a name that no path can have, or is too long")
 
 
 def check_name_pattern(pattern: object) -> str:

@@ -45,37 +45,37 @@ class Properties:
         `metadata` is merged into the current metadata. An entry with the value None is removed. Raises `InvalidInput`
         if a new value is invalid or too long.
         """
+        if description is not None and (not _is_storable(description) or len(description) > MAX_DESCRIPTION_CHARS):
+            limit = f"at most {MAX_DESCRIPTION_CHARS:,} characters without NUL"
+            raise InvalidInput(f"a description must be a string of {limit}")
         merged = {**self.metadata, **(metadata or {})}
         kept = {key: value for key, value in merged.items() if value is not None}
         return replace(
             self,
             name=self.name if name is None else plain_name("a store name", name),
-            description=self.description if description is None else _description(description),
+            description=self.description if description is None else description,
             metadata=_metadata(kept) if metadata else self.metadata,
         )
 
 
+@lru_cache(maxsize=1_000)
 def properties_of(text: str | None, *, is_encrypted: bool = False) -> Properties:
     """Parse the stored properties of a memory store.
 
     Return empty properties if nothing is stored or if the text is still encrypted. Raises `Damaged`.
     """
     if text is None or (is_encrypted and not text.startswith("{")):
-        return _NONE
-    return _parsed(text)
-
-
-@lru_cache(maxsize=1_000)
-def _parsed(text: str) -> Properties:
+        return Properties()
+    damaged = Damaged("the properties of the memory store cannot be read")
     try:
         given = json.loads(text)
         name, description, metadata = given.get("name"), given.get("description", ""), given.get("metadata", {})
         times = [None if (at := given.get(each)) is None else to_datetime(at) for each in _TIMES]
         texts = [name or "", description, *metadata, *metadata.values()]
     except (ValueError, TypeError, AttributeError, RecursionError, Damaged):
-        raise _damaged() from None
+        raise damaged from None
     if not all(isinstance(each, str) for each in texts):
-        raise _damaged()
+        raise damaged
     return Properties(name, description, metadata, *times)
 
 
@@ -151,31 +151,16 @@ def damaged_store(store_id: str, error: Damaged) -> StoreInfo:
     return StoreInfo(store_id, None, "", to_datetime(at if at < HIGHEST_COUNTER else 0), 0, 0, damage=str(error))
 
 
-def _description(text: object) -> str:
-    if not isinstance(text, str) or len(text) > MAX_DESCRIPTION_CHARS or not _is_storable(text):
-        raise InvalidInput(
-            f"a description must be a string of at most {MAX_DESCRIPTION_CHARS:,} characters without NUL"
-        )
-    return text
-
-
 def _metadata(given: Mapping[str, object]) -> dict[str, str]:
     for name, value in given.items():
-        if not 1 <= len(name) <= MAX_NAME_CHARS or not _is_storable(name):
+        if not _is_storable(name) or not 1 <= len(name) <= MAX_NAME_CHARS:
             raise InvalidInput(f"a name in the metadata must have 1 to {MAX_NAME_CHARS} characters")
-        if not isinstance(value, str) or len(value) > MAX_VALUE_CHARS or not _is_storable(value):
+        if not _is_storable(value) or len(str(value)) > MAX_VALUE_CHARS:
             raise InvalidInput(f"a value in the metadata must be a string of at most {MAX_VALUE_CHARS} characters")
     if len(given) > MAX_METADATA:
         raise InvalidInput(f"the metadata must have at most {MAX_METADATA} entries")
     return {name: str(value) for name, value in given.items()}
 
 
-def _is_storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _damaged() -> Damaged:
-    return Damaged("the properties of the memory store cannot be read")
-
-
-_NONE = Properties()
+def _is_storable(text: object) -> bool:
+    return isinstance(text, str) and "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

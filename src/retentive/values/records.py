@@ -51,20 +51,16 @@ class Actor:
         plain_name("an actor name", self.id)
 
     @classmethod
+    @lru_cache(maxsize=1_024)  # a history has few actors, and many versions
     def parse(cls, text: str) -> Actor:
         """Parse `kind:id`, such as `user:ann`. Raises `InvalidInput` if the kind is missing or unknown."""
-        return _parsed_actor(text)
+        kind, colon, name = text.partition(":")
+        if not colon:
+            raise _not_an_actor(f"the actor {text[:80]!r} has no kind")
+        return cls(cast("ActorKind", kind), name)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
-
-
-@lru_cache(maxsize=1_024)  # a history has few actors, and many versions
-def _parsed_actor(text: str) -> Actor:
-    kind, colon, name = text.partition(":")
-    if not colon:
-        raise _not_an_actor(f"the actor {text[:80]!r} has no kind")
-    return Actor(cast("ActorKind", kind), name)
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:

@@ -207,37 +207,35 @@ class Replies:
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
         """Return the template named `key`, filled with `values`. String values are truncated after 2,000 characters."""
+        shown = dict(values)
+        for name, value in values.items():
+            if isinstance(value, Phrase):
+                shown[name] = self.phrase(value.key, value.values)
+            elif isinstance(value, str):
+                shown[name] = echo(value)
         template: str = getattr(self, key)
-        return template.format(**{name: self._shown(value) for name, value in values.items()})
+        return template.format(**shown)
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
         """Build an error reply from the template `key`. A note comes on a line of its own."""
         notes = [self.phrase("windows_lines", values)] if values.get("would_match_windows_lines") else []
         return Reply("\n".join([self.phrase(key, values), *notes]), is_error=True, code=ERROR_CODES[key])
 
-    def _shown(self, value: object) -> object:
-        if isinstance(value, Phrase):
-            return self.phrase(value.key, value.values)
-        return echo(value) if isinstance(value, str) else value
-
 
 def redact_echoes(values: Mapping[str, object], redact: Redactor) -> dict[str, object]:
     """Redact the values that a reply repeats from the input of the command, such as paths and `old_str`."""
-    return {name: _redact_echo(name, value, redact) for name, value in values.items()}
-
-
-def _redact_echo(name: str, value: object, redact: Redactor) -> object:
-    if isinstance(value, Phrase):
-        return Phrase(value.key, redact_echoes(value.values, redact))
-    if not isinstance(value, str) or name not in _ECHOED:
-        return value
-    checked = value[: MAX_ECHO_CHARS + _LOOKAHEAD_CHARS]
-    clean = redact(checked)
-    if clean == checked:
-        return value
-    if len(value) == len(checked):
-        return echo(clean)
-    return echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"  # the end may contain part of a sensitive value
+    redacted = dict(values)
+    for name, value in values.items():
+        if isinstance(value, Phrase):
+            redacted[name] = Phrase(value.key, redact_echoes(value.values, redact))
+        elif isinstance(value, str) and name in _ECHOED:
+            checked = value[: MAX_ECHO_CHARS + _LOOKAHEAD_CHARS]
+            clean = redact(checked)
+            if clean != checked and len(value) == len(checked):
+                redacted[name] = echo(clean)
+            elif clean != checked:  # the end may contain part of a sensitive value
+                redacted[name] = echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"
+    return redacted
 
 
 def echo(text: str) -> str:

@@ -236,10 +236,6 @@ def _is_real(value: str) -> bool:
     return len(value) >= 3 and not is_placeholder(value) and re.fullmatch(r"[\d:.,/]+|\.{0,2}/.*", value) is None
 
 
-def _is_no_placeholder(value: str) -> bool:
-    return len(value) >= 3 and not is_placeholder(value)
-
-
 def _is_pem(value: str) -> bool:
     body = re.sub(r"-----[^-\n]*-----", "", value)
     return sum(map(len, re.findall(r"[A-Za-z0-9+/]{16,}", body))) >= 40 and "..." not in body and is_random(body[-60:])
@@ -251,10 +247,6 @@ def _is_bearer(value: str) -> bool:
     return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8
 
 
-def _is_token(value: str) -> bool:
-    return is_mixed(value) and not is_placeholder(value) and UUID.fullmatch(value) is None
-
-
 CHECKS: dict[str, Callable[[str], bool]] = {
     "": is_random,
     "crc": is_checked_token,
@@ -263,10 +255,10 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "mixed": is_mixed,
     "pem": _is_pem,
     "real": _is_real,
-    "no placeholder": _is_no_placeholder,
+    "no placeholder": lambda value: len(value) >= 3 and not is_placeholder(value),
     "basic": _is_basic,
     "bearer": _is_bearer,
-    "token": _is_token,
+    "token": lambda value: is_mixed(value) and not is_placeholder(value) and UUID.fullmatch(value) is None,
     "strong": lambda value: _is_real(value) and is_strong(value),
 }
 """Checks by name. The tables of vendors and forms refer to checks by these names."""

@@ -64,8 +64,11 @@ class Detector:
         has_rules = self._rules or self._detectors
         has_escapes = levels > 0 and "\\" in text
         finds = list(self._built_in(text, in_path=in_path))
-        if has_escapes:
-            finds = [_before_quote(find, text) for find in finds]
+        if has_escapes:  # backslashes at the end of a match belong to the quote behind it
+            for at, find in enumerate(finds):
+                if text[find.end : find.end + 1] in {'"', "'"}:
+                    size = len(text[find.start : find.end].rstrip("\\"))
+                    finds[at] = find._replace(end=find.start + max(size, 1))
         whole = document(text)
         if has_rules:
             by_rules = self._by_rules(text)
@@ -78,7 +81,14 @@ class Detector:
             lines = unescaped(text, escaped_lines(text))
             inner = self._find(lines.text, in_path=in_path, levels=levels - 1)
             finds += (find for find in _moved_back(inner, lines) if not find.likely)
-        return _without_overlaps(_outside(finds, text) if "[" in text else finds)
+        markers = [match.span() for match in _MARKER.finditer(text)] if "[" in text else []
+        starts = [start for start, _ in markers]
+        outside = [
+            find
+            for find in finds
+            if (before := bisect.bisect_left(starts, find.end)) == 0 or markers[before - 1][1] <= find.start
+        ]
+        return _without_overlaps(outside)
 
     def _in_document(self, whole: JsonDocument, finds: list[Find], *, in_path: bool, levels: int) -> list[Find]:
         """Return the parts of `finds` in the strings of a document, and the matches in each string as its own text.
@@ -150,28 +160,11 @@ def _moved_back(finds: Iterable[Find], view: View) -> Iterator[Find]:
             yield Find(find.kind, *span, likely=find.likely)
 
 
-def _before_quote(find: Find, text: str) -> Find:
-    """Leave out backslashes at the end of a match that belong to the quote behind it."""
-    if text[find.end : find.end + 1] not in {'"', "'"}:
-        return find
-    return find._replace(end=max(find.start + 1, find.start + len(text[find.start : find.end].rstrip("\\"))))
-
-
 @cache
 def _engine() -> Engine:
     from retentive.redaction.engine import Engine  # noqa: PLC0415 - compiles its patterns, which takes some 50 ms
 
     return Engine()
-
-
-def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
-    """Yield the matches that do not overlap a `[REDACTED]` marker."""
-    markers = [match.span() for match in _MARKER.finditer(text)]
-    starts = [start for start, _ in markers]
-    for find in finds:
-        before = bisect.bisect_left(starts, find.end)
-        if before == 0 or markers[before - 1][1] <= find.start:
-            yield find
 
 
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
@@ -181,18 +174,18 @@ def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
     certain or both are likely, the more specific kind is better. If the kinds are equally specific, the longer match is
     better.
     """
+
+    def rank(find: Find) -> tuple[bool, int, int]:
+        order = SPECIFIC_LAST.index(find.kind) if find.kind in SPECIFIC_LAST else -1
+        return find.likely, order, find.start - find.end
+
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):
         if merged and find.start < merged[-1].end:
             last = merged.pop()
-            best = min(last, find, key=_rank)
+            best = min(last, find, key=rank)
             start, end = (best.start, best.end) if last.likely != find.likely else (last.start, max(last.end, find.end))
             merged.append(Find(best.kind, start, end, likely=best.likely))
         else:
             merged.append(find)
     return merged
-
-
-def _rank(find: Find) -> tuple[bool, int, int]:
-    order = SPECIFIC_LAST.index(find.kind) if find.kind in SPECIFIC_LAST else -1
-    return find.likely, order, find.start - find.end

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from retentive.redaction import checks
 from retentive.redaction.checks import CERTAIN, LIKELY, MAX_PASSWORD, NO
@@ -205,16 +203,12 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> tuple[Find | None, i
         in_code = sort == "sign" and not quoted and link[0][-2:] == "= " and not _CONFIG.fullmatch(line)
         grade, kind = checks.password(value, quoted=quoted is not None, in_code=in_code), "password"
     else:
-        grade, kind = _secret_grade(text, name, first, value, quoted=quoted is not None, direct=is_direct), "secret"
+        grade, kind = checks.secret(value, quoted=quoted is not None), "secret"
+        if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
+            grade = min(grade, LIKELY) if len(value) >= 20 else NO
+        elif is_direct and grade == NO and checks.UUID.fullmatch(value):
+            grade = LIKELY  # many vendors use UUIDs as keys
     return (Find(kind, first, last, likely=not is_direct or grade < CERTAIN) if grade else None), last
-
-
-def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: bool, direct: bool) -> int:
-    grade = checks.secret(value, quoted=quoted)
-    if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
-        return min(grade, LIKELY) if len(value) >= 20 else NO
-    is_uuid = direct and checks.UUID.fullmatch(value) is not None  # many vendors use UUIDs as keys
-    return grade or (LIKELY if is_uuid else NO)
 
 
 def _in_clause(text: str, name: _Name) -> Find | None:
@@ -222,7 +216,15 @@ def _in_clause(text: str, name: _Name) -> Find | None:
     clause = text[name.end : name.end + _CLAUSE_CHARS].partition("\n")[0]
     over = _CLAUSE_END.search(clause)
     clause = clause[: over.start() + 1] if over else clause
-    for match, value in islice(_tokens(clause), _MAX_NEAR):
+    near = 0
+    for match in _TOKEN.finditer(clause):
+        is_quoted = clause[match.end() : match.end() + 1] in _QUOTES
+        value = match[0] if is_quoted else match[0].rstrip(_TRAILING)
+        if not _OF_A_VALUE.search(value):
+            continue
+        near += 1
+        if near > _MAX_NEAR:
+            break
         before = clause[: match.start()]
         if _HASH_BEFORE.search(before) or (not before and text[name.end - 1] < "\u2e80"):  # a longer name
             continue
@@ -236,14 +238,6 @@ def _in_clause(text: str, name: _Name) -> Find | None:
         if kind is not None:
             return Find(kind, at, at + len(value), likely=True)
     return None
-
-
-def _tokens(clause: str) -> Iterator[tuple[re.Match[str], str]]:
-    for match in _TOKEN.finditer(clause):
-        is_quoted = clause[match.end() : match.end() + 1] in _QUOTES
-        value = match[0] if is_quoted else match[0].rstrip(_TRAILING)
-        if _OF_A_VALUE.search(value):
-            yield match, value
 
 
 def _before(text: str, name: _Name) -> Find | None:

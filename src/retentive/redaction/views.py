@@ -179,7 +179,12 @@ class JsonDocument:
 
 def document(text: str) -> JsonDocument | None:
     """Return the strings and numbers of a JSON document, or of JSON lines. None for any other text."""
-    if text.lstrip(" \t\r\n")[:1] not in {"{", "["} or not (_is_json(text) or _is_json_lines(text)):
+    if text.lstrip(" \t\r\n")[:1] not in {"{", "["}:
+        return None
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not _is_json(text) and not (
+        len(lines) > 1 and all(line.lstrip()[0] in "{[" and _is_json(line) for line in lines)
+    ):
         return None
     spans = (match.span() for match in _LITERAL.finditer(text))
     return JsonDocument(text, [(start + 1, end - 1) if text[start] == '"' else (start, end) for start, end in spans])
@@ -191,11 +196,6 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _is_json_lines(text: str) -> bool:
-    lines = [line for line in text.split("\n") if line.strip()]
-    return len(lines) > 1 and all(line.lstrip()[0] in "{[" and _is_json(line) for line in lines)
 
 
 def escaped_lines(text: str) -> list[Span]:

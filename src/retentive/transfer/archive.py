@@ -19,12 +19,23 @@ from typing import IO, Any, cast
 
 from retentive import __version__
 from retentive.errors import Damaged, InvalidInput, TooLarge
-from retentive.storage.contract import now_us, to_datetime
+from retentive.storage.contract import Memory, Version, now_us, to_datetime
 from retentive.storage.disk import expanded
-from retentive.transfer.archive_check import check_lines
 from retentive.transfer.files import CHUNK, mapped_os_errors
-from retentive.transfer.lines import FORMAT, Header, Line, check_format, parse_line, to_json
+from retentive.transfer.lines import (
+    FORMAT,
+    Copied,
+    Header,
+    Line,
+    Record,
+    check_format,
+    digest_of,
+    is_absent,
+    parse_line,
+    to_json,
+)  # fmt: skip
 from retentive.transfer.tar import TarReader, add_entry, new_tar, shown
+from retentive.values.paths import ancestors, visible
 
 ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
 COMPRESSED = (".tar.gz", ".tgz")
@@ -80,7 +91,7 @@ class Archive:
                 elif entry.name == ABOUT:
                     check_format(tar.data(_MAX_OTHER_BYTES))
                 else:
-                    self.headers.append(self._checked(entry.name, tar))
+                    self.headers.append(_check_lines(entry.name, self._lines(tar), max_text_bytes))
             except Damaged as error:  # raised below: if the entry was modified, the error says only this
                 inconsistent.append(error)
             while tar.data(CHUNK):
@@ -108,12 +119,6 @@ class Archive:
                 lines = self._lines(tar)
                 next(lines)
                 yield wanted[entry.name], lines
-
-    def _checked(self, name: str, tar: TarReader) -> Header:
-        header = check_lines(self._lines(tar), self._max_text_bytes)
-        if name != entry_of(header.id):
-            raise Damaged(f"the entry {shown(name)} does not belong in an export or backup")
-        return header
 
     def _lines(self, tar: TarReader) -> Iterator[Line]:
         """Yield the lines of the current entry. A line that is longer than the longest text allows is refused."""
@@ -155,3 +160,55 @@ def open_archive(path: str) -> Iterator[Archive]:
 def entry_of(store_id: str) -> str:
     """Return the name of the entry of a memory store."""
     return f"stores/{store_id}.jsonl"
+
+
+def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Header:
+    """Check the lines of one memory store, and return the first. Raises `Damaged`, and `TooLarge` for a long text."""
+    header, last, has_records, count = next(lines, None), None, False, 0
+    if not isinstance(header, Header):
+        raise Damaged("the lines of a memory store do not begin with its description")
+    newest, at, below = dict[str, Version](), dict[str, str](), dict[str, str]()  # at and below a path: ids of versions
+    for line in lines:
+        if isinstance(line, Record):
+            has_records = True
+            continue
+        if isinstance(line, Header) or has_records:
+            raise Damaged("the lines of a memory store are out of order")
+        version = line.version
+        _check_version(header, last, line, max_text_bytes)
+        if not is_absent(version):
+            at[version.path] = version.id
+            below.update(dict.fromkeys(ancestors(version.path), version.id))
+        newest[version.memory_id] = last = version
+        count += 1
+    memories = [Memory.of(version, version.created_at) for version in newest.values() if not is_absent(version)]
+    for memory in memories:  # a later version at, above or below its path would remove it
+        later = [below.get(memory.path, ""), *(at.get(path, "") for path in (memory.path, *ancestors(memory.path)))]
+        if max(later) > memory.version_id:
+            raise Damaged(f"another memory is at, above or below the path of the memory {visible(memory.path)}")
+    found = count, len(memories), sum(memory.size_bytes for memory in memories)
+    if found != (header.versions, header.memories, header.size_bytes) or digest_of(memories) != header.digest:
+        raise Damaged("the versions in the file do not lead to the memories of its header")
+    if entry != entry_of(header.id):
+        raise Damaged(f"the entry {shown(entry)} does not belong in an export or backup")
+    return header
+
+
+def _check_version(header: Header, last: Version | None, copied: Copied, max_text_bytes: int) -> None:
+    version, data = copied.version, copied.data
+    is_later = last is None or (
+        last.id < version.id and last.created_at < version.created_at and last.revision <= version.revision
+    )
+    if not is_later or version.revision > header.revision:
+        raise Damaged(f"version {version.id} is not later than the previous version")
+    if (version.seal is not None) != (header.seal is not None and version.redacted_at is None):
+        raise Damaged(f"version {version.id} and its memory store must be both encrypted or both unencrypted")
+    if (data is None) != is_absent(version):
+        raise Damaged(f"the text of version {version.id} is missing, or a deleted or redacted version has one")
+    if data is None:
+        return
+    if len(data) > max_text_bytes:
+        raise TooLarge(f"the archive has a text of more than {max_text_bytes} bytes")
+    is_same = (version.size_bytes, version.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    if header.seal is None and not is_same:
+        raise Damaged(f"the text of version {version.id} differs from its recorded hash")

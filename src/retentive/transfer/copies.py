@@ -26,9 +26,8 @@ from retentive.storage.contract import (
 )
 from retentive.storage.lookup import in_the_way
 from retentive.storage.paging import all_versions, memories_by_id
-from retentive.transfer.archive_check import digest_of, is_absent
 from retentive.transfer.files import TransferProgress
-from retentive.transfer.lines import Copied, Header, Line, Record
+from retentive.transfer.lines import Copied, Header, Line, Record, digest_of, is_absent
 from retentive.values.paths import ROOT
 from retentive.values.text import is_text
 
@@ -222,8 +221,8 @@ def _record(tx: Transaction, *, batch: list[Copied], raw: bool, mark: bool) -> N
                 data = None  # a rename keeps the text
         if raw and version.seal is not None:
             size_bytes, sha256 = (None, None) if data is None else (version.size_bytes, version.sha256)
-            kept, data = Kept(data, size_bytes, sha256, version.seal), None
-            sealing = partial(_as_stored, kept)
+            sealing = partial(_as_stored, Kept(data, size_bytes, sha256, version.seal))
+            data = None
         tx.record([*changes, Imported(version, before, data, sealing)], None)
     if mark:
         tx.put_record(MARK, UNTIL, batch[-1].version.id)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput, Refused, UnknownSchema
-from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Operation, Version, plain_name
+from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Memory, Operation, Version, plain_name
 from retentive.values.paths import MemoryPath
 from retentive.values.records import HIGHEST_COUNTER, to_us
 
@@ -61,6 +62,19 @@ class Record:
 
 
 Line: TypeAlias = Header | Copied | Record
+
+
+def is_absent(version: Version) -> bool:
+    """Return whether a version leaves no memory. A redacted version does not say whether it deleted its memory."""
+    return version.operation == "deleted" or version.redacted_at is not None
+
+
+def digest_of(memories: Iterable[Memory]) -> str:
+    """Return a digest of the paths, ids and hashes of memories."""
+    digest = hashlib.sha256()
+    for memory in sorted(memories, key=lambda memory: memory.path):
+        digest.update(f"{memory.sha256} {memory.path} {memory.id} {memory.version_id}\n".encode())
+    return digest.hexdigest()
 
 
 def to_line(value: Line) -> bytes:
@@ -172,7 +186,6 @@ _HASH = _matching(r"[0-9a-f]{64}|")
 _BY_TYPE: Mapping[str, Parser] = {
     "str": _text,
     "int": _number,
-    "bool": lambda value: value is True,
     "bytes": lambda value: base64.b64decode(_text(value), validate=True),
     "datetime": _time,
     "Actor": lambda value: Actor.parse(_text(value)),

@@ -65,7 +65,10 @@ def directory_source(path: str) -> Source:
 
 
 def _walk(root: str) -> Iterator[Item]:
-    for directory, directories, files, descriptor in os.fwalk(root, onerror=_fail):
+    def fail(error: OSError) -> None:
+        raise error
+
+    for directory, directories, files, descriptor in os.fwalk(root, onerror=fail):
         below = os.path.relpath(directory, root)
         prefix = "" if below == "." else below + "/"
         for name in sorted(directories):
@@ -75,10 +78,6 @@ def _walk(root: str) -> Iterator[Item]:
         directories.sort()
         for name in sorted(files):
             yield Item(prefix + name, partial(_read, name, descriptor))
-
-
-def _fail(error: OSError) -> None:
-    raise error
 
 
 def _read(name: str, descriptor: int) -> bytes | str:

@@ -29,12 +29,6 @@ def check_list(value: object, message: str) -> list[Any]:
     return list(value)
 
 
-def check_bool(name: str, value: object) -> None:
-    """Raise `InvalidInput` unless `value` is a boolean."""
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{name} must be True or False")
-
-
 def check_at_least(minimum: int, name: str, value: object) -> None:
     """Raise `InvalidInput` unless `value` is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:

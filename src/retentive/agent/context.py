@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from retentive.agent.checks import check_at_least, check_bool, check_list, check_text
+from retentive.agent.checks import check_at_least, check_list, check_text
 from retentive.errors import InvalidInput
 
 EDITING_BETA: Final = "context-management-2025-06-27"
 COMPACTION_BETA: Final = "compact-2026-01-12"
-ON_DEMAND_BETA: Final = "compact-2026-09-04"
 MEMORY_TOOL_NAME: Final = "memory"
 CLEAR_TRIGGER_TOKENS: Final = 100_000
 CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing invalidates the prompt cache, so it must save more than that costs
@@ -73,8 +72,6 @@ class ClearToolUses:
     clear_tool_inputs: bool | Sequence[str] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trigger, InputTokens | ToolUses):
-            raise InvalidInput("`trigger` must be InputTokens(n) or ToolUses(n)")
         check_at_least(1, "`trigger` of ClearToolUses", self.trigger.value)
         check_at_least(0, "`keep` of ClearToolUses", self.keep)
         if self.clear_at_least is not None:
@@ -144,11 +141,11 @@ class Compact:
     pause_after_compaction: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trigger, InputTokens):
-            raise InvalidInput("`trigger` of Compact must be InputTokens(n)")
         check_at_least(MIN_COMPACT_TRIGGER_TOKENS, "`trigger` of Compact", self.trigger.value)
-        check_instructions(self.instructions)
-        check_bool("pause_after_compaction", self.pause_after_compaction)
+        if self.instructions is not None:
+            check_text("`instructions`", self.instructions)
+            if not self.instructions.strip():
+                raise InvalidInput("`instructions` must not be blank; omit it to use the default summary prompt")
 
     def request(self) -> dict[str, Any]:
         """Return the edit in the format of the API."""
@@ -175,8 +172,6 @@ class ContextManagement:
         object.__setattr__(self, "edits", edits)
         if not edits:
             raise InvalidInput("ContextManagement needs at least one edit; pass context=None to use no edits")
-        if not all(isinstance(edit, Edit) for edit in edits):
-            raise InvalidInput("each edit must be a ClearThinking, ClearToolUses or Compact")
         types = [edit.type for edit in edits]
         if len(set(types)) < len(types):
             raise InvalidInput("each type of edit is allowed only once")
@@ -219,14 +214,6 @@ def default_context() -> ContextManagement:
     results of the memory tool are cleared.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
-
-
-def check_instructions(instructions: str | None) -> None:
-    """Raise `InvalidInput` if the instructions for a summary are blank or not valid text."""
-    if instructions is not None:
-        check_text("`instructions`", instructions)
-        if not instructions.strip():
-            raise InvalidInput("`instructions` must not be blank; omit it to use the default summary prompt of the API")
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:

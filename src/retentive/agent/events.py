@@ -132,8 +132,8 @@ class Finished:
     - "budget": a limit of the `Budget` is reached; `detail` names the limit. `run()` without a message continues the
       conversation, except if the limit applies to the whole conversation.
     - "refusal": the model declined. Its response is not in `agent.messages`.
-    - "pause": the run stopped after a compaction, because `pause_after_compaction` is set or `compact()` was called.
-      `run()` without a message continues.
+    - "pause": the run stopped after a compaction, because `pause_after_compaction` is set. `run()` without
+      a message continues.
     - "max_tokens": the response was truncated.
     - "context_full": the context window is full.
     - "other": `detail` is the stop reason of the API.

@@ -43,10 +43,10 @@ from retentive.agent.conversation import (
 from retentive.agent.errors import AgentError, RequestRefused
 from retentive.agent.events import Event, Finished, StreamRestarted
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import compaction_config, request_fields, request_of, system_blocks, tool_list
+from retentive.agent.request import request_fields, request_of, system_blocks, tool_list
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
-from retentive.agent.turns import Budget, RunSteps, RunTool, Send, Turns, Wait, answer_of
+from retentive.agent.turns import Budget, RunSteps, RunTool, Send, Turns, answer_of
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import MemoryLocation, SupportsExecute, open_memory
 from retentive.opening import DEFAULT_LOCATION
@@ -100,7 +100,7 @@ class _Conversation(Generic[C, R]):
         cache: bool = True,
         request: Mapping[str, Any] | None = None,
     ) -> None:
-        self._fields = request_fields(model, context, budget, stream=stream, cache=cache, request=request)
+        self._fields = request_fields(model, budget, stream=stream, cache=cache, request=request)
         self._context = context
         if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
             self._fields["system"] = system_blocks(prompt, cache=cache)
@@ -152,24 +152,8 @@ class _Conversation(Generic[C, R]):
         Reading the first event raises `InvalidInput` if the message is invalid, or if another run of this agent is in
         progress.
         """
-        return self._start(lambda run: self._answer(message, run))
-
-    def compact(self, *, instructions: str | None = None) -> R:
-        """Replace the conversation so far with a summary now. Return an iterator over the events, as `run` does.
-
-        Tool calls without a result run first. The last event is a `Finished`. Its `reason` is "pause" if there is a
-        summary. Without a summary, the conversation is unchanged. `agent.messages` keeps the earlier messages.
-        `instructions` replace the API's own summary prompt.
-
-        After a summary, the agent no longer sends the context edit `Compact`, because the API would reject this edit.
-        Call this method again when the conversation has grown. The model must support the beta `compact-2026-09-04`.
-        """
-        config = compaction_config(instructions)
-        return self._start(lambda run: self._compact(config, run))
-
-    def _start(self, steps: Callable[[_Run], RunSteps]) -> R:
         run: _Run = []
-        events = self._events(steps(run))
+        events = self._events(self._answer(message, run))
         run.append(weakref.ref(events))
         return events
 
@@ -195,7 +179,7 @@ class _Conversation(Generic[C, R]):
         finished = turns.answered() or turns.over_budget(self.used)
         while finished is None:
             try:
-                response = yield from self._respond(Send())
+                response = yield from self._respond()
             except RequestRefused as error:
                 # If the message stayed in the conversation, later requests would be rejected too.
                 rejected = error.status in _INVALID_REQUEST_STATUSES
@@ -209,29 +193,18 @@ class _Conversation(Generic[C, R]):
             finished = turns.finish(response, self.used)
         yield finished
 
-    def _compact(self, compaction: Mapping[str, Any], run: _Run) -> RunSteps:
-        """Steps of a compaction. Tool calls without a result run first, because the API refuses to compact them."""
-        turns = self._start_run(None, run)
-        yield from turns.resume()
-        yield from self._run_calls(turns)
-        finished = turns.over_budget(self.used)
-        if finished is None:
-            response = yield from self._respond(Send(compaction))
-            yield from turns.receive_summary(response)
-            finished = turns.finish_compaction(response)
-        yield finished
-
     def _run_calls(self, turns: Turns) -> RunSteps:
         for call in turns.unanswered():
             yield turns.record(call, (yield RunTool(call)))
 
-    def _respond(self, send: Send) -> Generator[Event | Send | Wait, Any, Response]:
+    def _respond(self) -> Generator[Event | Send, Any, Response]:
         """Return the response to a request. Its tokens are added to the usage of the conversation.
 
         If the stream is interrupted, the request is sent again. The setting `max_retries` of the client limits the
         number of retries.
         """
         retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
+        send = Send()
         while True:
             outcome: Response | AgentError = yield send
             if isinstance(outcome, Response):
@@ -241,13 +214,11 @@ class _Conversation(Generic[C, R]):
             if pause_s is None:
                 raise outcome
             yield StreamRestarted(str(outcome))
-            yield Wait(pause_s)
-            send.has_begun = False
+            send = Send(pause_s)
 
-    def _request(self, methods: Any, send: Send) -> dict[str, Any]:
+    def _request(self, methods: Any) -> dict[str, Any]:
         """Return the fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
-        messages = sendable(self.messages)
-        request = request_of(self._fields, self._context, messages, send.compaction)
+        request = request_of(self._fields, self._context, sendable(self.messages))
         request["tools"] = self._tools.definitions
         sdk.check_fields(methods.stream if self._stream else methods.create, request)
         return request
@@ -300,16 +271,15 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
                         outcome = yield from self._receive(step)
                     except AgentError as error:
                         outcome = error
-                case Wait(seconds):
-                    time.sleep(seconds)
                 case event:
                     yield event
 
     def _receive(self, send: Send) -> Generator[Event, None, Response]:
         """Send the conversation and return the response. With streaming, yield its events as they arrive."""
+        time.sleep(send.pause_s)
         messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
-        request = self._request(messages, send)
-        with sdk.request_errors():
+        request = self._request(messages)
+        with sdk.api_errors():
             if not self._stream:
                 return parse_response(messages.create(**request))
             with messages.stream(**request) as stream:
@@ -370,15 +340,15 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                                     yield item
                     except AgentError as error:
                         outcome = error
-                case Wait(seconds):
-                    await anyio.sleep(seconds)
                 case event:
                     yield event
 
     async def _receive(self, send: Send) -> AsyncGenerator[Event | Response, None]:
+        if send.pause_s:
+            await anyio.sleep(send.pause_s)
         messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
-        request = self._request(messages, send)
-        with sdk.request_errors():
+        request = self._request(messages)
+        with sdk.api_errors():
             if not self._stream:
                 yield parse_response(await messages.create(**request))
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from retentive.agent.checks import check_bool, check_text
+from retentive.agent.checks import check_text
 from retentive.errors import InvalidInput
 from retentive.integrations.schemas import PROTOCOL
 
@@ -74,8 +74,6 @@ def system_prompt(
     """
     _known(language)
     check_text("the system prompt", base)
-    check_bool("tidy", tidy)
-    check_bool("protocol", protocol)
     parts = (
         base.rstrip(),
         memory_protocol() if protocol else "",

@@ -6,14 +6,8 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from retentive.agent.checks import check_bool, check_list, check_text
-from retentive.agent.context import (
-    COMPACTION_BETA,
-    ON_DEMAND_BETA,
-    Compact,
-    ContextManagement,
-    check_instructions,
-)
+from retentive.agent.checks import check_list, check_text
+from retentive.agent.context import COMPACTION_BETA, ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
@@ -23,21 +17,15 @@ CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {
     *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
 }
-_MAX_INSTRUCTIONS = 16_384  # characters in the field `compaction`; source: "Compaction on demand"
 
 
 def request_fields(
-    model: str,
-    context: ContextManagement | None,
-    budget: Budget,
-    *,
-    stream: bool,
-    cache: bool,
-    request: Mapping[str, Any] | None,
+    model: str, budget: Budget, *, stream: bool, cache: bool, request: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Return the fields that all requests share, without messages, tools and system prompt. Raises `InvalidInput`."""
-    _check_types(model, context, budget, stream=stream, request=request)
-    check_bool("cache", cache)
+    check_text("`model`", model)
+    if not model:
+        raise InvalidInput("`model` must not be empty")
     extra = dict(request or {})
     if reserved := sorted(_AGENT_FIELDS & set(extra)):
         raise InvalidInput(
@@ -55,50 +43,16 @@ def request_fields(
 
 
 def request_of(
-    fields: Mapping[str, Any],
-    context: ContextManagement | None,
-    messages: Sequence[Mapping[str, Any]],
-    compaction: Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any], context: ContextManagement | None, messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the fields of a request with these messages. With `compaction`, the request asks for a summary.
-
-    Context edits that the API would reject are left out: all edits in a request with `compaction`, and the edit
-    `Compact` if the messages contain a signed summary. The API signs a summary only if it was requested with
-    `compaction`. Source: the limits and the interactions with other features in "Compaction on demand".
-    """
-    summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
-    signed = [block for block in summaries if block.get("signature")]
-    edits = context.edits if context is not None and compaction is None else ()
-    edits = tuple(edit for edit in edits if not (signed and isinstance(edit, Compact)))
-    betas = [*fields["betas"], *(edit.beta for edit in edits)]
-    if signed or compaction is not None:
-        betas.append(ON_DEMAND_BETA)
-    if len(signed) < len(summaries):
-        betas.append(COMPACTION_BETA)
+    """Return the fields of a request with these messages."""
+    has_summary = any(block["type"] == "compaction" for message in messages for block in message["content"])
+    betas = [*fields["betas"], *(() if context is None else context.betas)]
+    betas += [COMPACTION_BETA] if has_summary else []
     request = {**fields, "messages": messages, "betas": list(dict.fromkeys(betas))}
     if not betas:
         del request["betas"]
-    if edits:
-        request["context_management"] = ContextManagement(*edits).request()
-    return request if compaction is None else {**_without_reply_fields(request), "compaction": compaction}
-
-
-def compaction_config(instructions: str | None) -> dict[str, Any]:
-    """Return the value of the request field `compaction`. Raises `InvalidInput`."""
-    check_instructions(instructions)
-    if instructions is not None and len(instructions) > _MAX_INSTRUCTIONS:
-        raise InvalidInput(f"`instructions` must not be longer than {_MAX_INSTRUCTIONS:,} characters")
-    return {"type": "summarize"} | ({} if instructions is None else {"instructions": instructions})
-
-
-def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the fields that only shape a reply, because the API rejects them in a request with `compaction`."""
-    kept = {name: value for name, value in request.items() if name not in ("stop_sequences", "output_format")}
-    if isinstance(choice := kept.get("tool_choice"), Mapping) and choice.get("type") in ("any", "tool"):
-        del kept["tool_choice"]
-    if isinstance(output := kept.get("output_config"), Mapping):
-        kept["output_config"] = {name: value for name, value in output.items() if name != "format"}
-    return kept
+    return request if context is None else {**request, "context_management": context.request()}
 
 
 def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
@@ -134,16 +88,3 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
             raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define the tool with `beta_tool`")
     return checked
-
-
-def _check_types(model: object, context: object, budget: object, *, stream: object, request: object) -> None:
-    check_text("`model`", model)
-    if not model:
-        raise InvalidInput("`model` must not be empty")
-    if context is not None and not isinstance(context, ContextManagement):
-        raise InvalidInput("`context` must be a ContextManagement, or None")
-    if not isinstance(budget, Budget):
-        raise InvalidInput("`budget` must be a Budget")
-    check_bool("`stream`", stream)
-    if request is not None and not isinstance(request, Mapping):
-        raise InvalidInput("`request` must be a dict of API fields, or None")

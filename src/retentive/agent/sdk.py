@@ -52,19 +52,30 @@ def new_async_client() -> anthropic.AsyncAnthropic:
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Raise `AgentError` in place of the exceptions that the SDK raises for failures of the API or the network."""
+    """Raise `AgentError` in place of the exceptions of the SDK, and `InvalidInput` if it cannot build the request.
+
+    The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
+    another exception that the SDK does not define.
+    """
     try:
         yield
     except anthropic.AnthropicError as error:
         raise to_agent_error(error) from error
-    except TypeError as error:  # the SDK raises it with the first request if no API key is set
-        if "authentication method" not in str(error):
-            raise
-        raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
         # While the SDK reads a stream, it does not wrap these exceptions. If a stream ends inside an event, its JSON is
         # invalid.
         raise ConnectionLost(_INTERRUPTED) from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
+    except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
+        reason = str(error)
+        if "authentication method" in reason:  # raised with the first request if no API key is set
+            raise NotAuthorized(_NO_KEY) from None
+        if "JSON serializable" in reason:
+            raise InvalidInput("the request cannot be serialized as JSON; check `tools` and `request`") from error
+        if isinstance(error, RuntimeError) and "Unexpected event order" not in reason:
+            raise
+        raise ApiFailed(MALFORMED_RESPONSE) from error
 
 
 def check_fields(method: Callable[..., object], fields: Mapping[str, object]) -> None:
@@ -99,35 +110,6 @@ def lost_after_the_end() -> suppress:
     The rest of the stream is not needed. It is read only so that the connection can be reused.
     """
     return suppress(httpx2.TransportError)
-
-
-@contextmanager
-def request_errors() -> Iterator[None]:
-    """Convert exceptions of a request: failures of the API or the network, invalid requests and malformed responses.
-
-    Failures of the API and the network become `AgentError`, as in `api_errors`. If the SDK cannot build the request,
-    `InvalidInput` is raised. If the SDK cannot parse the response, `ApiFailed` is raised.
-
-    The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
-    another exception that the SDK does not define.
-    """
-    with api_errors():
-        try:
-            yield
-        except json.JSONDecodeError:
-            raise
-        except UnicodeEncodeError as error:
-            raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
-        except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
-            reason = str(error)
-            if "authentication method" in reason:  # no request was sent, see api_errors
-                raise
-            if isinstance(error, RuntimeError) and "Unexpected event order" not in reason:
-                raise
-            if "JSON serializable" in reason:
-                problem = "the request cannot be serialized as JSON; check `tools` and `request`"
-                raise InvalidInput(problem) from error
-            raise ApiFailed(MALFORMED_RESPONSE) from error
 
 
 _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {

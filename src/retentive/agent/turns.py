@@ -7,7 +7,7 @@ runs. So a conversation that was saved at any time can be continued: calls witho
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -23,7 +23,6 @@ from retentive.agent.conversation import (
 )
 from retentive.agent.errors import Stopped
 from retentive.agent.events import (
-    Compaction,
     EditsApplied,
     Event,
     Finished,
@@ -79,9 +78,12 @@ class Budget:
 
 @dataclass(slots=True)
 class Send:
-    """Step of a run: send the conversation. The outcome of the step is the response or an `AgentError`."""
+    """Step of a run: wait for some seconds, then send the conversation.
 
-    compaction: Mapping[str, Any] | None = None
+    The outcome of the step is the response or an `AgentError`.
+    """
+
+    pause_s: float = 0.0
     has_begun: bool = False  # the stream of the response has begun, so the SDK does not retry the request
 
 
@@ -92,14 +94,7 @@ class RunTool:
     call: MessageDict
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Step of a run: wait for some seconds."""
-
-    seconds: float
-
-
-RunSteps: TypeAlias = Generator[Event | Send | RunTool | Wait, Any, None]
+RunSteps: TypeAlias = Generator[Event | Send | RunTool, Any, None]
 """Generator of a run. It yields events, which the agent yields to the application, and steps, which the agent executes.
 
 The agent sends the outcome of each step back into the generator.
@@ -177,17 +172,6 @@ class Turns:
         """Record the result of a tool call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
-
-    def receive_summary(self, response: Response) -> list[Event]:
-        """Record the summary from a compaction on demand. Without a summary, the conversation does not change."""
-        blocks = tuple(block for block in response.blocks if block["type"] == "compaction" and block.get("content"))
-        failed: list[Event] = [] if blocks else [Compaction(None)]
-        return [*failed, *self.receive(replace(response, blocks=blocks))]
-
-    def finish_compaction(self, response: Response) -> Finished:
-        """Return the last event of a compaction on demand."""
-        reason = _REASONS.get(response.stop_reason, "other")
-        return self._finished("other" if reason == "end_turn" else reason, response, response.stop_reason)
 
     def finish(self, response: Response, used: ConversationUsage) -> Finished | None:
         """Return the last event of the run, or None if the run continues."""

@@ -113,10 +113,6 @@ class FixedApiAgent:
         """Run a new agent that continues the last conversation, and return its events."""
         return self._play(lambda agent: agent.run(message))
 
-    def compact(self, **options: Any) -> list[Event]:
-        """Compact the last conversation with a new agent, and return its events."""
-        return self._play(lambda agent: agent.compact(**options))
-
     def _play(self, start: Callable[[Any], Any]) -> list[Event]:
         if self._kind == "async":
             return asyncio.run(self._play_async(start))

@@ -92,7 +92,6 @@ def test_a_system_prompt_combines_its_parts() -> None:
         lambda: topic_guidance("\ud800"),
         lambda: system_prompt(None),  # type: ignore[arg-type]
         lambda: system_prompt("\ud800"),
-        lambda: system_prompt(tidy="yes"),  # type: ignore[arg-type]
         lambda: system_prompt(topic=5),  # type: ignore[arg-type]
         lambda: tidy_note(language=None),  # type: ignore[arg-type]
     ],

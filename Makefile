@@ -33,11 +33,9 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The generated pages: the reference and the manual page of the command line, the configuration of the server, the
-# reference of the library, the tables of platforms, and the OpenAPI document of the server and a page of it.
+# The generated pages: the configuration of the server, the reference of the library, the checklist, and the OpenAPI
+# document of the server and a page of it. The help of all commands is added to docs/cli.md when the site is built.
 docs: $(STAMP)
-	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
-	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 	PYTHONPATH=src:tests $(BIN)/python tests/docs/checklist.py > docs/check.new && mv docs/check.new docs/security-checklist.md

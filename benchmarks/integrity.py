@@ -98,7 +98,7 @@ class RetentiveAdapter(MemoryAdapter):  # type: ignore[misc]  # the package has 
         self.reload()
 
     def verify(self) -> bool:
-        """Answer of `retentive audit verify`, with the anchor or without."""
+        """Answer of `retentive admin audit verify`, with the anchor or without."""
         store = self._opened().store(OURS)
         anchor = {"anchor": self._anchors, "key": self._key} if self._has_anchor else {}
         found = store.audit.verify(**anchor)

@@ -2,7 +2,7 @@
 
 `dist/site` gets one folder for each version, `versions.json` for the menu of versions, and an `index.html` that leads
 to the newest one. Folders of other versions stay, so copy those of earlier releases there before publishing. MkDocs
-loads this file for its hooks too: they add pages from outside `docs` and rewrite the links between them.
+loads this file for its hooks too: they add pages from outside `docs` and the help of all commands, and rewrite links.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from retentive.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = {
@@ -46,7 +50,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text."""
+    """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text.
+
+    The page of the command line gets the help of all commands.
+    """
+    if page.file.src_uri == "cli.md":
+        markdown += "\n## Commands\n\n" + "\n".join(commands(click.Context(app, info_name="retentive"), app))
     names = {name: source for source, name in OUTSIDE.items()}
     source = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
@@ -63,6 +72,17 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("`") else _LINK.sub(rewritten, part) for part in parts)
+
+
+def commands(context: click.Context, command: click.Command) -> Iterator[str]:
+    """Yield a section with the help of a command, and one for each of its subcommands."""
+    context.max_content_width = 100
+    yield f"### {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from commands(click.Context(found, info_name=name, parent=context), found)
 
 
 def version() -> str:

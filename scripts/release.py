@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("src", "docs/retentive.1", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore")
+SOURCES = ("src", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore")
 IMAGE_PYTHON = "3.13"
 OTHER: Mapping[str, str] = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "PYTHONHASHSEED": "7"}
 """Environment variables of the second build. Its files also have other times, permissions and a longer path."""

@@ -74,7 +74,7 @@ def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
     """Maintenance reaches each store, the backup can be restored, and each audit log is anchored."""
     place = f"sqlite:///{tmp_path / 'memory.db'}"
     key = tmp_path / "anchor.key"
-    subprocess.run([BIN / "retentive", "audit", "key", key], check=True, capture_output=True)
+    subprocess.run([BIN / "retentive", "admin", "audit", "key", key], check=True, capture_output=True)
     for name in ("ann", "ben"):
         with retentive.open(place) as opened:
             store = opened.store(f"user-{name}")
@@ -88,7 +88,9 @@ def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
     run_service("retentive-backup.service", place, tmp_path)
     (saved,) = backups.iterdir()
     restored = f"sqlite:///{tmp_path / 'restored.db'}"
-    subprocess.run([BIN / "retentive", "--at", restored, "restore-backup", saved], check=True, capture_output=True)
+    subprocess.run(
+        [BIN / "retentive", "--at", restored, "admin", "restore-backup", saved], check=True, capture_output=True
+    )
     with retentive.open(restored) as opened:
         assert opened.store("user-ben").read("/memories/notes.md") == "about ben\n"
 

@@ -19,6 +19,10 @@ SERVER = "`tests/docs/test_server_page.py` runs it"
 NOT_RUN: dict[str, dict[str, str]] = {
     "CONTRIBUTING": {"make lint test": "these are the tests"},
     "README": {"make run": "the demo; `tests/features/cli/test_demo.py` runs it"},
+    "cli": {
+        "retentive create": "`tests/features/cli/test_process.py` and `test_writing.py` run these commands",
+        "eval": "`tests/features/cli/test_completion.py` runs the script",
+    },
     "console": {
         "pip install": "installs; `tests/environments/test_uvx.py` runs the console with its extra alone",
     },

@@ -1,11 +1,10 @@
-"""The program of docs/remote.md runs against a server, and the page lists the commands that take a URL."""
+"""The program of docs/remote.md runs against a server."""
 
 from __future__ import annotations
 
 import pytest
 
 import retentive
-from retentive.cli.over_http import table
 from support.http_api import serving
 from support.pages import ROOT, blocks
 
@@ -20,7 +19,3 @@ def test_the_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     shown = "Here's the content of /memories/ada.md with line numbers:\n     1\tAda prefers e-mail.\n"
     assert capsys.readouterr().out == f"True Ada prefers e-mail.\n{shown}"
     assert len([line for line in program.splitlines()[1:] if line]) <= 15
-
-
-def test_the_page_lists_the_commands_that_take_a_url() -> None:
-    assert table() in PAGE.read_text("utf-8"), "put the output of `table()` of cli/over_http.py into docs/remote.md"

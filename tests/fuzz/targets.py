@@ -178,5 +178,5 @@ def exported() -> list[bytes]:
             store.delete("/memories/gone.md")
         for file in files[:2]:
             here(at, "export", file)
-        here(at, "backup", files[2])
+        here(at, "admin", "backup", files[2])
         return [Path(file).read_bytes() for file in files]

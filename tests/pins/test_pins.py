@@ -137,12 +137,11 @@ def test_routes(api: Api) -> None:
     compare("routes.json", found)
 
 
-def commands() -> Iterator[str]:
-    context = click.Context(app)
-    for name in app.list_commands(context):
-        command = app.get_command(context, name)
-        inner = command.list_commands(context) if isinstance(command, click.Group) else None
-        yield from [name] if inner is None else (f"{name} {each}" for each in inner)
+def commands(group: click.Group = app, above: str = "") -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield from commands(command, f"{above}{name} ") if isinstance(command, click.Group) else [f"{above}{name}"]
 
 
 @pytest.fixture(scope="module")

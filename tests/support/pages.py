@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = {
-    ROOT / "docs" / f"{name}.md" for name in ("api", "cli", "server-configuration")
-}  # they have tests of their own
+GENERATED = {ROOT / "docs" / f"{name}.md" for name in ("api", "server-configuration")}  # they have tests of their own
 MEASURED = ROOT / "benchmarks" / "README.md"  # its commands take minutes
 PAGES = sorted(
     {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}

@@ -60,7 +60,7 @@ class AnchorKey:
         except ValueError:
             secret = b""
         if not encoded.startswith(_KEY_PREFIX) or len(secret) != KEY_BYTES:
-            raise InvalidInput("the file is not an anchor key; create one with `retentive audit key`")
+            raise InvalidInput("the file is not an anchor key; create one with `retentive admin audit key`")
         return cls(secret)
 
     def digest(self, value: object) -> str:

@@ -44,7 +44,9 @@ class Head(NamedTuple):
         """Parse a head written as `SEQ:HASH`. Raises `InvalidInput`."""
         found = _HEAD.fullmatch(text)
         if found is None:
-            raise InvalidInput("an audit head must have the form SEQ:HASH, as printed by `retentive audit verify`")
+            raise InvalidInput(
+                "an audit head must have the form SEQ:HASH, as printed by `retentive admin audit verify`"
+            )
         return cls(int(found[1]), found[2])
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
-"""The command `retentive`. It imports only the subcommand that runs. For an unknown name, it suggests similar ones."""
+"""The command `retentive`: its commands in one table, of which only the one that runs is imported, and its errors."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
@@ -14,49 +15,159 @@ import click
 
 from retentive import __version__
 from retentive.cli import output
-from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT, SECTIONS
 from retentive.cli.exits import INTERRUPTED, TERMINATED, status_of
-from retentive.cli.options import asks_for_json, global_options, own_options
+from retentive.cli.options import asks_for_json, global_options
 from retentive.values.replies import Reply
 
-_WIDTH = max(map(len, COMMANDS))
+Section = Mapping[str, tuple[str, str]]
+COMMANDS: Mapping[str, Section] = {
+    "Read memories": {
+        "ls": ("reading", "List memories with their sizes"),
+        "cat": ("reading", "Print the exact text of a memory"),
+        "view": ("reading", "Show what a model sees: a numbered text or a listing"),
+        "search": ("reading", "Find memories by words or a pattern"),
+    },
+    "Change memories": {
+        "create": ("changes", "Create a memory"),
+        "write": ("changes", "Create a memory, or replace its whole text"),
+        "append": ("changes", "Append lines to a memory"),
+        "edit": ("editor", "Edit a memory in your editor"),
+        "replace": ("changes", "Replace one passage of a memory"),
+        "insert": ("changes", "Insert lines into a memory"),
+        "cp": ("changes", "Copy a memory"),
+        "mv": ("changes", "Rename a memory or a directory"),
+        "rm": ("changes", "Delete memories or directories"),
+    },
+    "Look back and undo": {
+        "log": ("history", "List changes, newest first"),
+        "show": ("history", "Show one change or version"),
+        "diff": ("history", "Show what changed"),
+        "blame": ("history", "Show who last changed each line"),
+        "undo": ("undoing", "Undo a change, or all changes of an actor"),
+        "restore": ("undoing", "Restore an earlier state"),
+    },
+    "Decide what stays": {
+        "review": ("review", "List, accept and refuse proposed changes"),
+        "trust": ("review", "List, confirm and quarantine untrusted memories"),
+        "redact": ("removal", "Remove the texts of old versions permanently"),
+        "erase": ("removal", "Remove memories with their history permanently"),
+    },
+    "Memory stores": {
+        "init": ("stores", "Create a memory store, and print code that uses it"),
+        "stores": ("stores", "List, create, describe and archive memory stores"),
+        "settings": ("stores", "Show and change limits and permissions"),
+        "import": ("transfer", "Import files as memories"),
+        "export": ("transfer", "Export a memory store to files"),
+        "sync": ("sync", "Keep a directory of notes in sync with the memory store"),
+        "doctor": ("maintenance", "Check the integrity of the storage, and repair it"),
+        "admin": ("app", "Back up, move, verify, encrypt and maintain a location"),
+    },
+    "Serve and connect": {
+        "console": ("server", "Open the web console of a location"),
+        "serve": ("server", "Serve the memory stores over HTTP"),
+        "keys": ("server", "Create, list and revoke API keys of the server"),
+        "mcp": ("server", "Serve MCP clients, such as Claude Code, over stdio"),
+        "exec": ("executing", "Answer JSON commands, one per line"),
+        "hook": ("hooks.command", "Answer a hook of the Claude Code plugin"),
+        "demo": ("demo", "Watch an agent learn and remember"),
+    },
+}
+"""Sections of the help. Each maps the name of a command to its module and its short description."""
+
+ADMIN: Mapping[str, Section] = {
+    "Commands": {
+        "backup": ("transfer", "Back up memory stores to one file"),
+        "restore-backup": ("transfer", "Restore a backup"),
+        "migrate": ("transfer", "Copy memory stores to another location"),
+        "migrate-schema": ("maintenance", "Create or update the tables of a database server"),
+        "maintain": ("maintenance", "Expire, prune and clean up all memory stores now"),
+        "sweep": ("maintenance", "Expire idle memories and old versions of one store"),
+        "stats": ("maintenance", "Show sizes, activity, limits and pending work"),
+        "scan": ("maintenance", "Find sensitive values"),
+        "audit": ("audit", "Verify, export and show the audit log"),
+        "encryption": ("encryption", "Create, rotate and destroy encryption keys"),
+    }
+}
+"""Commands below `retentive admin`."""
+
+ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
+"""Commands of the memory tool that have another name on the command line, with this name."""
+
+MEANT: Mapping[str, str] = {
+    "ren": "mv",
+    "move": "mv",
+    "remove": "rm",
+    "del": "rm",
+    "list": "ls",
+    "dir": "ls",
+    "get": "cat",
+    "read": "cat",
+    "print": "cat",
+    "add": "create",
+    "copy": "cp",
+    "put": "write",
+    "set": "write",
+    "new": "create",
+    "grep": "search",
+    "find": "search",
+    "history": "log",
+    "status": "log",
+    "revert": "undo",
+    "reset": "restore",
+    "checkout": "restore",
+    "config": "settings",
+    "check": "doctor",
+    "fsck": "doctor",
+    "gc": "admin maintain",
+    "server": "serve",
+    "commit": "write",
+    "tables": "stores",
+    "insert-files": "import",
+    "clone": "admin migrate",
+}
+"""Names of commands in other programs, with the command of `retentive` to suggest."""
 
 
 class App(click.Group):
-    """Group of subcommands. It imports only the subcommand that runs, so that each command starts quickly."""
+    """Group that imports only the subcommand that runs. For an unknown name, it suggests similar ones."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Section], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sections = sections
+        self.table = {name: row for section in sections.values() for name, row in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands, in the order of the help."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the subcommand with a name or alias. Returns None if there is no such subcommand."""
-        name = ALIASES.get(cmd_name, cmd_name)
-        if name not in COMMANDS:
+        name = ALIASES.get(cmd_name, cmd_name) if self is app else cmd_name
+        if name not in self.table:
             return None
-        found = vars(import_module(f"retentive.cli.{COMMANDS[name][0]}")).values()
+        found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the name of the subcommand in `args`, the subcommand itself, and the arguments after its name.
+        """Return the subcommand that `args` names, and the other arguments. Suggests a command for an unknown name."""
+        name = args[0]
+        if not ctx.resilient_parsing and name[:1] != "-" and self.get_command(ctx, name) is None:
+            known = {each.rpartition(" ")[2]: each for each in (*COMMANDS_BY_NAME, *MEANT.values(), *ALIASES)}
+            close = MEANT.get(name.lower()) or known.get(name)
+            found = [close] if close else [known[each] for each in get_close_matches(name, known, cutoff=0.5)]
+            hint = f" Did you mean {' or '.join(found)}?" if found else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        _, command, rest = super().resolve_command(ctx, args)
+        return None if command is None else command.name, command, rest
 
-        If the subcommand is unknown, raises `UsageError` with similar names.
-        """
-        if not ctx.resilient_parsing and args[0] not in ALIASES and args[0] not in COMMANDS and args[0][:1] != "-":
-            raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
-        name, command, rest = super().resolve_command(ctx, args)
-        name = name and ALIASES.get(name, name)
-        return name, command, rest
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help of all subcommands, grouped in sections, and then the options."""
-        for title, rows in SECTIONS.items():
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help of all subcommands, grouped in sections."""
+        width = max(map(len, self.table))
+        for title, rows in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(_WIDTH), text) for name, (_, text) in rows.items()])
-        with formatter.section("Options, before or after the command"):
-            formatter.write_dl(own_options(ctx, is_root=True))
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in rows.items()])
 
     def main(self, args: Sequence[str] | None = None, *_: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line. In standalone mode, exit the process with its status."""
@@ -65,19 +176,12 @@ class App(click.Group):
         sys.exit(run(args))
 
 
-def _suggestion(name: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
-
-    meant = MEANT.get(name.lower())
-    close = [meant] if meant else get_close_matches(name, [*COMMANDS, *ALIASES], cutoff=0.5)
-    return f" Did you mean {' or '.join(close)}?" if close else ""
-
-
 @click.group(
     cls=App,
+    sections=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     params=global_options(root=True),
-    epilog="`retentive COMMAND --help` describes a command and shows examples.",
+    epilog="Options may follow the command too. `retentive COMMAND --help` describes a command.",
 )
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 def app() -> None:
@@ -88,6 +192,20 @@ def app() -> None:
     retentive cat notes.md
     retentive log notes.md
     """
+
+
+@click.group(cls=App, sections=ADMIN, params=global_options())
+def admin() -> None:
+    """Back up, move, verify, encrypt and maintain a location. `admin audit` accepts the URL of a server.
+
+    \b
+    retentive admin backup saved.tar.gz
+    retentive admin maintain --at s3://bucket/memory
+    """
+
+
+COMMANDS_BY_NAME = (*app.table, *(f"admin {name}" for name in admin.table))
+"""All commands, as they are typed after `retentive`."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -101,22 +219,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return INTERRUPTED
     except click.ClickException as error:
-        status = _report(error, given)
-        return 0 if given[:1] == ["hook"] else status  # Claude Code blocks the action if a hook exits with 2
+        vars(error)["message"] = output.without_keys(error.message)  # declared final
+        if asks_for_json(given):
+            code = "invalid_input" if error.exit_code == status_of("invalid_input") else "error"
+            output.write_line(output.to_json(Reply(f"Error: {error.format_message()}", is_error=True, code=code)))
+        else:
+            error.show()
+        return 0 if given[:1] == ["hook"] else error.exit_code  # Claude Code blocks the action if a hook exits with 2
 
 
 def _terminate(number: int, _: FrameType | None) -> NoReturn:
     """Exit as after a command, so that open locations are closed. A second signal ends the process at once."""
     signal.signal(number, signal.SIG_DFL)
     sys.exit(TERMINATED)
-
-
-def _report(error: click.ClickException, given: Sequence[str]) -> int:
-    """Print a usage error and return its exit status. If the arguments ask for JSON, print JSON."""
-    vars(error)["message"] = output.without_keys(error.message)  # declared final
-    if not asks_for_json(given):
-        error.show()
-        return error.exit_code
-    code = "invalid_input" if error.exit_code == status_of("invalid_input") else "error"
-    output.write_line(output.to_json(Reply(f"Error: {error.format_message()}", is_error=True, code=code)))
-    return error.exit_code

@@ -10,10 +10,11 @@ from datetime import datetime
 import click
 
 from retentive.audit.reader import AnchorKey, AuditEntry, Verified
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.parameters import file_to_write, time_option
+from retentive.cli.pieces import exact
 from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
 from retentive.store import MemoryStore
@@ -44,9 +45,9 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     command then detects a log that was rewritten or truncated. The command also lists versions that were recorded while
     the log was on but have no entry. These are not errors.
 
-    An anchor is a signed record of the log and of the versions; see `audit anchor`. With --anchor, verify also lists
-    each anchored version that was altered or removed, each version that was inserted among the anchored ones, and each
-    later version without an entry.
+    An anchor is a signed record of the log and of the versions; see `admin audit anchor`. With --anchor, verify also
+    lists each anchored version that was altered or removed, each version that was inserted among the anchored ones, and
+    each later version without an entry.
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("Pass --anchor and --key together.")
@@ -54,12 +55,12 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
         found = store.audit.verify(expect=expect, anchor=anchor, key=key)
     heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
     value = output.attributes(found, "entries", "problem", "differences") | heads
-    output.emit(value, plain=_lines(found), status=0 if found.is_sound else status_of("damaged"))
+    output.emit(value, _lines(found), status=0 if found.is_sound else status_of("damaged"))
 
 
 @output.command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
 @click.argument("file", callback=file_to_write)
-@click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `audit key`.")
+@click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `admin audit key`.")
 @click.option("--all", "of_all", is_flag=True, help="FILE is a directory: anchor each store with an audit log there.")
 def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
@@ -87,7 +88,7 @@ def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     errors = [output.failure(error) for error in failed]
     output.emit(
         objects,
-        plain="".join(rows),
+        "".join(rows),
         error="\n".join(each.text for each in errors),
         status=status_of(errors[0].code) if errors else 0,
     )
@@ -111,7 +112,7 @@ def key(_location: Location, *, file: str) -> None:
     """Create a key for anchors in the new file FILE. An existing file is never overwritten."""
     with naming("Key file", file):
         made = AnchorKey.create(file)
-    output.emit({"key": made.id}, plain=f"Created the key {made.id}. Keep it apart from the memories.\n")
+    output.emit({"key": made.id}, f"Created the key {made.id}. Keep it apart from the memories.\n")
 
 
 @output.command("export", group=audit, json="Has no effect: the output is always JSON.")
@@ -133,11 +134,9 @@ def show(location: Location, *, since: datetime | None) -> None:
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))
-    output.emit(
-        map(_object, found),
-        plain=map(_row, found),
-        shown=[layouts.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
-    )
+    columns: dict[str, output.Column] = {name: name for name in ("time", "actor")}
+    columns |= {"operation": _operation, "outcome": "outcome", "paths": _paths, "versions": _versions}
+    output.emit(map(_object, found), output.Table(found, columns, empty="No entries."))
 
 
 @contextmanager
@@ -152,10 +151,14 @@ def _naming(anchors: str | None, key: str | None) -> Iterator[None]:
 
 def _lines(found: Verified) -> str:
     rows = [
-        (f"Sound: {found.entries} entries." if found.is_sound else f"Not sound: {found.findings[0]}.",),
+        (
+            f"Sound: {output.counted(found.entries, 'entry')}."
+            if found.is_sound
+            else f"Not sound: {found.findings[0]}.",
+        ),
         *((each.what, each.version_id) for each in found.differences),
         *([] if found.head is None else [("head", str(found.head))]),
-        *(("unaudited", one.id, output.exact_time(one.created_at), str(one.actor or "")) for one in found.unaudited),
+        *(("unaudited", one.id, exact(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
 
@@ -169,15 +172,14 @@ def _object(entry: AuditEntry) -> dict[str, object]:
     }
 
 
-def _row(entry: AuditEntry) -> tuple[str, ...]:
-    operation = (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
+def _operation(entry: AuditEntry) -> str:
+    return (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
+
+
+def _paths(entry: AuditEntry) -> str:
+    return "withheld" if entry.paths is None else " ".join(entry.paths)
+
+
+def _versions(entry: AuditEntry) -> str:
     marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
-    versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
-    return (
-        output.exact_time(entry.time),
-        entry.actor or "",
-        operation,
-        entry.outcome,
-        "withheld" if entry.paths is None else " ".join(entry.paths),
-        " ".join([*marks, *versions]),
-    )
+    return " ".join([*marks, *(each.version_id for each in (*entry.changes, *([entry.read] if entry.read else [])))])

@@ -1,22 +1,163 @@
-"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv`, `rm`: change memories."""
+"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv` and `rm`: run commands of the memory tool."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location
-from retentive.cli.parameters import MEMORY_PATH, VERSION_ID, given_text, text_of_file, text_options
-from retentive.cli.performed import CHANGE, emit_done, end, memory_object, perform, perform_text
-from retentive.values.commands import Append, Write
-from retentive.values.records import Written
+from retentive.cli.location import Location, explanation
+from retentive.cli.parameters import VERSION_ID, given_text, named, text_of_file, text_options
+from retentive.engine.handlers import RunCommand, RunView, Viewed
+from retentive.engine.operation import Operation, Read, ReadOperation
+from retentive.engine.rendering import error_reply, paths_named, rendered
+from retentive.errors import Refused, RetentiveError
+from retentive.history.past import AsOf
+from retentive.history.revisions import Revision
+from retentive.remote import remote_store
+from retentive.storage.contract import Memory, Snapshot
+from retentive.store import MemoryStore, core_of
+from retentive.values.commands import Append, View, Write, parse
+from retentive.values.paths import ROOT
+from retentive.values.records import Recorded
+from retentive.values.replies import Reply
 
-_hash_option = click.option(
-    "--if-sha256", metavar="HASH", help="Change nothing unless the text of the memory has this sha256."
-)
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+MEMORIES = "Print a JSON list of memories, with path, memory_id, version_id, size_bytes, sha256 and times."
+VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id", "version_id"}.'
+CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory_id", "version_id", "operation"}.')
+_OWN = {"write": Write, "append": Append}
+"""Commands that applications can use, but that the memory tool of a model does not have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Done:
+    """Result of a command: its reply, the path, and the versions that it read or recorded.
+
+    `read` is the version that a view showed. `changes` is empty if the output format does not show changes, and None
+    for a command that only reads.
+    """
+
+    reply: Reply
+    path: str | None = None
+    read: Recorded | None = None
+    changes: Sequence[Mapping[str, object]] | None = ()
+    notes: Sequence[str] = ()
+
+
+def perform(  # noqa: C901 - one road from the words of a command to its reply
+    store: MemoryStore, name: str, /, if_version: str | None = None, at: Revision | None = None, **given: Any
+) -> Done:
+    """Run a command of the memory tool. Errors of input and storage become error replies.
+
+    `given` contains the fields of the command; a path may be the id of a memory. If `if_version` is given but is not
+    the id of the newest version of the memory, nothing is changed. `at` is the revision that a view shows.
+    """
+    given |= {field: named(store, given[field]) for field in ("path", "old_path") if field in given}
+    there, changes = remote_store(store), None if name == "view" else ()
+    if there is not None and at is None:
+        return _remote(there, {"command": name, **given}, if_version)
+    core = core_of(store)
+    try:
+        if own := _OWN.get(name):
+            command: Any = own(core.parsed(given["path"]), given["file_text"])
+        else:
+            command = parse({"command": name, **given})
+    except Refused as refusal:  # `execute` writes the audit entry of a malformed call
+        if at is not None:
+            return Done(core.refused("view.as_of", refusal), changes=changes)
+        return Done(store.execute({"command": name, **given}), changes=changes)
+    except RetentiveError as error:
+        return Done(output.failure(error), given["path"])
+    operation: Operation[Any] = RunView(command) if isinstance(command, View) else RunCommand(command, if_version)
+    if at is not None and isinstance(operation, ReadOperation):
+        outcome = core.run(AsOf(operation, at), core.invocation())
+        if outcome.error is not None and not isinstance(outcome.error, Refused):
+            raise outcome.error
+        reply = rendered(core, operation, outcome)
+        return Done(reply, command.path.text, _version_read(outcome.result), None)
+    paths = paths_named(operation)
+    try:
+        outcome = core.run(operation, core.invocation())
+        reply = rendered(core, operation, outcome)
+    except RetentiveError as error:
+        return Done(error_reply(core, error, paths), paths[-1].text, changes=changes)
+    if isinstance(outcome.result, Viewed):
+        if outcome.result.memory is not None:
+            core.accesses.note(core.id, outcome.result.memory)
+        return Done(reply, paths[-1].text, _version_read(outcome.result), None)
+    notes = [explanation(store, [path.text for path in paths])] if reply.code == "read_only" else []
+    return Done(reply, paths[-1].text, changes=_changes(store, outcome.recorded), notes=notes)
+
+
+def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
+    answer = store.answer(given, if_version)
+    path = None if answer.path is None else ROOT + answer.path.rstrip("/")
+    if given["command"] == "view":
+        is_memory = answer.memory_id is not None
+        seen = Recorded(answer.memory_id or "", answer.memory_version_id or "") if is_memory else None
+        return Done(answer.reply(), path, seen, None)
+    changes = [
+        {"path": ROOT + each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
+        | {"operation": each.operation}
+        for each in answer.changes
+    ]
+    return Done(answer.reply(), path, changes=changes)
+
+
+def _version_read(viewed: Viewed | None) -> Recorded | None:
+    memory = None if viewed is None else viewed.memory
+    return None if memory is None else Recorded(memory.id, memory.version_id)
+
+
+def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:
+    """Return the recorded versions in their JSON form, or nothing if the output format does not show them."""
+
+    def work(found: Snapshot) -> list[Mapping[str, object]]:
+        versions = [found.version(each.version_id)[0] for each in recorded]
+        return [
+            {"path": each.path, "memory_id": each.memory_id, "version_id": each.id, "operation": each.operation}
+            for each in versions
+        ]
+
+    return core_of(store).peek(Read("versions", work, sees_all=True)) if recorded and output.as_object() else ()
+
+
+def memory_object(memory: Memory) -> dict[str, object]:
+    """Return the JSON form of a memory."""
+    names = ("version_id", "size_bytes", "sha256", "created_at", "updated_at")
+    return {"path": memory.path, "memory_id": memory.id, **output.attributes(memory, *names)}
+
+
+def emit_done(done: Done) -> int:
+    """Print a reply, and return the exit status. In formats for programs, the path and the changes are printed too.
+
+    If the command read or recorded exactly one version, the ids of its memory and version are also printed.
+    """
+    reply = done.reply
+    if output.as_object():
+        only = dict(done.changes[0]) if done.changes and len(done.changes) == 1 else {}
+        only = only if done.read is None else done.read._asdict()
+        value = {**output.attributes(reply, "text", "is_error", "code"), "path": done.path}
+        value |= {"memory_id": only.get("memory_id"), "version_id": only.get("version_id")}
+        value |= {} if done.changes is None else {"changes": done.changes}
+        output.emit(value, error=reply.text if reply.is_error else "")
+    else:
+        output.emit_reply(reply, notes=done.notes)
+    return status_of(reply.code) if reply.is_error else 0
+
+
+def end(done: Done) -> NoReturn:
+    """Print a reply and exit with its status."""
+    raise click.exceptions.Exit(emit_done(done))
+
+
 _version_option = click.option(
     "--if-version",
     metavar="ID",
@@ -32,10 +173,14 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
     """Create a memory at PATH from TEXT, from a file or from standard input.
 
     An existing memory is kept; `write` replaces it. Creates the location and the memory store if they do not exist.
+
+    \b
+    retentive create notes.md "Refunds: within 30 days"
+    git log --oneline | retentive create log.txt -
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(perform(store, command="create", path=path, file_text=content))
+        end(perform(store, "create", path=path, file_text=content))
 
 
 @output.command(json=CHANGE)
@@ -45,11 +190,14 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
 def write(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
     """Create a memory from TEXT, a file or standard input, or replace the whole text of an existing memory.
 
-    Creates the location and the memory store if they do not exist.
+    PATH may be the id of a memory, mem_... Creates the location and the memory store if they do not exist.
+
+    \b
+    pandoc page.html -t markdown | retentive write page.md
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(perform_text(store, Write, path, content, if_version))
+        end(perform(store, "write", if_version, path=path, file_text=content))
 
 
 @output.command(json=CHANGE)
@@ -60,10 +208,13 @@ def append(location: Location, path: str, text: str | None, file: str | None, *,
     """Append TEXT, a file or standard input to a memory, as whole lines. Creates the memory if it does not exist.
 
     Creates the location and the memory store if they do not exist.
+
+    \b
+    retentive append log.md "14:05 deployed"
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(perform_text(store, Append, path, content, if_version))
+        end(perform(store, "append", if_version, path=path, file_text=content))
 
 
 @output.command(json=CHANGE)
@@ -75,7 +226,7 @@ def cp(location: Location, old_path: str, new_path: str) -> None:
     NEW is the complete new path and must not exist.
     """
     with location.existing(sweep=True) as store:
-        end(perform(store, command="create", path=new_path, file_text=store.read(old_path)))
+        end(perform(store, "create", path=new_path, file_text=store.read(named(store, old_path))))
 
 
 @output.command(json=CHANGE)
@@ -90,10 +241,22 @@ def replace(
     """Replace OLD with NEW. OLD must occur exactly once in the memory.
 
     Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
+
+    \b
+    retentive replace notes.md "30 days" "14 days"
+    retentive replace notes.md --old-file old.txt --new-file new.txt
     """
-    old_text, new_text = _old_and_new([old, new], old_file, new_file)
+    waiting = [argument for argument in (old, new) if argument is not None]
+    if old_file == new_file == "-":
+        raise click.UsageError("Only one of --old-file and --new-file can be -.")
+    if old_file is None and not waiting:
+        raise click.UsageError("Missing argument 'OLD'. Pass it, or --old-file.")
+    old_text = text_of_file(old_file) if old_file is not None else waiting.pop(0)
+    new_text = text_of_file(new_file) if new_file is not None else waiting.pop(0) if waiting else ""
+    if waiting:
+        raise click.UsageError("A text was passed twice, as an argument and as a file.")
     with location.existing(sweep=True) as store:
-        end(perform(store, command="str_replace", path=path, old_str=old_text, new_str=new_text))
+        end(perform(store, "str_replace", path=path, old_str=old_text, new_str=new_text))
 
 
 @output.command(json=CHANGE)
@@ -104,10 +267,13 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
     """Insert TEXT, a file or standard input after line LINE of a memory.
 
     The text becomes whole lines. LINE 0 inserts at the top.
+
+    \b
+    retentive insert notes.md 0 "# Notes"
     """
     content = given_text(text, file)
     with location.existing(sweep=True) as store:
-        end(perform(store, command="insert", path=path, insert_line=line, insert_text=content))
+        end(perform(store, "insert", path=path, insert_line=line, insert_text=content))
 
 
 @output.command(json=CHANGE)
@@ -116,18 +282,21 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
 def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 
-    A directory is deleted as a whole or not at all. After an error, rm continues with the next PATH, and finally exits
-    with the status of the first error.
+    PATH may be the id of a memory. A directory is deleted as a whole or not at all. After an error, rm continues with
+    the next PATH, and finally exits with the status of the first error. Deleted texts stay in the history: `undo`
+    brings them back, and `erase` removes them.
     """
     if if_version is not None and len(paths) > 1:
         raise click.UsageError("--if-version needs a single PATH.")
     first_error = 0
     with location.existing(sweep=True) as store:
         for path in paths:
-            done = perform(store, if_version, command="delete", path=path)
-            emit_done(done)
-            if done.reply.is_error:
-                first_error = first_error or status_of(done.reply.code)
+            try:
+                done = perform(store, "delete", if_version, path=path)
+            except RetentiveError as error:  # an unknown id
+                done = Done(output.failure(error), path)
+            status = emit_done(done)
+            first_error = first_error or status
     raise click.exceptions.Exit(first_error)
 
 
@@ -138,64 +307,7 @@ def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> N
 def mv(location: Location, old_path: str, new_path: str, *, if_version: str | None) -> None:
     """Rename a memory, or a directory with everything below it.
 
-    NEW is the complete new path and must not exist.
+    OLD may be the id of a memory. NEW is the complete new path and must not exist.
     """
     with location.existing(sweep=True) as store:
-        end(perform(store, if_version, command="rename", old_path=old_path, new_path=new_path))
-
-
-@output.command(json="Print a JSON object with the fields of `ls`, and the number of `changes`: 0 or 1.")
-@click.argument("memory_id", metavar="MEMORY_ID")
-@text_options
-@click.option("--path", "new_path", metavar="PATH", type=MEMORY_PATH, help="New path of the memory.")
-@_hash_option
-def update(
-    location: Location,
-    memory_id: str,
-    text: str | None,
-    file: str | None,
-    *,
-    new_path: str | None,
-    if_sha256: str | None,
-) -> None:
-    """Change the text or the path of the memory with the given id. A change of both adds only one version.
-
-    If neither TEXT nor --file is given, only the path changes. If TEXT is `-`, the text is read from standard input. If
-    the memory already has this text and path, nothing is changed, and --if-sha256 is not checked.
-    """
-    content = None if text is None and file is None else given_text(text, file)
-    with location.existing(sweep=True) as store:
-        _emit_written(store.by_id.update(memory_id, text=content, path=new_path, if_sha256=if_sha256), "Updated")
-
-
-@output.command("delete-id", json="Print a JSON object with the fields of `ls`, and the number of `changes`.")
-@click.argument("memory_id", metavar="MEMORY_ID")
-@_hash_option
-def delete_id(location: Location, memory_id: str, *, if_sha256: str | None) -> None:
-    """Delete the memory with the given id."""
-    with location.existing(sweep=True) as store:
-        _emit_written(store.by_id.delete(memory_id, if_sha256=if_sha256), "Deleted")
-
-
-def _emit_written(done: Written, verb: str) -> None:
-    assert done.memory is not None
-    said = f"{verb} {done.path}." if done.memories else f"{done.path} already has this content; nothing was changed."
-    text = "\n".join([said, *done.notes, *(["This change awaits review."] if done.is_proposed else [])])
-    output.emit(memory_object(done.memory) | {"changes": done.memories}, plain=text + "\n")
-
-
-def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
-    """Return the old and the new text. Each is read from its file, or taken from the next argument.
-
-    The new text is empty if it is not given. Raises `UsageError` if the arguments do not fit.
-    """
-    waiting = [argument for argument in arguments if argument is not None]
-    if old_file == new_file == "-":
-        raise click.UsageError("Only one of --old-file and --new-file can be -.")
-    if old_file is None and not waiting:
-        raise click.UsageError("Missing argument 'OLD'. Pass it, or --old-file.")
-    old = text_of_file(old_file) if old_file is not None else waiting.pop(0)
-    new = text_of_file(new_file) if new_file is not None else waiting.pop(0) if waiting else ""
-    if waiting:
-        raise click.UsageError("A text was passed twice, as an argument and as a file.")
-    return old, new
+        end(perform(store, "rename", if_version, old_path=old_path, new_path=new_path))

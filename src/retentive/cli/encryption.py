@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, key_ring, naming
 from retentive.cli.removal import confirm
@@ -17,9 +17,6 @@ from retentive.opening import Retentive
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend
     from retentive.storage.sealed.rotation import StoreStatus
-
-_COLUMNS = ("key", "encrypted", "wrapped by", "readable", "id")
-_YES_NO = {True: "yes", False: "no"}
 
 
 @output.group("encryption", default="status")
@@ -36,13 +33,13 @@ def new(location: Location) -> None:
     """Create a key file, or add a new current key to an existing key file.
 
     Each memory store has its own data key, which is encrypted (wrapped) with a key of this file. New memory stores use
-    the current key. Older keys are kept, because existing memory stores need them until `retentive encryption rotate`
-    wraps their data keys with the current key.
+    the current key. Older keys are kept, because existing memory stores need them until `rotate` wraps their data
+    keys with the current key.
     """
     key_ring()
     key_id = _add_key(location)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
-    output.emit({"key_id": key_id}, plain=text)
+    output.emit({"key_id": key_id}, text)
 
 
 @output.command("rotate", group=encryption, json="Print a JSON object of counts.")
@@ -68,7 +65,7 @@ def rotate(location: Location, *, add: bool) -> None:
     counts = {"locked": done["locked"], "destroyed": done["destroyed"], "not encrypted": done["unsealed"]}
     left = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
     more = f" Not wrapped: {left}." if left else ""
-    output.emit(done, plain=f"{text}{more}\n", status=status_of("locked") if done["locked"] else 0)
+    output.emit(done, f"{text}{more}\n", status=status_of("locked") if done["locked"] else 0)
 
 
 @output.command("status", group=encryption, json="Print a JSON object.")
@@ -84,13 +81,14 @@ def status(location: Location) -> None:
 
     with location.opened() as found:
         stores = rotation.status(found.backend)
-    rows = [_row(store) for store in stores]
-    output.emit(
-        {"stores": stores},
-        rows="stores",
-        plain=rows,
-        shown=[layouts.Table(_COLUMNS, rows, shortens=("id", "wrapped by", "key"))],
-    )
+    columns: dict[str, output.Column] = {
+        "key": "key",
+        "encrypted": lambda store: f"destroyed {store.destroyed_at}" if store.destroyed_at else store.sealed,
+        "wrapped by": _wrapped,
+        "readable": "readable",
+        "id": "id",
+    }
+    output.emit({"stores": stores}, output.Table(stores, columns, shortens=("id", "wrapped by", "key")), rows="stores")
 
 
 @output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
@@ -114,14 +112,12 @@ def destroy(location: Location, *, yes: bool) -> None:
             confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?")
         since = rotation.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
-    output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, plain=text)
+    output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, text)
 
 
-def _row(store: StoreStatus) -> tuple[str, ...]:
-    sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else _YES_NO[store.sealed]
+def _wrapped(store: StoreStatus) -> str:
     age = "current" if store.current else "old" if store.readable else "missing"
-    kek = f"{store.kek_id} {age}" if store.kek_id else ""
-    return store.key or "", sealed, kek, _YES_NO[store.readable], store.id
+    return f"{store.kek_id} {age}" if store.kek_id else ""
 
 
 def _add_key(location: Location) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import (
+    Decorator,
+    named,
     revision_option,
     revisions_and_path,
     source_option,
@@ -19,6 +19,7 @@ from retentive.cli.parameters import (
     trust_option,
     user_by_default,
 )
+from retentive.cli.pieces import exact, line
 from retentive.engine import trust as levels
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound
@@ -34,15 +35,21 @@ from retentive.values.provenance import Contributor
 _GONE = "(redacted)"
 _FEW = 10  # maximum number of versions of one change in the table of `log`
 _LOOKED_AT = 200  # versions from which known actors and the like are listed
+_ORIGIN = ("integration", "session", "source", "flags", "trust")
+_provenance_option = click.option(
+    "--provenance", is_flag=True, help="Show integration, session, source, flags and trust too."
+)
 
 
-def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def actors_option(text: str) -> Decorator:
     """Return a decorator that adds the option `--by`, a pattern of actors."""
     return click.option("--by", "whose", metavar="PATTERN", callback=user_by_default, help=text)
 
 
-@output.command(json="Print a JSON list of versions.")
+@output.command(json="Print a JSON list of versions; with -p, of changes with their differences.")
 @click.argument("what", metavar="[PATH]", nargs=-1)
+@click.option("--oneline", is_flag=True, help="One line for each change.")
+@click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
 @time_option("--since", f"Only versions since this time: {TIMES}.")
 @time_option("--until", "Only versions up to this time.")
@@ -53,9 +60,17 @@ def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 @click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as password.")
 @trust_option
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
-@click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
+@_provenance_option
 def log(
-    location: Location, what: tuple[str, ...], *, whose: str | None, limit: int | None, provenance: bool, **only: Any
+    location: Location,
+    what: tuple[str, ...],
+    *,
+    oneline: bool,
+    patch: bool,
+    whose: str | None,
+    limit: int | None,
+    provenance: bool,
+    **only: Any,
 ) -> None:
     """List the changes of the store, a directory or a memory, newest first.
 
@@ -66,44 +81,63 @@ def log(
     In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs. The
     path of a renamed memory is `old -> new`. The path of a redacted version is empty. The versions of an undo or a
     restore have one more column, such as `undo of r3`.
+
+    \b
+    retentive log notes.md --oneline
+    retentive log --since yesterday -n 20
     """
     _, path = revisions_and_path(what, at_most=0)
     with location.existing() as store:
+        path = path and named(store, path)
         chosen = LogFilter(actor=whose, **only)
         found = store.history.changes(path, only=chosen, limit=limit)
         if not found:
             _check_known(store, chosen)
-        versions = [version for change in found for version in change.versions]
-        more = _origins(store, versions) if provenance else [()] * len(versions)
-    origins = dict(zip((version.id for version in versions), more, strict=True))
-    rows = chain.from_iterable(_rows(each, origins) for each in found)
-    columns = ("change", "time", "actor", "what", *(_ORIGIN if provenance else ()))
-    output.emit(
-        (version_object(each, change) for change in found for each in change.versions),
-        plain=(
-            (
-                change.id,
-                each.id,
-                output.exact_time(each.created_at),
-                _actor(each),
-                *described(each, change),
-                *origins[each.id],
-                *([change.cause] if change.cause else []),
-            )
-            for change in found
-            for each in change.versions
-        ),
-        shown=[
-            layouts.Aligned(
-                rows,
-                ("yellow", "blue", "green"),
-                empty="No changes.",
-                header=columns,
-                shortens=(2, *range(4, len(columns)), 3),
-            )
-        ],
-        pages=True,
-    )
+        if patch:
+            different = [store.history.differences(path, change=change.id) for change in found]
+            pieces = [piece for each in different for piece in (*_change_pieces(each), "\n")]
+            output.emit(list(map(_full_change, different)), *pieces[:-1], pages=True)
+            return
+        origins = _origins(store, [each for change in found for each in change.versions]) if provenance else {}
+    if oneline:
+        table = output.Table(found, {"change": "id", "actor": "actor", "what": _summary}, header=False)
+    elif output.as_table():
+        columns = ("change", "time", "actor", "what", *(_ORIGIN if provenance else ()))
+        rows = [row for change in found for row in _rows(change, origins)]
+        table = output.Table(rows, columns, empty="No changes.", shortens=("actor", *columns[4:], "what"))
+    else:
+        lines = [_line(change, each, origins) for change in found for each in change.versions]
+        output.emit((version_object(each, change) for change in found for each in change.versions), "".join(lines))
+        return
+    output.emit((version_object(each, change) for change in found for each in change.versions), table, pages=True)
+
+
+def _line(change: LoggedChange, version: Version, origins: dict[str, tuple[str, ...]]) -> str:
+    cells = change.id, version.id, exact(version.created_at), exact(version.actor), *described(version, change)
+    cause = [change.cause] if change.cause else []
+    return line([*cells, *origins.get(version.id, ()), *cause]) + "\n"
+
+
+def _summary(change: LoggedChange) -> str:
+    operation, path = described(change.versions[-1], change)
+    more = f" and {len(change.versions) - 1:,} more" if len(change.versions) > 1 else ""
+    return change.cause or f"{operation} {path or _GONE}{more}"
+
+
+def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterable[Sequence[object]]:
+    """Yield the table rows of a change. Only the first row has the name, time and actor of the change."""
+    rows: list[tuple[str, ...]] = [(change.cause,)] if change.cause else []
+    in_order = change.versions[::-1]
+    shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
+    for version in shown:
+        operation, path = described(version, change)
+        rows.append((f"{operation} {path or _GONE}", *origins.get(version.id, ())))
+    if left := len(in_order) - len(shown):
+        rows.append((f"and {left} more: retentive show {change.id}",))
+    head: tuple[object, ...] = (change.id, change.at, change.actor)
+    for row in rows:
+        yield *head, *row
+        head = ("", "", "")
 
 
 def _check_known(store: MemoryStore, only: LogFilter) -> None:
@@ -112,38 +146,14 @@ def _check_known(store: MemoryStore, only: LogFilter) -> None:
         value = getattr(only, name)
         if value is None or {"*", "?"} & set(value) or store.history.log(limit=1, **{name: value}):
             continue
-        newest = store.history.log(limit=_LOOKED_AT)
-        known = dict.fromkeys(each for version in newest for each in _values(version, name) if each)
+        known: dict[str, None] = {}
+        for version in store.history.log(limit=_LOOKED_AT):
+            made = version.provenance
+            of = {"actor": [exact(version.actor)], "session": [levels.session_of(version) or ""]}
+            of["flag"] = [kind for _, kind in made.flags]
+            known |= dict.fromkeys(filter(None, of[name] if name in of else [getattr(made, name)]))
         others = f"; the newest ones are {', '.join(list(known)[:_FEW])}" if known else ""
         raise NotFound(f"no change has the {name} {value}{others}")
-
-
-def _values(version: Version, name: str) -> list[str]:
-    made = version.provenance
-    match name:
-        case "actor":
-            return [_actor(version)]
-        case "session":
-            return [levels.session_of(version) or ""]
-        case "flag":
-            return [kind for _, kind in made.flags]
-    return [getattr(made, name)]
-
-
-def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yield the table rows of a change. Only the first row has the name, time and actor of the change."""
-    head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))
-    if change.cause:
-        yield *head, change.cause, *("" for _ in origins[change.versions[0].id])
-        head = ("",) * 3
-    in_order = change.versions[::-1]
-    shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
-    for version in shown:
-        operation, path = described(version, change)
-        yield *head, f"{operation} {path or _GONE}", *origins[version.id]
-        head = ("",) * 3
-    if left := len(change.versions) - len(shown):
-        yield *head, f"and {left} more: retentive show {change.id}", *("" for _ in origins[change.versions[0].id])
 
 
 def described(version: Version, change: LoggedChange) -> tuple[str, str]:
@@ -164,68 +174,61 @@ def show(location: Location, what: tuple[str, ...]) -> None:
     """
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
+        path = path and named(store, path)
         if revisions and revisions[0].is_version:
             version, text = store.history.show(revisions[0], path)
-            _show_version(version, text, store.trust.contributors(version))
+            contributors = store.trust.contributors(version)
+            output.emit(
+                version_object(version, contributors=contributors) | {"text": text},
+                *_version_pieces(version, text),
+                pages=True,
+            )
         else:
-            _show_change(store.history.differences(path, change=revisions[0] if revisions else "HEAD"))
+            found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
+            output.emit(_full_change(found), *_change_pieces(found), notes=_notes(found), pages=True)
 
 
-def _show_version(version: Version, text: str | None, contributors: Sequence[Contributor]) -> None:
+def _version_pieces(version: Version, text: str | None) -> list[Any]:
     by = f" by {version.redacted_by}" if version.redacted_by else ""
-    facts = {
-        "version": version.id,
-        "memory": version.memory_id,
-        "path": version.path,
-        "change": f"r{version.revision}",
-        "operation": version.operation,
-        **_facts(version),
-        "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
-        "redacted": "" if version.redacted_at is None else output.exact_time(version.redacted_at) + by,
-    }
-    head, piece = _head(facts)
-    output.emit(
-        version_object(version, contributors=contributors) | {"text": text},
-        plain=head if text is None else f"{head}\n{text}",
-        shown=[piece, *([] if text is None else [f"\n{text}"])],
-        pages=True,
+    head = _head(
+        {
+            "version": version.id,
+            "memory": version.memory_id,
+            "path": version.path,
+            "change": f"r{version.revision}",
+            "operation": version.operation,
+            **_facts(version),
+            "size": "" if version.size_bytes is None else output.counted(version.size_bytes, "byte"),
+            "redacted": "" if version.redacted_at is None else exact(version.redacted_at) + by,
+        }
     )
+    return [head] if text is None else [f"{head}\n", text] if output.as_table() else [f"{head}\n{text}"]
 
 
-def _show_change(found: Differences) -> None:
+def _change_pieces(found: Differences) -> list[Any]:
     change = found.changes[0]
-    rows = [described(version, change) for version in reversed(change.versions)]
-    facts = {"change": change.id, **_facts(change.versions[0])}
-    head, piece = _head(facts)
+    listed = [described(version, change) for version in reversed(change.versions)]
+    rows = "".join(f"{operation}\t{path or _GONE}\n" for operation, path in listed)
     lines = [line for each in found.found for line in _diff_lines(each)]
-    listed = [*((operation, path or _GONE) for operation, path in rows)]
-    output.emit(
-        change_object(change) | {"differences": list(map(_difference_object, found.found)), "hidden": found.hidden},
-        plain=f"{head}\n" + "".join(f"{operation}\t{path}\n" for operation, path in listed) + f"\n{as_text(lines)}",
-        shown=[piece, "\n", layouts.Aligned(listed, (None, "cyan")), "\n", layouts.Diff(lines)],
-        notes=_notes(found),
-        pages=True,
-    )
+    facts = {"change": change.id, **_facts(change.versions[0])}
+    return [f"{_head(facts)}\n{rows}\n", output.Diff(lines)]
+
+
+def _full_change(found: Differences) -> dict[str, object]:
+    differences = list(map(_difference_object, found.found))
+    return change_object(found.changes[0]) | {"differences": differences, "hidden": found.hidden}
 
 
 def _facts(version: Version) -> dict[str, str]:
     """Return the metadata that is the same for all versions of a change. `version` is one of them."""
     made = version.provenance
-    return {
-        "actor": _actor(version),
-        "time": output.exact_time(version.created_at),
-        "integration": made.integration,
-        "session": made.session,
-        "source": made.source,
-        "cause": made.cause,
-        "flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags),
-    }
+    facts = {"actor": exact(version.actor), "time": exact(version.created_at)}
+    facts |= {name: getattr(made, name) for name in ("integration", "session", "source", "cause")}
+    return facts | {"flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags)}
 
 
-def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
-    """Return the facts that are not empty, as text for a pipe and as a layout for a terminal."""
-    known = [(name, value) for name, value in facts.items() if value]
-    return "".join(f"{name:<11}  {value}\n" for name, value in known), layouts.Aligned(known, ("yellow",))
+def _head(facts: dict[str, str]) -> str:
+    return "".join(f"{name:<11}  {value}\n" for name, value in facts.items() if value)
 
 
 @output.command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
@@ -252,21 +255,25 @@ def diff(
     With --by or --session, shows only the changes by these actors or sessions, and leaves out the changes that others
     made in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git apply`;
     run it in the directory that contains `memories`.
+
+    \b
+    retentive diff r2..r5
+    retentive diff --since yesterday --by 'session:*'
     """
     revisions, path = revisions_and_path(what, at_most=2)
-    is_filtered = whose is not None or session is not None
-    has_span = is_filtered or since is not None or until is not None
+    only = None if whose is None and session is None else LogFilter(actor=whose, session=session)
+    has_span = only is not None or since is not None or until is not None
     if revisions and has_span:
         raise click.UsageError(
             "Specify revisions, or select changes with --since, --until, --by and --session, but not both."
         )
-    if until is not None and since is None and not is_filtered:
+    if until is not None and since is None and only is None:
         raise click.UsageError("--until needs --since, --by or --session.")
     with location.existing() as store:
+        path = path and named(store, path)
         if len(revisions) == 2:
             found = store.history.differences(path, since=revisions[0], until=revisions[1])
         elif has_span:
-            only = LogFilter(actor=whose, session=session) if is_filtered else None
             found = store.history.differences(path, since=since, until=until, only=only)
             if only is not None and not (found.found or found.hidden):
                 _check_known(store, only)
@@ -274,21 +281,11 @@ def diff(
             found = store.history.differences(path, since=revisions[0])
         else:
             found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
-    _emit_differences(found)
-
-
-def _emit_differences(found: Differences) -> None:
     reasons = [each.reason for each in found.found if each.reason]
-    if reasons and len(reasons) == len(found.found) and not output.as_json():
+    if reasons and len(reasons) == len(found.found) and not output.as_object():
         raise InvalidInput("nothing can be compared: " + "; ".join(_notes(found)).rstrip("."))
-    lines = [line for each in found.found for line in _diff_lines(each)]
-    output.emit(
-        list(map(_difference_object, found.found)),
-        plain=as_text(lines),
-        shown=[layouts.Diff(lines)],
-        notes=_notes(found),
-        pages=True,
-    )
+    lines = output.Diff([line for each in found.found for line in _diff_lines(each)])
+    output.emit(list(map(_difference_object, found.found)), lines, notes=_notes(found), pages=True)
 
 
 def _notes(found: Differences) -> list[str]:
@@ -298,8 +295,9 @@ def _notes(found: Differences) -> list[str]:
         if each.reason or each.old is each.new is None
     ]
     if found.hidden:
-        memories = "1 hidden memory was" if found.hidden == 1 else f"{found.hidden} hidden memories were"
-        notes.append(f"{memories} left out; `retentive trust list` lists them.")
+        were = "was" if found.hidden == 1 else "were"
+        memories = output.counted(found.hidden, "hidden memory")
+        notes.append(f"{memories} {were} left out; `retentive trust list` lists them.")
     return notes
 
 
@@ -307,44 +305,38 @@ def _notes(found: Differences) -> list[str]:
 @click.argument("path")
 @source_option
 @trust_option
-@click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
+@_provenance_option
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
     """Show the change that last modified each line of a memory, with its time and actor.
 
-    In a pipe each line has a version, time, actor, line number and text, separated by tabs.
+    In a pipe each line has a change, version, time, actor, line number and text, separated by tabs.
     """
     with location.existing() as store:
-        found = store.history.blame(path, source=source, trust=trust)
-        more = _origins(store, [line.version for line in found]) if provenance else [()] * len(found)
-
-    def rows(name: Callable[[Version], str], time: Callable[[datetime], str]) -> Iterator[tuple[str, ...]]:
-        for line, origin in zip(found, more, strict=True):
-            made = line.version
-            head = name(made), time(made.created_at), _actor(made)
-            yield *head, *origin, str(line.number), line.text.removesuffix("\n")
-
-    width = len(_ORIGIN) if provenance else 0
-    styles = ("yellow", "blue", "green", *([None] * width), "bright_black")
-    shown = rows(lambda version: f"r{version.revision}", output.local_time)
-    output.emit(
-        ({"line": line.number, "text": line.text, "version": version_object(line.version)} for line in found),
-        plain=rows(lambda version: version.id, output.exact_time),
-        shown=[layouts.Aligned(shown, styles, right={3 + width}, shortens=[2])],
-        pages=True,
-    )
+        found = store.history.blame(named(store, path), source=source, trust=trust)
+        origins = _origins(store, [line.version for line in found]) if provenance else {}
+    rows = [
+        {"change": f"r{line.version.revision}", "version": line.version.id, "time": line.version.created_at}
+        | {"actor": line.version.actor, "line": line.number, "text": line.text.removesuffix("\n")}
+        | dict(zip(_ORIGIN, origins.get(line.version.id, ()), strict=False))
+        for line in found
+    ]
+    version = () if output.as_table() else ("version",)
+    names = ("change", *version, "time", "actor", *(_ORIGIN if provenance else ()), "line", "text")
+    table = output.Table(rows, dict(zip(names, names, strict=True)), shortens=["actor"], header=False)
+    value = ({"line": line.number, "text": line.text, "version": version_object(line.version)} for line in found)
+    output.emit(value, table, pages=True)
 
 
 def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
-    """Return the diff of a memory: a line with both versions, the header lines of Git, and the lines that differ.
+    """Return the diff of a memory: a line with both changes, the header lines of Git, and the lines that differ.
 
-    `git apply` ignores the line with the versions.
+    `git apply` ignores the line with the changes.
     """
     old, new = found.old, found.new
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if found.reason or sides[0] == sides[1]:
         return []
-    name = (lambda each: f"r{each.revision}") if output.on_terminal() else (lambda each: each.id)  # r1 fits 80 columns
-    lines = [" to ".join(name(each) if each else "nothing" for each in (old, new))]
+    lines = [" to ".join(f"r{each.revision}" if each else "nothing" for each in (old, new))]
     before, after = (each.path if each else found.path for each in (old, new))
     lines.append(f"diff --git a{before} b{after}")
     if old is None:
@@ -361,30 +353,14 @@ def _unified(found: MemoryDifference) -> list[DiffLine]:
     return unified(found.old_text, found.new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
 
 
-_ORIGIN = ("integration", "session", "source", "flags", "trust")
-
-
-def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+def _origins(store: MemoryStore, versions: Sequence[Version]) -> dict[str, tuple[str, ...]]:
+    """Return integration, session, source, flags and trust of each version, by its id."""
+    found: dict[str, tuple[str, ...]] = {}
     for version, level in zip(versions, store.trust.levels(versions), strict=True):
         made = version.provenance
         flags = ", ".join(f"{kind} in line {line}" for line, kind in made.flags)
-        found.append((made.integration, made.session, made.source, flags, level))
+        found[version.id] = (made.integration, made.session, made.source, flags, level)
     return found
-
-
-def _provenance(version: Version, contributors: Sequence[Contributor] | None) -> dict[str, object]:
-    made = version.provenance
-    names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
-    flags = [{"line": line, "kind": kind} for line, kind in made.flags]
-    return output.attributes(made, *names) | {
-        "flags": flags,
-        "contributors": list(map(levels.described, contributors or made.contributors)),
-    }
-
-
-def _actor(version: Version) -> str:
-    return "" if version.actor is None else str(version.actor)
 
 
 def version_object(
@@ -394,9 +370,13 @@ def version_object(
 
     `contributors` lists all contributors, if the provenance of the version does not name them.
     """
+    made = version.provenance
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
+    origin = output.attributes(made, "integration", "tool_use_id", "session", "source", "cause", "api_key_id")
+    origin["flags"] = [{"line": line, "kind": kind} for line, kind in made.flags]
+    origin["contributors"] = list(map(levels.described, contributors or made.contributors))
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
-    found |= {"change": f"r{version.revision}", "provenance": _provenance(version, contributors)}
+    found |= {"change": f"r{version.revision}", "provenance": origin}
     return found if change is None else found | {"path_before": change.moved_from.get(version.id)}
 
 
@@ -408,10 +388,5 @@ def change_object(change: LoggedChange) -> dict[str, object]:
 
 def _difference_object(found: MemoryDifference) -> dict[str, object]:
     old, new = (each and version_object(each) for each in (found.old, found.new))
-    return {
-        "path": found.path or None,
-        "old": old,
-        "new": new,
-        "diff": as_text(_unified(found)) if not found.reason else "",
-        "reason": found.reason,
-    }
+    diff = as_text(_unified(found)) if not found.reason else ""
+    return {"path": found.path or None, "old": old, "new": new, "diff": diff, "reason": found.reason}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 import retentive
+from retentive.engine.guard import setting_against
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
@@ -21,6 +23,7 @@ from retentive.remote import is_remote
 from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
+from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 INTEGRATION = "cli"
 """Name of the command line in audit entries."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
+NEEDS_MACHINE = ("admin", "console", "doctor", "init", "keys", "serve")
+"""Commands that refuse the URL of a server, except `admin audit`."""
 STORAGE_CODES = frozenset(
     ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
 )
@@ -72,20 +77,13 @@ class Location:
         Raises `NotFound` if the store does not exist. If a directory has plain files that retentive has not recorded
         yet, these files are the memories of its default store.
         """
-        if is_remote(found):
-            try:
+        with suppress(NotFound):
+            if is_remote(found):
                 return found.store(self.store_key)
-            except NotFound:
-                raise self._no_store() from None
-        is_known = find_store(found.backend, self.store_key) is not None
-        if not is_known and not (self.store_key == DEFAULT_KEY and self._becomes_store()):
-            raise self._no_store()
-        return found.store(self.store_key).through(INTEGRATION)
-
-    def _no_store(self) -> NotFound:
-        return NotFound(
-            f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
-        )
+            is_known = find_store(found.backend, self.store_key) is not None
+            if is_known or (self.store_key == DEFAULT_KEY and self._becomes_store()):
+                return found.store(self.store_key).through(INTEGRATION)
+        raise no_store(self.store_key)
 
     def named_store(self) -> str:
         """Return the value of --store. Raises `UsageError` if the command line does not contain this option.
@@ -158,10 +156,8 @@ class Location:
 
         If --actor is not given, the server records the actor of the API key.
         """
-        from retentive.cli.over_http import OVER_HTTP  # noqa: PLC0415 - only for a server
-
         name = click.get_current_context().command_path.partition(" ")[2]
-        if name.split(" ")[0] not in OVER_HTTP:
+        if name.startswith(NEEDS_MACHINE) and not name.startswith("admin audit"):
             raise InvalidInput(f"`retentive {name}` cannot use a server; run the command on the machine of the server")
         if "keys" in self.typed:
             raise InvalidInput("--keys has no effect on a server")
@@ -191,6 +187,11 @@ class Location:
     def key_file(self) -> str | None:
         """Path of the key file, from --keys or the environment. None if neither is given."""
         return self.keys if self.keys is not None else os.environ.get(FILE_VARIABLE) or None
+
+
+def no_store(key: str) -> NotFound:
+    """Return the error for a memory store that does not exist."""
+    return NotFound(f"the memory store {key!r} does not exist; `retentive stores` lists the existing ones")
 
 
 def read_key_file(path: str) -> KeyRing:
@@ -301,12 +302,23 @@ def _explaining(store: MemoryStore) -> Iterator[None]:
     try:
         yield
     except ReadOnly as error:
-        if is_remote(store):
-            raise
-        from retentive.cli.read_only import explanation  # noqa: PLC0415 - only for this error
-
-        error.add_note(explanation(store))
+        if not is_remote(store):
+            error.add_note(explanation(store))
         raise
+
+
+def explanation(store: MemoryStore, paths: Iterable[str] = (ROOT,)) -> str:
+    """Return a sentence for people: the setting that forbids a change at or below the paths, and how to change it."""
+    core, settings = core_of(store), store.settings()
+    for path in paths:
+        with suppress(RetentiveError):
+            for each in (*(memory.path for memory in store.memories(path)), path):
+                if name := setting_against(settings, core.actor, each):
+                    value = json.dumps(getattr(settings, name))
+                    who = core.actor or "an actor without a name"
+                    how = f"It is {value}; `retentive settings set {name}=...` changes it."
+                    return f"The setting {name} does not let {who} change {each}. {how}"
+    return "A hidden memory is there: `retentive trust list` shows it, and `retentive trust release` ends a quarantine."
 
 
 pass_location = click.make_pass_decorator(Location, ensure=True)

@@ -1,37 +1,31 @@
-"""`scan`, `sweep`, `doctor`, `admin` and `migrate-schema`: commands for operators."""
+"""`doctor`, and of `admin`: `scan`, `sweep`, `maintain`, `stats` and `migrate-schema`."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.removal import confirm
-from retentive.history.expiry import Swept
+from retentive.doctor import Finding, check_location
+from retentive.history.scan import Finding as SensitiveMemory
 from retentive.history.scan import scan as scan_store
 from retentive.history.scan import scan_read
 from retentive.locations import open_backend
+from retentive.redaction.examiner import allowance
 from retentive.server.maintenance import maintain as maintain_location
+from retentive.stats import stats as figures
 from retentive.storage.sql.schema import SCHEMA
-from retentive.store import MemoryStore, core_of
+from retentive.store import core_of
 
-if TYPE_CHECKING:
-    from retentive.doctor import Finding
-    from retentive.history.scan import Finding as SensitiveMemory
-    from retentive.history.scan import Scanned
-
-_RENAME = "in the path: rename the memory"
-_FINDING_COLUMNS = ("severity", "store", "code", "description")
-_OLDER = "Older versions were not scanned; add --history."
-_STILL = "Older versions still have the values: `retentive scan --redact --history` redacts these versions."
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
@@ -63,61 +57,47 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
     --yes. Exits with status 16 if sensitive values remain. Values after "likely:" do not count.
     """
     if allow:
-        from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
-
         entry = allowance(sys.stdin.readline().rstrip("\n"))
-        output.emit(entry, plain=f"{entry}\n")
+        output.emit(entry, entry)
         return
     with location.existing() as store:
+        core = core_of(store)
         if redact and history and not yes:
-            _confirm_redaction(store, likely=likely)
-        with output.progress("Scanning"):
-            scanned = scan_store(core_of(store), None, redact=redact, history=history, likely=likely)
+            preview = scan_read(core, history=True)
+            listed = [one for one in core.peek(preview) if one.kinds or likely]
+            for one in listed:
+                output.note("\t".join(_scan_row(one)))
+            if listed:
+                values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
+                confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
+        scanned = scan_store(core, None, redact=redact, history=history, likely=likely)
     found = scanned.findings
-    rows = [(one.path, _kinds_of(one), *([_RENAME] if one.in_path else [])) for one in found]
-    padded = [(*row, "")[:3] for row in rows]
     remain = any(one.in_path or (one.kinds and not redact) for one in found)
+    if not redact:
+        is_partial = not history and any(one.kinds for one in found)
+        notes = ["Older versions were not scanned; add --history."] if is_partial else []
+    else:
+        older = f" and {output.counted(len(scanned.redacted), 'older version')}" if history else ""
+        notes = [f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}{older}."]
+        if scanned.rewritten and not history:
+            again = "`retentive admin scan --redact --history` redacts these versions."
+            notes.append(f"Older versions still have the values: {again}")
     output.emit(
         found,
-        plain=rows,
-        shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
-        notes=_scan_notes(scanned, redact=redact, history=history),
+        output.Table(map(_scan_row, found), ("path", "kinds"), empty="No sensitive values.", header=False),
+        notes=notes,
         status=status_of("sensitive") if remain else status_of("damaged") if any(one.damaged for one in found) else 0,
     )
 
 
-def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
-    if not redact:
-        return [] if history or not any(one.kinds for one in scanned.findings) else [_OLDER]
-    done = f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}"
-    if history:
-        return [f"{done} and {output.counted(len(scanned.redacted), 'older version')}."]
-    return [f"{done}.", *([_STILL] if scanned.rewritten else [])]
-
-
-def _kinds_of(found: SensitiveMemory) -> str:
+def _scan_row(found: SensitiveMemory) -> tuple[str, str]:
     parts = {
         "": ", ".join(found.kinds),
         "likely: ": ", ".join(found.likely),
         "damaged: ": "run `retentive doctor`" if found.damaged else "",
+        "in the path: ": "rename the memory" if found.in_path else "",
     }
-    return "; ".join(head + text for head, text in parts.items() if text)
-
-
-def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
-    """List the memories that --redact --history would change, and ask for confirmation.
-
-    Raises `UsageError` without a terminal.
-    """
-    with output.progress("Scanning"):
-        core = core_of(store)
-        preview = scan_read(core, history=True)
-        found = [one for one in core.peek(preview) if one.kinds or likely]
-    for one in found:
-        click.echo(output.harmless(f"{one.path}\t{_kinds_of(one)}"), err=True)
-    if found:
-        values = f"the values in {output.counted(len(found), 'path')}, with whole older versions"
-        confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
+    return found.path, "; ".join(head + text for head, text in parts.items() if text)
 
 
 @output.command(json="Print a JSON object.")
@@ -135,41 +115,9 @@ def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     latest time in the records of the memory store, nothing is removed. Run sweep with --accept-clock if the clock is
     right, or run it again a day later.
     """
-    with location.opened() as found, output.progress("Sweeping"):
+    with location.opened() as found:
         store = location.chosen(found)
         swept = store.sweep(dry_run=dry_run, accept_clock=accept_clock)
-    _emit_swept(store, swept, dry_run=dry_run)
-
-
-@output.group("admin")
-def admin() -> None:
-    """Maintain a location."""
-
-
-@output.command("maintain", group=admin, json='Print a JSON object: {"finished_at", "ok", "code"} and totals.')
-def maintain(location: Location) -> None:
-    """Maintain all memory stores now. `retentive serve` does this every hour.
-
-    Idle memories expire and old versions are removed, as the settings of each store define. In object storage, orphans
-    of crashed writers are deleted. Pending removals are finished. The memory stores can stay
-    in use. Exits with the status of the error if storage failed for a memory store; the others are maintained.
-    """
-    with location.opened() as found, output.progress("Maintaining"):
-        run = maintain_location(found)
-    text = f"{output.counted(run.stores, 'memory store')}: {output.counted(run.expired, 'memory')} expired, "
-    text += f"{output.counted(run.pruned, 'version')} and {output.counted(run.orphans, 'orphan')} removed.\n"
-    clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
-    failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
-    output.emit(
-        run.to_json(),
-        plain=text,
-        notes=[clocks] if run.waiting else [],
-        error=failed if run.code else "",
-        status=status_of(run.code) if run.code else 0,
-    )
-
-
-def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     verb = "would expire" if dry_run else "expired"
     rows = [
         (word, f"{one.idle_days:.0f} days idle", one.path)
@@ -177,12 +125,34 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
         for one in memories
     ]
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
-    total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
     output.emit(
         {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
-        plain=[*rows, (total,)],
-        shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
+        output.Table(rows, ("what", "idle", "path"), header=False),
+        f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}.",
         notes=[] if swept.clock_jump is None else [f"Warning: {swept.clock_jump}."],
+    )
+
+
+@output.command("maintain", json='Print a JSON object: {"finished_at", "ok", "code"} and totals.')
+def maintain(location: Location) -> None:
+    """Maintain all memory stores now. `retentive serve` does this every hour.
+
+    Idle memories expire and old versions are removed, as the settings of each store define. In object storage, orphans
+    of crashed writers are deleted. Pending removals are finished. The memory stores can stay
+    in use. Exits with the status of the error if storage failed for a memory store; the others are maintained.
+    """
+    with location.opened() as found:
+        run = maintain_location(found)
+    text = f"{output.counted(run.stores, 'memory store')}: {output.counted(run.expired, 'memory')} expired, "
+    text += f"{output.counted(run.pruned, 'version')} and {output.counted(run.orphans, 'orphan')} removed.\n"
+    clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
+    failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
+    output.emit(
+        run.to_json(),
+        text,
+        notes=[clocks] if run.waiting else [],
+        error=failed if run.code else "",
+        status=status_of(run.code) if run.code else 0,
     )
 
 
@@ -198,60 +168,37 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     remain, and with status 15 if a store could not be checked because its keys are missing or wrong. A failure of the
     disk, the network or the permissions is an error with its own status, as in every command.
     """
-    from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
-
     keys = location.given_keys()
     with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
-        findings = check_location(
-            location.url,
-            keys=keys,
-            quick=quick,
-            repair=repair,
-            progress=report,
-        )
-        found = list(findings if output.as_object() or output.as_table() else _printed(findings))
+        found = list(check_location(location.url, keys=keys, quick=quick, repair=repair, progress=report))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
     is_locked = any(finding.code == "locked" for finding in found)
+    columns: dict[str, output.Column] = {
+        "severity": "severity",
+        "store": lambda finding: finding.store_key or finding.store_id or "-",
+        "code": "code",
+        "description": lambda finding: f"{finding.kind.meaning} {finding.subject}".rstrip(),
+    }
+    pieces: list[output.Piece] = []
+    if output.as_table():
+        advice = {each.code: each.kind.advice for each in found if each.severity in {"problem", "note"}}
+        totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
+        pieces = [
+            *(f"{code}: {text}" for code, text in advice.items() if text),
+            f"{totals}, {counts['repaired']} repaired.",
+        ]
+    else:
+        columns["advice"] = lambda finding: finding.kind.advice
     status = PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0
-    output.emit(value, rows="findings", shown=_findings_shown(found, counts), status=status)
-
-
-def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Print each finding as a line, and yield it. This is for pipes, in which there are no columns to align."""
-    for finding in findings:
-        output.emit_row((*_finding_row(finding), finding.kind.advice))
-        yield finding
-
-
-def _finding_row(finding: Finding) -> tuple[str, ...]:
-    text = f"{finding.kind.meaning} {finding.subject}".rstrip()
-    plain = output.harmless(text).replace("\n", " ").replace("\t", " ")
-    return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
-
-
-def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
-    totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
-    advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
-    return [
-        layouts.Table(_FINDING_COLUMNS, map(_finding_row, found), folds=True),
-        *(f"{code}: {text}" for code, text in advice.items() if text),
-        f"{totals}, {counts['repaired']} repaired.",
-    ]
+    output.emit(value, output.Table(found, columns, folds=True), *pieces, rows="findings", status=status)
 
 
 def _finding_object(finding: Finding) -> dict[str, object]:
-    return {
-        "severity": finding.severity,
-        "store_id": finding.store_id,
-        "store_key": finding.store_key,
-        "code": finding.code,
-        "subject": finding.subject,
-        "meaning": finding.kind.meaning,
-        "advice": finding.kind.advice,
-        "repairable": finding.kind.mends,
-    }
+    kind = finding.kind
+    found = output.attributes(finding, "severity", "store_id", "store_key", "code", "subject")
+    return found | {"meaning": kind.meaning, "advice": kind.advice, "repairable": kind.mends}
 
 
 @output.command("migrate-schema", json='Print a JSON object: {"schema"}.')
@@ -262,6 +209,49 @@ def migrate(location: Location) -> None:
     older schema until this command has migrated them. Run this command before you start a new version of an
     application. Running applications need not stop. Other kinds of storage are migrated when they are opened.
     """
-    with naming("Location", location.shown), output.progress("Migrating"):
+    with naming("Location", location.shown):
         open_backend(location.url).close()
-    output.emit({"schema": SCHEMA}, plain="The schema is up to date.\n")
+    output.emit({"schema": SCHEMA}, "The schema is up to date.")
+
+
+@output.command(json="Print a JSON object.")
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.IntRange(1, 36_600),
+    default=30,
+    help="Days of activity to count; the last day is today (UTC).",
+)
+def stats(location: Location, *, days: int) -> None:
+    """Show the size and activity of a memory store.
+
+    Shows sizes, the activity of each day, and the number of proposed changes. Lists the biggest, least used and most
+    changed memories, and the actors. In a pipe each line has the name of a section and one of its rows, separated by
+    tabs.
+    """
+    with location.existing() as store:
+        found = figures(store, days=days)
+    use = found.use
+    value = {
+        **{name: each for name, each in asdict(found).items() if name != "use"},
+        "memories": use.memories,
+        "size_bytes": use.size_bytes,
+        "days": [{**day._asdict(), "day": day.day.isoformat()} for day in found.days],
+        "biggest": [{"path": each.path, "size_bytes": each.size_bytes} for each in use.biggest],
+        "least_used": [each._asdict() for each in use.least_used],
+        "most_changed": [{"path": path, "changes": count} for path, count in found.most_changed],
+        "actors": [{"actor": actor, "changes": count} for actor, count in found.actors],
+    }
+    counts = [("memories", use.memories), ("versions", found.versions), ("changes awaiting review", found.proposals)]
+    sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes)]
+    sections: list[tuple[str, Sequence[Any], tuple[str, ...]]] = [
+        ("store", counts, ("what", "number")),
+        ("bytes", sizes, ("what", "size")),
+        ("activity", [day for day in found.days if any(day[1:])], ("day", "created", "modified", "deleted")),
+        ("biggest", [(one.size_bytes, one.path) for one in use.biggest], ("size", "path")),
+        ("least used", [(one.at, one.path) for one in use.least_used], ("time", "path")),
+        ("most changed", [(count, path) for path, count in found.most_changed], ("changes", "path")),
+        ("who", [(count, actor) for actor, count in found.actors], ("changes", "actor")),
+    ]
+    tables = [output.Table(rows, columns, title=name) for name, rows, columns in sections if rows]
+    output.emit(value, *tables)

@@ -55,7 +55,11 @@ _FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys"}
 
 
 class GlobalOption(click.Option):
-    """Global option of a command. The help of a command lists the names of these options in one line."""
+    """Global option of a command. Only `retentive --help` describes it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help of the option, or None below `retentive` itself."""
+        return super().get_help_record(ctx) if ctx.parent is None else None
 
 
 def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[click.Parameter]:
@@ -75,32 +79,7 @@ def add_global_options(command: click.Command, *, without: Collection[str] = ())
     """Add the global options to a command, except `without` and the options that the command defines itself."""
     own = {flag for param in command.params for flag in param.opts}
     command.params += global_options(taken=own | set(without))
-
-
-def own_options(ctx: click.Context, *, is_root: bool = False) -> list[tuple[str, str]]:
-    """Return the names and the help text of each option. Global options are included only if `is_root` is true."""
-    own = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
-    records = [each.get_help_record(ctx) for each in own if is_root or not isinstance(each, GlobalOption)]
-    # Click creates the option --help only once, so its names may come from the settings of another context.
-    return [("-h, --help", record[1]) if record[0] == "--help" else record for record in records if record is not None]
-
-
-def examples_of(ctx: click.Context) -> Sequence[str]:
-    """Return command lines that show the use of a command."""
-    from retentive.cli.examples import EXAMPLES  # noqa: PLC0415 - only for help
-
-    return EXAMPLES[ctx.command_path.partition(" ")[2]]
-
-
-def write_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the examples and the options of a command, and a line that names the global options."""
-    with formatter.section("Examples"):
-        formatter.write("".join(f"  {line}\n" for line in examples_of(ctx)))
-    with formatter.section("Options"):
-        formatter.write_dl(own_options(ctx))
-    names = [param.opts[0] for param in ctx.command.get_params(ctx) if isinstance(param, GlobalOption)]
-    formatter.write_paragraph()
-    formatter.write_text(f"Global options, described by `retentive --help`: {', '.join(names)}.")
+    command.epilog = f"{command.epilog or ''} The options of `retentive --help` are accepted too.".strip()
 
 
 def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:

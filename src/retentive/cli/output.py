@@ -1,4 +1,4 @@
-"""Output of commands. `emit` prints a result as JSON, as plain lines in a pipe, or with colours on a terminal.
+"""Output of commands: results as JSON, CSV, lines or tables; errors; progress; and the classes of all commands.
 
 Output is UTF-8 in every locale, because memories are UTF-8. If the reader closes the pipe, the command ends without a
 message.
@@ -6,38 +6,34 @@ message.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
+import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
+from io import StringIO
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
 from retentive.cli.location import STORAGE_CODES, Location, pass_location
-from retentive.cli.options import add_global_options, choose_format, chosen_format, write_options
+from retentive.cli.options import add_global_options, choose_format, chosen_format
 from retentive.cli.parameters import ARGUMENT_TYPES
+from retentive.cli.pieces import Column, Diff, Hits, Piece, Table, coloured, harmless, is_terminal, local_time
 from retentive.errors import RetentiveError
 from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 
-if TYPE_CHECKING:  # only terminals need them
-    from retentive.cli.layouts import Aligned, Diff, Hits, Table
-    from retentive.cli.progress import Bar
-
+__all__ = ["Column", "Diff", "Hits", "Piece", "Table", "harmless", "local_time"]
 P = ParamSpec("P")
-Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
-"""Part of the output on a terminal: a string, or a value of the module `layouts`. Control characters are escaped."""
-
-_BREAKS = re.compile(r"[\t\r\n]+")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-PROGRESS_DELAY_S = 0.5  # a progress bar appears after this time, because a bar for quick work would only flicker
+PROGRESS_DELAY_S = 0.5  # progress of quick work would only flicker
 _KEYS = re.compile(
     r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
     r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
@@ -60,9 +56,9 @@ class Command(click.Command):
                 param.type = ARGUMENT_TYPES[param.name]
         add_global_options(self, without=() if json else ("--json", "--format"))
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, the options of the command, and a line with the names of the global options."""
-        write_options(ctx, formatter)
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first sentence of the help. Click would cut it."""
+        return super().get_short_help_str(max(limit, 200))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. If it raises a `RetentiveError`, print the error and exit with its status."""
@@ -84,15 +80,13 @@ def command(
 
 
 class Group(click.Group):
-    """Command with subcommands. If no subcommand is given, the one with the name `default` runs.
-
-    If `default` is empty, the help of the command is printed instead.
-    """
+    """Command with subcommands. Without one of them, the subcommand `default` runs, or the help is shown."""
 
     def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.invoke_without_command, self.no_args_is_help = bool(default), not default
         self.default = default
+        self.epilog = f"Without a command, runs `{default}`." if default else None
         add_global_options(self)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -104,31 +98,14 @@ class Group(click.Group):
         with command.make_context(self.default, [], parent=ctx) as inner:
             return command.invoke(inner)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands, the examples, the options, and a line with the names of the global options."""
-        with formatter.section("Commands"):
-            helps = {name: each.get_short_help_str(200) for name, each in self.commands.items()}
-            if self.default:
-                helps[self.default] += "  [default]"
-            formatter.write_dl([*helps.items()])
-        write_options(ctx, formatter)
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands, in the order of their definition."""
         return list(self.commands)
 
 
 def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Return a decorator that turns a function into a group of subcommands.
-
-    `default` names the subcommand that runs if no subcommand is given.
-    """
+    """Return a decorator that turns a function into a group. `default` runs if no subcommand is given."""
     return click.group(name, cls=Group, default=default)
-
-
-def as_json() -> bool:
-    """Return whether the current command prints JSON (--json, or --format json or ndjson)."""
-    return chosen_format() in {"json", "ndjson"}
 
 
 def as_object() -> bool:
@@ -139,15 +116,13 @@ def as_object() -> bool:
 def as_table() -> bool:
     """Return whether the output is for people: on a terminal by default, or with --format table."""
     form = chosen_format()
-    return form == "table" or (form is None and on_terminal())
+    return form == "table" or (form is None and is_terminal())
 
 
 def emit(
     value: object,
-    *,
+    *pieces: Piece,
     rows: str | None = None,
-    plain: str | Iterable[Sequence[str]] = "",
-    shown: Sequence[Piece] | None = None,
     notes: Iterable[str] = (),
     error: str = "",
     status: int = 0,
@@ -155,24 +130,17 @@ def emit(
 ) -> None:
     """Print a result, and exit if `status` is not 0.
 
-    - In a format for programs, `value` is printed. For ndjson and csv, `rows` names the field of `value` that has the
-      records.
-    - In a pipe, `plain` is printed. A string is printed unchanged. Rows are printed one per line, with tabs between the
-      cells.
-    - On a terminal, `shown` is printed. If it is None, `plain` is printed in aligned columns. If `pages` is true, a
-      pager shows output that is longer than the terminal.
-
-    `notes` and `error` are printed to standard error. With --json they are not printed, because `value` contains the
-    same facts.
+    In a format for programs, `value` is printed; for ndjson and csv, `rows` names the field of `value` that has the
+    records. Otherwise the pieces are printed, and `notes` and `error` go to standard error: with --json they are left
+    out, because `value` contains the same facts. With `pages`, a pager shows what is longer than the terminal.
     """
-    if as_json() or (as_object() and not error):
-        write_text(_formatted(value, rows))
+    form = chosen_format()
+    if form in {"json", "ndjson"} or (form == "csv" and not error):
+        write_text(_formatted(to_json(value), form, rows))
     else:
-        if as_table():
-            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else _aligned(plain)])
-            (_write_pages if pages else write_text)(text)
-        elif not as_object():
-            write_text(plain if isinstance(plain, str) else "".join(f"{_row(cells)}\n" for cells in plain))
+        if form != "csv":
+            text = "".join(map(_drawn if as_table() else _lines, pieces))
+            (_write_pages if pages and as_table() else write_text)(text)
         if error:
             note(error, colour="red")
         for text in notes:
@@ -181,58 +149,48 @@ def emit(
         raise click.exceptions.Exit(status)
 
 
-def _row(cells: Sequence[str]) -> str:
-    """Join the cells of a row for a pipe. Some programs, and `cat`, pass all of it to a terminal."""
-    return harmless("\t".join(_BREAKS.sub(" ", cell) for cell in cells))
+def _lines(piece: Piece) -> str:
+    text = piece if isinstance(piece, str) else piece.lines()
+    return text if "\n" in text or not text else f"{text}\n"  # the text of a memory is printed as it is
 
 
-def harmless(text: str) -> str:
-    r"""Escape control characters as `\x1b`, so that the text of a model cannot control the terminal of the reader."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+def _drawn(piece: Piece) -> str:
+    text = harmless(piece) if isinstance(piece, str) else piece.drawn()
+    return text and f"{text.removesuffix(chr(10))}\n"
 
 
-def _formatted(value: object, rows: str | None) -> str:
-    form, text = chosen_format(), to_json(value)
+def _formatted(text: str, form: str | None, rows: str | None) -> str:
+    """Return a result, which is JSON, as one line (json), as one line for each record (ndjson), or as CSV."""
     if form == "json":
         return f"{text}\n"
-    from retentive.cli import formats  # noqa: PLC0415 - rarely needed
+    value = json.loads(text)
+    if rows is not None and isinstance(value, dict) and rows in value:
+        value = value[rows]
+    records = value if isinstance(value, list) else [value]
+    if form == "ndjson":
+        return "".join(f"{json.dumps(each)}\n" for each in records)
+    records = [each if isinstance(each, Mapping) else {"value": each} for each in records]
+    names = list(dict.fromkeys(name for each in records for name in each))
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for each in [dict(zip(names, names, strict=True)), *records] if names else ():
+        cells = [each.get(name) for name in names]
+        writer.writerow(["" if cell is None else cell if isinstance(cell, str) else json.dumps(cell) for cell in cells])
+    return file.getvalue()
 
-    return formats.ndjson(text, rows) if form == "ndjson" else formats.as_csv(text, rows)
 
+def emit_reply(reply: Reply, *, notes: Iterable[str] = ()) -> None:
+    """Print a reply. An error is printed to standard error; with --json, it is printed to standard output.
 
-def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
-    """Print one row immediately, while the command continues to work.
-
-    In a pipe, the cells are separated by tabs. On a terminal, they are padded to `widths`.
+    After a storage error whose text does not name the location, a line with the location is printed.
     """
-    if as_table():
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
-        write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
-    else:
-        write_line(_row(cells))
-
-
-def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
-    """Print a reply. An error is printed to standard error; with --json, it is printed to standard output."""
-    if reply.is_error:
-        emit(reply, error=reply.text, notes=[*notes, *_location_notes(reply)])
-    else:
-        emit(reply, plain=f"{reply.text}\n")
-
-
-def _location_notes(reply: Reply) -> list[str]:
-    """Return a line with the location if the reply is a storage error whose text has no line for the location."""
-    context = click.get_current_context(silent=True)
-    location = None if context is None else context.find_object(Location)
-    if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
-        return []
-    return [f"Location: {location.shown}"]
-
-
-def end(reply: Reply) -> NoReturn:
-    """Print the reply and exit with its status."""
-    emit_reply(reply)
-    raise click.exceptions.Exit(status_of(reply.code) if reply.is_error else 0)
+    if not reply.is_error:
+        emit(reply, f"{reply.text}\n")
+        return
+    location = click.get_current_context().find_object(Location)
+    is_named = location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text
+    places = [] if is_named or location is None else [f"Location: {location.shown}"]
+    emit(reply, error=reply.text, notes=[*notes, *places])
 
 
 def without_keys(text: str) -> str:
@@ -258,8 +216,8 @@ def to_json(value: object) -> str:
 
 def _json_form(value: object) -> object:
     match value:
-        case datetime():
-            return timestamp(value)
+        case datetime():  # as Anthropic's hosted memory stores
+            return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case Actor():
             return str(value)
         case _ if is_dataclass(value):
@@ -272,41 +230,16 @@ def _json_form(value: object) -> object:
 _ENCODER = json.JSONEncoder(default=_json_form)
 
 
-def timestamp(at: datetime) -> str:
-    """Return a UTC time in the format of Anthropic's hosted memory stores."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural: `1 memory`, `2 memories`."""
     if number == 1:
         return f"1 {noun}"
-    return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
-
-
-def local_time(at: datetime) -> str:
-    """Return a time for people: in the local time zone with its offset from UTC, exact to the minute."""
-    return at.astimezone().isoformat(" ", "minutes")
-
-
-def exact_time(at: datetime) -> str:
-    """Return a time for programs: in the local time zone with its offset from UTC, exact to the microsecond."""
-    return at.astimezone().isoformat(timespec="microseconds")
-
-
-def on_terminal() -> bool:
-    """Return whether standard output is a terminal."""
-    return _is_terminal(sys.stdout)
-
-
-def coloured(text: str, colour: str | None) -> str:
-    """Return a text with terminal codes for a colour. Returns it unchanged if NO_COLOR is set."""
-    return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeo" else f"{number:,} {noun}s"
 
 
 def note(text: str, *, colour: str | None = None) -> None:
     """Print a line to standard error. On a terminal, the line has the colour `colour`."""
-    click.echo(coloured(harmless(text), colour if _is_terminal(sys.stderr) else None), err=True)
+    click.echo(coloured(harmless(text), colour, stream=sys.stderr), err=True)
 
 
 class Advance(Protocol):
@@ -317,73 +250,44 @@ class Advance(Protocol):
     """
 
     def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
-        """Update the progress bar."""
+        """Show the progress."""
 
 
 @contextmanager
 def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None]:
-    """Context manager that shows a progress bar while its block runs, and yields the function that updates it.
-
-    The bar appears after `PROGRESS_DELAY_S`. If standard output is not a terminal, there is no bar and None is yielded.
+    """Context manager that yields a function which shows progress on the last line of a terminal, at most 10 times a
+    second and after `PROGRESS_DELAY_S`. If standard output is not a terminal, None is yielded.
     """
-    if not on_terminal():
+    if not is_terminal():
         yield None
         return
-    shown: list[Bar] = []
-
-    def show() -> None:
-        from retentive.cli.progress import Bar  # noqa: PLC0415 - imports rich
-
-        shown.append(Bar(label, total))
+    last, known, is_shown = time.monotonic() + PROGRESS_DELAY_S - 0.1, total, False
 
     def advance(done: int, total: int | None = None, *, part: str = "") -> None:
-        for bar in shown:
-            bar.advance(done, total, part)
+        nonlocal last, is_shown
+        now, of = time.monotonic(), known if total is None else total
+        if now - last >= (0.1 if PROGRESS_DELAY_S else 0.0):
+            last, is_shown = now, True
+            count = f"{done:,}" if of is None else f"{done:,} of {of:,}"
+            text = harmless(f"{label} {part}: {count}" if part else f"{label}: {count}")
+            click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
 
-    delay = threading.Timer(PROGRESS_DELAY_S, show)
-    (delay.start if PROGRESS_DELAY_S else show)()
     try:
         yield advance
     finally:
-        delay.cancel()
-        if delay.ident is not None:
-            delay.join()
-        for bar in shown:
-            bar.stop()
-
-
-def _aligned(rows: Iterable[Sequence[str]]) -> Aligned:
-    from retentive.cli.layouts import Aligned  # noqa: PLC0415 - only terminals need it
-
-    return Aligned(rows)
-
-
-def _drawn(pieces: Iterable[Piece]) -> str:
-    drawn = []
-    for piece in pieces:
-        if isinstance(piece, str):
-            drawn.append(harmless(piece))
-        else:
-            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
-
-            drawn.append(terminal.draw(piece))
-    return "".join(f"{text.removesuffix(chr(10))}\n" for text in drawn if text)
+        if is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _write_pages(text: str) -> None:
     """Print a text. If it is longer than the terminal, show it in the pager ($PAGER or less)."""
-    from shutil import get_terminal_size  # noqa: PLC0415 - slow to import
-
-    lines = get_terminal_size((80, 0)).lines  # 0: unknown
-    if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
+    lines = shutil.get_terminal_size((80, 0)).lines  # 0: unknown
+    is_asked = sys.stdin is not None and sys.stdin.isatty() and os.environ.get("TERM") != "dumb"
+    if not lines or text.count("\n") < lines or not is_asked:
         write_text(text)
         return
     os.environ.setdefault("LESS", "FRX")  # the defaults of git: show colours, and do not clear the screen
     click.echo_via_pager(text, color=True)
-
-
-def _is_terminal(stream: IO[str] | None) -> bool:
-    return stream is not None and stream.isatty()
 
 
 def write_line(text: str) -> None:
@@ -405,17 +309,11 @@ def write(data: bytes) -> None:
         while rest:  # with PYTHONUNBUFFERED, a write may accept only a part
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        _discard_output()
-        raise click.exceptions.Exit(BROKEN_PIPE) from None
     except OSError as error:
-        _discard_output()
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # where Python can flush its buffer at the end without an error
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
         click.echo(f"Error: the output could not be written: {error.strerror}", err=True)
         raise click.exceptions.Exit(FAILED) from None
-
-
-def _discard_output() -> None:
-    """Redirect standard output to the null device, so that Python can flush its buffer at the end without an error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -1,61 +1,62 @@
-"""Arguments and options shared by commands: actors, times, versions, ranges of lines, texts from pipes and files."""
+"""Arguments and options shared by commands, and their completion in a shell."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from retentive.cli.location import Location
+from retentive.engine.operation import Read
+from retentive.engine.queries import list_memories
 from retentive.engine.trust import LEVELS
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, RetentiveError
+from retentive.history.revisions import Revision, parse, parse_time
+from retentive.opening import Retentive
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_VERSION = "memver_"
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+_VERSION, _COMPLETED = "memver_", 50
 _LIKE_A_REVISION = re.compile(rf"(?i:HEAD)|{_VERSION}|r?[0-9]+$|r[0-9]", re.ASCII)
+_MEMORY_ID = re.compile(r"mem_[0-9A-Za-z]+", re.ASCII)
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
-
-
-def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
-    if given is None:
-        return None
-    from retentive.history.revisions import parse_time  # noqa: PLC0415 - slow to import
-
-    try:
-        return parse_time(given, datetime.now(UTC))
-    except InvalidInput as error:
-        raise click.BadParameter(f"{error}.") from None
-
-
-def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Revision | None:
-    return None if given is None else revision(given)
 
 
 def revision(text: str) -> Revision:
     """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter` for an invalid name."""
-    from retentive.history.revisions import parse  # noqa: PLC0415 - slow to import
-
     try:
         return parse(text, datetime.now(UTC))
     except InvalidInput as error:
         raise click.BadParameter(str(error)) from None
 
 
-def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def time_option(name: str, text: str) -> Decorator:
     """Return a decorator that adds an option to a command. The value of the option is a time."""
-    return click.option(name, metavar="TIME", callback=_time, help=text)
+
+    def time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
+        try:
+            return None if given is None else parse_time(given, datetime.now(UTC))
+        except InvalidInput as error:
+            raise click.BadParameter(f"{error}.") from None
+
+    return click.option(name, metavar="TIME", callback=time, help=text)
 
 
-def revision_option(
-    name: str, *, text: str, required: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def revision_option(name: str, *, text: str, required: bool = False) -> Decorator:
     """Return a decorator that adds an option to a command. The value of the option is a revision."""
-    return click.option(name, metavar="REVISION", callback=_moment, required=required, help=text)
+
+    def moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Revision | None:
+        return None if given is None else revision(given)
+
+    return click.option(name, metavar="REVISION", callback=moment, required=required, help=text)
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
@@ -109,84 +110,78 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
     return int(first), int(last or -1)
 
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-    from retentive.history.revisions import Revision
-
-    TextType: TypeAlias = click.ParamType[str]
-else:
-    TextType = click.ParamType  # not generic in older versions of click
-
-
 def absolute(path: str) -> str:
-    """Return the absolute path. `notes.md` and `./notes.md` become /memories/notes.md, and `.` becomes /memories."""
-    if path.startswith("/") or not path:
+    """Return the absolute path. `notes.md` and `./notes.md` become /memories/notes.md, and `.` becomes /memories.
+
+    The id of a memory, `mem_...`, stays as it is; a memory with such a name is `./mem_...`.
+    """
+    if path.startswith("/") or not path or is_memory_id(path):
         return path
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     return ROOT if path in {"", "."} else f"{ROOT}/{path}"
 
 
-class MemoryPathType(TextType):
-    """The path of a memory or directory. A path without a leading slash is below /memories."""
+def named(store: MemoryStore, path: str) -> str:
+    """Return the path of the memory that `path` names by its path or its id. Raises `NotFound` for an unknown id."""
+    return store.by_id.get(path)[0].path if is_memory_id(path) else path
 
-    name = "path"
+
+def is_memory_id(path: str) -> bool:
+    """Return whether a word of the command line is the id of a memory, such as `mem_0123`."""
+    return _MEMORY_ID.fullmatch(path) is not None
+
+
+Completer: TypeAlias = Callable[[Location, Retentive, str], list[CompletionItem]]
+
+
+class CompletedType(click.ParamType[str]):
+    """Text that a shell completes from the location on the command line, or from `RETENTIVE_AT`."""
+
+    def __init__(self, name: str, complete: Completer, convert: Callable[[str], str] = str) -> None:
+        self.name, self._complete, self._convert = name, complete, convert
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the absolute path."""
-        return absolute(value)
+        """Return the value in the form that commands use."""
+        return self._convert(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the memories and directories whose path starts with `incomplete`."""
-        from retentive.cli.completers import paths  # noqa: PLC0415 - only for completion
-
-        return paths(ctx, incomplete, absolute)
-
-
-class VersionType(TextType):
-    """The id of a version."""
-
-    name = "version"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the newest versions whose id starts with `incomplete`."""
-        from retentive.cli.completers import versions  # noqa: PLC0415 - only for completion
-
-        return versions(ctx, incomplete)
+        """Return the values that start with `incomplete`. Completion creates, changes and reports nothing."""
+        location = ctx.find_object(Location) or Location()
+        with suppress(RetentiveError), location.opened() as opened:
+            return [each for each in self._complete(location, opened, incomplete) if each.value.startswith(incomplete)]
+        return []
 
 
-class StoreType(TextType):
-    """The key or id of a memory store."""
-
-    name = "store"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the memory stores whose key or id starts with `incomplete`."""
-        from retentive.cli.completers import stores  # noqa: PLC0415 - only for completion
-
-        return stores(ctx, incomplete)
+def _paths(location: Location, opened: Retentive, incomplete: str) -> list[CompletionItem]:
+    """Memories and directories, without those in deeper directories."""
+    typed = incomplete[: incomplete.rfind("/") + 1]
+    directory = absolute(typed or ".").rstrip("/")
+    core = core_of(location.chosen(opened))
+    below = [each.path[len(directory) + 1 :] for each in core.peek(list_memories(core.parsed(directory)))]
+    return [CompletionItem(typed + name) for name in sorted({"".join(path.partition("/")[:2]) for path in below})]
 
 
-class RevisionOrPathType(TextType):
-    """The name of a revision, or the path of a memory. `revisions_and_path` decides which of the two it is."""
-
-    name = "revision or path"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return versions if `incomplete` starts like a version id, otherwise paths."""
-        is_id = incomplete.startswith(_VERSION[:3])
-        return (VERSION_ID if is_id else MEMORY_PATH).shell_complete(ctx, param, incomplete)
+def _stores(_: Location, opened: Retentive, __: str) -> list[CompletionItem]:
+    return [CompletionItem(info.key or info.id, help=info.name) for info in opened.stores()]
 
 
-MEMORY_PATH, VERSION_ID, STORE = MemoryPathType(), VersionType(), StoreType()
-ARGUMENT_TYPES: Mapping[str, TextType] = {
-    "path": MEMORY_PATH,
-    "paths": MEMORY_PATH,
-    "old_path": MEMORY_PATH,
-    "new_path": MEMORY_PATH,
-    "what": RevisionOrPathType(),
-    "version_id": VERSION_ID,
+def _versions(location: Location, opened: Retentive, _: str) -> list[CompletionItem]:
+    newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=_COMPLETED)))
+    found = core_of(location.chosen(opened)).peek(newest)
+    return [CompletionItem(each.id, help=f"{each.operation} {each.path}") for each in found]
+
+
+def _revisions_or_paths(location: Location, opened: Retentive, incomplete: str) -> list[CompletionItem]:
+    complete = _versions if incomplete.startswith(_VERSION[:3]) else _paths
+    return complete(location, opened, incomplete)
+
+
+MEMORY_PATH = CompletedType("path", _paths, absolute)
+VERSION_ID, STORE = CompletedType("version", _versions), CompletedType("store", _stores)
+ARGUMENT_TYPES: Mapping[str, CompletedType] = {
+    **dict.fromkeys(("path", "paths", "old_path", "new_path"), MEMORY_PATH),
+    "what": CompletedType("revision or path", _revisions_or_paths),
     "version_ids": VERSION_ID,
 }
 """Type of an argument by its name. It is the same in all commands."""

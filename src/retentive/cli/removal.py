@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -12,8 +11,8 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Location
-from retentive.cli.parameters import MEMORY_PATH, time_option
+from retentive.cli.location import Location, no_store
+from retentive.cli.parameters import MEMORY_PATH, is_memory_id, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.removal import memories_below
@@ -23,28 +22,28 @@ from retentive.locations import find_store
 from retentive.remote import is_remote
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot
-from retentive.store import MemoryStore, core_of
+from retentive.store import core_of
 from retentive.values.paths import ROOT, MemoryPath
 
 _YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
-_REDACTED = 'Print a JSON object: {"versions", "pending"}.'
-_ERASED = 'Print a JSON object: {"versions", "pending", "memories"}; memories is a list of ids.'
-
 _REDACT = "Permanently remove the text and path of {}?"
 _PENDING = (
     "Pending: another process is reading, so the log of the storage still has the removed bytes. After that process has"
     " ended, `retentive redact --finish` or the next removal clears them."
 )
+_TABLES = "The bytes stay in the tables until {}, and in logs and backups until these are deleted."
 _REMNANTS = {
-    "postgresql": "The bytes stay in the tables until VACUUM FULL, and in logs and backups until these are deleted.",
-    "mariadb": "The bytes stay in the tables until OPTIMIZE TABLE, and in logs and backups until these are deleted.",
-    "s3": "If the bucket keeps old versions of objects, they stay until a lifecycle rule deletes them.",
+    **dict.fromkeys(("postgresql", "postgres"), _TABLES.format("VACUUM FULL")),
+    "mariadb": _TABLES.format("OPTIMIZE TABLE"),
+    **dict.fromkeys(
+        ("s3", "gs", "az"),
+        "If the bucket keeps old versions of objects, they stay until a lifecycle rule deletes them.",
+    ),
 }
-_REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": _REMNANTS["s3"]}
 """Notes about copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
 
 
-@output.command(json=_REDACTED)
+@output.command(json='Print a JSON object: {"versions", "pending"}.')
 @click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
 @click.option(
     "--all-of",
@@ -59,6 +58,9 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 
     The newest version of an existing memory cannot be redacted: change or delete the memory first. If nothing is left
     to redact, the status is 3.
+
+    \b
+    retentive redact --all-of notes.md --yes
     """
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Specify versions, --all-of or --finish, but only one of them.")
@@ -78,54 +80,46 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     if not removed.versions and not finish:
         what = "the versions are redacted already" if all_of is None else f"{all_of} has no old version with a text"
         raise NotFound(f"nothing was redacted: {what}")
-    pending = removed.pending or not cleared
     text = f"Redacted {output.counted(removed.versions, 'version')}."
-    _emit(location, text, {"versions": removed.versions, "pending": pending})
+    _emit(location, text, {"versions": removed.versions, "pending": removed.pending or not cleared})
 
 
-@output.command(json=_ERASED)
+@output.command(json='Print a JSON object: {"versions", "pending", "memories"}; memories is a list of ids.')
 @click.argument("path", required=False)
-@click.option("--memory", "memory_id", metavar="ID", help="Id of the memory. It may be a deleted memory.")
 @click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
 @time_option("--older-than", f"Only memories whose last change is before this time: {TIMES}.")
 @_YES
-def erase(
-    location: Location,
-    path: str | None,
-    *,
-    memory_id: str | None,
-    whole_store: bool,
-    older_than: datetime | None,
-    yes: bool,
-) -> None:
+def erase(location: Location, path: str | None, *, whole_store: bool, older_than: datetime | None, yes: bool) -> None:
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
-    For a directory, deleted memories that were below it are erased too, and the proposals and the paths in the audit
-    log that name something below it. For each memory, a record remains. It has the id of the memory, and the actor and
-    time of the erasure. After an interruption, run the command again. With --whole-store, --store must be given on the
-    command line, so that no store is erased by default.
+    PATH may be the id of a memory, also of a deleted one. For a directory, deleted memories that were below it are
+    erased too, and the proposals and the paths in the audit log that name something below it. For each memory, a record
+    remains. It has the id of the memory, and the actor and time of the erasure. After an interruption, run the command
+    again. With --whole-store, --store must be given on the command line, so that no store is erased by default.
+
+    \b
+    retentive erase customers/ada.md
+    retentive erase customers/ --older-than 90d --yes
     """
-    if sum((path is not None, memory_id is not None, whole_store)) != 1:
-        raise click.UsageError("Specify a path, --memory or --whole-store, but only one of them.")
+    if (path is None) != whole_store:
+        raise click.UsageError("Specify a path or --whole-store, but only one of them.")
     if older_than is not None and path is None:
         raise click.UsageError("--older-than works only with a path. Add a path, or leave --older-than out.")
-    if whole_store:
-        _erase_store(location, location.named_store(), yes=yes)
-    elif memory_id is not None:
-        _erase_memories(location, memory_id, Target(memory_id=memory_id), yes=yes)
-    elif path == ROOT and older_than is None:
+    if path == ROOT and older_than is None:
         raise InvalidInput(
             f"{path} is the whole memory store; erase the store with --whole-store --store {location.store_key}"
         )
+    if path is None:
+        _erase_store(location, location.named_store(), yes=yes)
     else:
-        _erase_memories(location, str(path), Target(path, older_than=older_than), yes=yes)
+        _erase_memories(location, path, older_than, yes=yes)
 
 
 def _erase_store(location: Location, key: str, *, yes: bool) -> None:
     with location.opened() as found:
         info = found.get_store(key) if is_remote(found) else find_store(found.backend, key)
         if info is None or info.erased_at is not None:
-            raise NotFound(f"the memory store {key!r} does not exist")
+            raise no_store(key)
         if not yes:
             confirm(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?")
         removed = found.erase(info.id)
@@ -133,63 +127,53 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> None:
     _emit(location, f"Erased the memory store {key}.", value)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Memories to erase: the memory with the id `memory_id`, or the memories at or below `path`.
-
-    If `older_than` is given, only memories whose last change was before this time are erased.
-    """
-
-    path: str | None = None
-    memory_id: str | None = None
-    older_than: datetime | None = None
-
-
-def _erase_memories(location: Location, name: str, target: Target, *, yes: bool) -> None:
+def _erase_memories(location: Location, name: str, older_than: datetime | None, *, yes: bool) -> None:
+    many = ""
     with location.existing() as store:
         if is_remote(store):
-            _erase_remote(location, store, name, target, yes=yes)
-            return
-        core = core_of(store)
-        path = None if target.path is None else core.parsed(target.path)
-        preview = Read("erase.preview", partial(_to_erase, target, path), path, needs_external_edits=True)
-        counts = core.peek(preview)
-        many = output.counted(len(counts), "memory") + " in " if len(counts) > 1 else ""
-        if counts and not yes:
-            question = f"Permanently erase {many}{name} with {output.counted(sum(counts.values()), 'version')}?"
-            confirm(question, declined=partial(core.result_of, preview))
-        if not counts and target.older_than is not None:
-            raise NotFound(f"nothing was erased: no memory at or below {name} was last changed before --older-than")
-        if target.older_than is None:
-            removed = [store.history.erase(target.path, memory_id=target.memory_id)]
+            if older_than is not None:
+                raise InvalidInput("--older-than cannot be used with a server; run the command on the server's machine")
+            ids = [name if is_memory_id(name) else store.load(name)[0].id]
+            if not yes:
+                confirm(f"Permanently erase {name}?")
+            removed = [store.history.erase(memory_id=ids[0])]
         else:
-            removed = [store.history.erase(memory_id=each) for each in counts]
-    versions = sum(each.versions for each in removed)
-    value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
-    _emit(location, f"Erased {many}{name} with {output.counted(versions, 'version')}.", value)
+            core = core_of(store)
+            path = None if is_memory_id(name) else core.parsed(name)
+            preview = Read(
+                "erase.preview", partial(_to_erase, path or name, older_than), path, needs_external_edits=True
+            )
+            counts = core.peek(preview)
+            ids, versions = list(counts), output.counted(sum(counts.values()), "version")
+            many = output.counted(len(ids), "memory") + " in " if len(ids) > 1 else ""
+            if ids and not yes:
+                confirm(f"Permanently erase {many}{name} with {versions}?", declined=partial(core.result_of, preview))
+            if not ids and older_than is not None:
+                raise NotFound(f"nothing was erased: no memory at or below {name} was last changed before --older-than")
+            if older_than is not None:
+                removed = [store.history.erase(memory_id=each) for each in ids]
+            elif path is None:
+                removed = [store.history.erase(memory_id=name)]
+            else:
+                removed = [store.history.erase(name)]
+    count = sum(each.versions for each in removed)
+    value = {"versions": count, "pending": any(each.pending for each in removed), "memories": ids}
+    _emit(location, f"Erased {many}{name} with {output.counted(count, 'version')}.", value)
 
 
-def _erase_remote(location: Location, store: MemoryStore, name: str, target: Target, *, yes: bool) -> None:
-    if target.older_than is not None:
-        raise InvalidInput("--older-than cannot be used with a server; run the command on the machine of the server")
-    memory_id = target.memory_id if target.path is None else store.load(target.path)[0].id
-    if not yes:
-        confirm(f"Permanently erase {name}?")
-    removed = store.history.erase(memory_id=memory_id)
-    value = {"versions": removed.versions, "pending": removed.pending, "memories": [memory_id]}
-    _emit(location, f"Erased {name} with {output.counted(removed.versions, 'version')}.", value)
-
-
-def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
+def _to_erase(target: MemoryPath | str, older_than: datetime | None, found: Snapshot) -> dict[str, int]:
     """Return the ids of the memories to erase, each with the number of versions of the memory."""
-    if path is None:
-        ids = [str(target.memory_id)]
+    if isinstance(target, str):
+        ids = [target]
     else:
-        memory = None if path.is_root else found.get(path.text).memory
-        ids = [memory.id] if memory is not None else memories_below(found, path)
+        memory = None if target.is_root else found.get(target.text).memory
+        ids = [memory.id] if memory is not None else memories_below(found, target)
     versions = {each: list(found.versions(memory_id=each)) for each in ids}
-    limit = target.older_than
-    return {each: len(all_) for each, all_ in versions.items() if all_ and (not limit or all_[0].created_at < limit)}
+    return {
+        each: len(all_)
+        for each, all_ in versions.items()
+        if all_ and (older_than is None or all_[0].created_at < older_than)
+    }
 
 
 def _old(path: MemoryPath, found: Snapshot) -> int:
@@ -217,4 +201,4 @@ def confirm(question: str, *, declined: Callable[[], object] | None = None) -> N
 def _emit(location: Location, what: str, value: Mapping[str, object]) -> None:
     remnant = _REMNANTS.get(location.url.partition("://")[0].partition("+")[0])
     notes = [*([_PENDING] if value["pending"] else []), *([] if remnant is None else [remnant])]
-    output.emit(value, plain=f"{what}\n", notes=notes)
+    output.emit(value, f"{what}\n", notes=notes)

@@ -1,4 +1,4 @@
-"""`review`: list, accept and refuse proposed changes."""
+"""`review` and `trust`: decide about proposed changes, and about memories that are not trusted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import TypeVar
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import user_by_default
 from retentive.cli.undoing import mode_of
+from retentive.engine.trust import LEVELS, TRUSTED, Level
 from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
-from retentive.values.diff import DiffLine, as_text, unified
+from retentive.values.diff import DiffLine, unified
+from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., object])
 _NONE = "No proposed changes."
+_DOUBTED = [level for level in LEVELS if level != TRUSTED]
 
 
 @output.group("review", default="list")
@@ -28,30 +31,28 @@ def review() -> None:
     """
 
 
+def _by(text: str) -> Callable[[F], F]:
+    return click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help=text)
+
+
 def _chosen(command: F) -> F:
     """Decorator that adds the arguments and options which select proposals."""
-    actor = click.option(
-        "--by", "whose", metavar="ACTOR", callback=user_by_default, help="With --all: only proposals of this actor."
-    )
     every = click.option("--all", "everything", is_flag=True, help="Select all proposals.")
-    return click.argument("ids", nargs=-1, metavar="[ID]...")(every(actor(command)))
+    decorated = every(_by("With --all: only proposals of this actor.")(command))
+    return click.argument("ids", nargs=-1, metavar="[ID]...")(decorated)
 
 
 @output.command("list", group=review, json="Print a JSON list.")
-@click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="List only proposals of this actor.")
-def show_list(location: Location, *, whose: str | None) -> None:
+@_by("List only proposals of this actor.")
+def list_proposals(location: Location, *, whose: str | None) -> None:
     """List proposed changes, oldest first.
 
-    Prints a table on a terminal. In a pipe each line has an id, time, actor and summary, separated by tabs.
+    In a pipe each line has an id, time, actor and summary, separated by tabs.
     """
     with location.existing() as store:
         found = store.review.pending(actor=whose)
-    rows = ((each.id, output.local_time(each.at), str(each.actor or ""), each.summary) for each in found)
-    output.emit(
-        map(_object, found),
-        plain=((each.id, output.exact_time(each.at), str(each.actor or ""), each.summary) for each in found),
-        shown=[layouts.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True, shortens=["actor"])],
-    )
+    columns = {"id": "id", "time": "at", "actor": "actor", "summary": "summary"}
+    output.emit(map(_object, found), output.Table(found, columns, empty=_NONE, folds=True, shortens=["actor"]))
 
 
 @output.command("show", group=review, json="Print a JSON object with the texts before and after.")
@@ -65,7 +66,7 @@ def show(location: Location, *, proposal_id: str) -> None:
     for change, before, after in texts:
         lines += _diff(change, before, after)
     changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
-    output.emit(_object(found) | {"changes": changes}, plain=as_text(lines), shown=[layouts.Diff(lines)])
+    output.emit(_object(found) | {"changes": changes}, output.Diff(lines))
 
 
 @output.command("accept", group=review, json="Print a JSON object with the result.")
@@ -99,7 +100,7 @@ def accept(
 @output.command("refuse", group=review, json="Print a JSON object with the result.")
 @_chosen
 def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None) -> None:
-    """Permanently remove proposed changes, and the proposals that build on them."""
+    """Remove proposed changes permanently, and those that build on them."""
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
         outcome = store.review.refuse(ids or None, actor=store.actor, proposed_by=whose)
@@ -117,8 +118,8 @@ def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> No
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on a {done} proposal" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]
-    left = "not everything" if lines else "nothing"
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
+    left = f"Error: {'not everything' if lines else 'nothing'} was {done}."
     output.emit(
         {
             done: outcome.done,
@@ -128,8 +129,8 @@ def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> No
                 {"id": each.proposal_id, **output.attributes(each, "path", "text")} for each in outcome.obstacles
             ],
         },
-        plain="".join(f"{line}.\n" for line in lines) or ("" if obstacles else f"{_NONE}\n"),
-        error="\n".join([f"Error: {left} was {done}.", *obstacles]) if obstacles else "",
+        "".join(f"{line}.\n" for line in lines) or ("" if obstacles else _NONE),
+        error="\n".join([left, *obstacles]) if obstacles else "",
         notes=advice if obstacles else (),
         status=status_of("conflict") if obstacles else 0,
     )
@@ -152,3 +153,64 @@ def _object(proposal: Proposal) -> dict[str, object]:
 def _change_object(change: ProposedChange) -> dict[str, object]:
     paths = {"path_before": change.before, "path": change.path}
     return {"operation": change.operation, **paths, "size_bytes": change.size_bytes}
+
+
+@output.group("trust", default="list")
+def trust() -> None:
+    """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
+
+    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the level of trust
+    for changes by actors that match session:*.
+    """
+
+
+@output.command("list", group=trust, json="Print a JSON list.")
+@click.argument("path", default=ROOT)
+@click.option("--trust", "level", type=click.Choice(_DOUBTED), help="Only memories at this level.")
+def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
+    """List the memories that are not trusted, with the reasons. Hidden ones are included.
+
+    In a pipe each line has a level, the path and the contributors, separated by tabs.
+    """
+    with location.existing() as store:
+        found = store.trust.doubted(path, level=level)
+    rows = [(each.level, each.path, "; ".join(each.contributors)) for each in found]
+    columns = ("trust", "path", "because of")
+    output.emit(found, output.Table(rows, columns, "All memories are trusted.", shortens=columns[2:]))
+
+
+@output.command("confirm", group=trust, json="Print a JSON list of paths.")
+@click.argument("path")
+def confirm(location: Location, path: str) -> None:
+    """Trust the current text of a memory, or of all memories below a directory.
+
+    If the memory was hidden, it becomes visible. Later changes by actors that are not trusted need a new confirmation.
+    """
+    with location.existing() as store:
+        paths = store.trust.confirm(path, actor=store.actor)
+    output.emit(paths, "".join(f"{each} is confirmed.\n" for each in paths) or "No memories.")
+
+
+@output.command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@click.argument("pattern")
+def quarantine(location: Location, pattern: str) -> None:
+    """Hide all memories to which an actor, a session or a source contributed. They are hidden from everybody.
+
+    PATTERN has the same form as the patterns in the setting `trust`: session:s1, user:* or
+    'source:web:*'. The quarantine takes effect at once. Nothing is deleted; `retentive trust release` with the same
+    pattern ends the quarantine.
+    """
+    with location.existing() as store:
+        is_new = store.trust.quarantine(pattern, actor=store.actor)
+    said = "is in quarantine" if is_new else "was already in quarantine"
+    output.emit({"pattern": pattern, "changed": is_new}, f"{pattern} {said}.")
+
+
+@output.command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@click.argument("pattern")
+def release(location: Location, pattern: str) -> None:
+    """End the quarantine of the given pattern."""
+    with location.existing() as store:
+        was_there = store.trust.release(pattern, actor=store.actor)
+    said = "is released" if was_there else "was not in quarantine"
+    output.emit({"pattern": pattern, "changed": was_there}, f"{pattern} {said}.")

@@ -1,9 +1,10 @@
-"""`serve` and `keys`: run the HTTP server, and manage the API keys of its clients."""
+"""`serve`, `console`, `mcp` and `keys`: serve memory stores, and manage the API keys of the clients of a server."""
 
 from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
 from retentive.errors import InvalidInput
 from retentive.locations import location_exists
@@ -21,8 +22,8 @@ from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, Key
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
+from retentive.values.extras import pip_install
 
-_COLUMNS = ("id", "name", "status", "scopes", "stores", "paths", "created", "last used")
 _PATHS = "Limit the key to paths that match, such as /memories/team/**; may be repeated."
 
 
@@ -105,13 +106,57 @@ def serve(location: Location, **given: Any) -> None:
 
 
 def _pages(*, is_wanted: bool) -> str | None:
-    """Return the name of the function that creates the routes of the web console.
-
-    Returns None if the console is not wanted, or if its packages are not installed.
-    """
+    """Return the name of the function that creates the routes of the web console, if it is wanted and installed."""
     if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
         return None
     return "retentive.console.web:routes"
+
+
+@output.command("console")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
+def console(location: Location, *, no_browser: bool) -> None:
+    """Serve the web console of a location until Ctrl-C, and open it in the browser.
+
+    Only this machine can connect. The login page asks for the code that this command prints. The code can be used once,
+    within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
+    """
+    need_posix("`retentive console`", "it can run on another machine that has this location")
+    try:
+        from retentive.console.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
+        from retentive.console.web import console as made  # noqa: PLC0415 - needs an extra
+        from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
+    except ImportError:
+        packages = pip_install("server", "console")
+        raise InvalidInput(f"`retentive console` needs the extra `console` of retentive: {packages}") from None
+    with location.opened() as opened:
+        code = OneTimeCode(location.actor_name)
+
+        def on_start(address: str) -> None:
+            output.write_line(f"Console of {shown(location.url)} at {address}/console/")
+            output.write_line(f"Code for the login page, valid once for 60 seconds: {code.text[:4]}-{code.text[4:]}")
+            if not no_browser:
+                webbrowser.open(f"{address}/console/")
+
+        serve_here(opened, lambda server: made(server, code=code).routes(), on_start)
+
+
+@output.command("mcp")
+@click.option("--one-tool", is_flag=True, help="Offer one tool `memory` with all commands, instead of a tool for each.")
+def mcp(location: Location, *, one_tool: bool) -> None:
+    """Serve the memory store to an MCP client, on standard input and output.
+
+    A client such as Claude Code or Claude Desktop starts this command. If the location is the URL of a server, the
+    calls are forwarded to that server. Changes are recorded with the actor given by --actor, and the tool `memory_undo`
+    undoes only changes by this actor.
+
+    Creates the location and the memory store if they do not exist.
+    """
+    try:
+        from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
+    except ModuleNotFoundError:
+        raise InvalidInput(f"`retentive mcp` needs the extra `mcp` of retentive: {pip_install('mcp')}") from None
+    with location.created(sweep=True) as store:
+        stdio.serve(store, one_tool=one_tool)
 
 
 @output.group("keys", default="list")
@@ -157,7 +202,12 @@ def new(
     max_body: int | None,
     expires_in_days: int | None,
 ) -> None:
-    """Create an API key and print it. It is shown only once."""
+    """Create an API key and print it. It is shown only once.
+
+    \b
+    retentive keys new ci --scope read --stores 'team-*' --expires-in-days 30
+    retentive keys new backend --act-as 'session:*'
+    """
     expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
     with location.opened(create=True) as found:
         made = KeyStore(LocationRecords(found.backend)).create(
@@ -172,7 +222,7 @@ def new(
             rate_limit=rate,
             max_body_bytes=max_body,
         )
-    output.emit({**_fields(made.record), "api_key": made.text}, plain=f"{made.text}\n")
+    output.emit({**_fields(made.record), "api_key": made.text}, f"{made.text}\n")
 
 
 @output.command("list", group=keys, json="Print a JSON list.")
@@ -185,24 +235,11 @@ def list_keys(location: Location) -> None:
     with location.opened() as found:
         known = KeyStore(LocationRecords(found.backend))
         records, uses, now = known.all(), known.last_uses(), known.now()
-    rows = [
-        (
-            each.id,
-            each.name,
-            each.status_at(now),
-            ",".join(each.scopes),
-            ",".join(each.stores),
-            ",".join(each.paths),
-            each.created_at,
-            uses.get(each.id, ""),
-        )
-        for each in records
-    ]
-    output.emit(
-        [{**_fields(each), "status": each.status_at(now), "last_used_at": uses.get(each.id)} for each in records],
-        plain=rows,
-        shown=[layouts.Table(_COLUMNS, rows, shortens=("created", "last used", "paths", "stores", "name", "id"))],
-    )
+    rows = [{**_fields(each), "status": each.status_at(now), "last_used_at": uses.get(each.id)} for each in records]
+    columns = {name: name for name in ("id", "name", "status", "scopes", "stores", "paths")}
+    columns |= {"created": "created_at", "last used": "last_used_at"}
+    shortens = ("created", "last used", "paths", "stores", "name", "id")
+    output.emit(rows, output.Table(rows, columns, empty="No keys.", shortens=shortens))
 
 
 @output.command("revoke", group=keys, json="Print a JSON object.")
@@ -211,9 +248,8 @@ def revoke(location: Location, *, key_id: str) -> None:
     """Revoke an API key permanently. Its record is kept."""
     with location.opened() as found:
         record = KeyStore(LocationRecords(found.backend)).change(key_id, status="archived")
-    output.emit(_fields(record), plain=f"Revoked {record.id} ({record.name}).\n")
+    output.emit(_fields(record), f"Revoked {record.id} ({record.name}).\n")
 
 
 def _fields(record: KeyRecord) -> dict[str, object]:
-    hidden = {"digest"}
-    return {name: getattr(record, name) for name in KeyRecord.__dataclass_fields__ if name not in hidden}
+    return output.attributes(record, *(name for name in KeyRecord.__dataclass_fields__ if name != "digest"))

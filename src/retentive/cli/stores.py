@@ -1,24 +1,62 @@
-"""`stores`: list, create, describe and archive memory stores."""
+"""`init`, `stores` and `settings`: create and describe memory stores, and change their limits and permissions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
 
-from retentive.cli import layouts, output
-from retentive.cli.location import INTEGRATION, Location
+from retentive.cli import output
+from retentive.cli.location import INTEGRATION, Location, take_over
+from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
+from retentive.locations import find_store, is_foreign, location_exists
+from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
-from retentive.values.listing import human_size
+from retentive.values.settings import NAMES, describe
 
 _JSON = "Print a JSON object with id, key, name, description, metadata, workspace_id, memories, size_bytes and times."
 _FIELDS = (
     *("id", "key", "name", "memories", "size_bytes", "created_at", "workspace_id", "description", "metadata"),
     *("updated_at", "archived_at", "damage"),
 )
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_UNITS = {"k": 1, "m": 2, "g": 3}
+_DAYS = {"d": 1, "w": 7, "y": 365}
+
+
+@output.command(json="Print a JSON object.")
+def init(location: Location) -> None:
+    """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
+    is_new, is_taken_over = True, is_foreign(location.url)
+    if location_exists(location.url):
+        with location.opened() as found:
+            is_new = find_store(found.backend, location.store_key) is None
+    with location.created() as store:
+        if is_taken_over:
+            take_over(store)
+        key, count = store.key or location.store_key, store.usage().memories
+    at, memories = location.shown, output.counted(count, "memory")
+    url = repr(location.url) if at == location.url else 'os.environ["RETENTIVE_AT"]'  # it contains a password
+    keys = "" if location.keys is None else f", keys={location.keys!r}"
+    code = "import os\n\n" if "os.environ" in url else ""
+    code += (
+        f"import retentive\n\nstore = retentive.open({url}{keys}).store({'' if key == DEFAULT_KEY else repr(key)})\n"
+    )
+    if is_taken_over and count:
+        said = f"Took over the plain files at {at}: the memory store {key} has {memories}."
+    elif is_new:
+        said = f"Created the memory store {key} at {at}, with {memories}."
+    else:
+        said = f"The memory store {key} exists at {at}, with {memories}."
+    value = {"at": at, "store": key, "is_new": is_new, "memories": count, "code": code}
+    indented = "".join(f"    {line}".rstrip() + "\n" for line in code.splitlines())
+    output.emit(value | {"took_over": is_taken_over and bool(count)}, f"{said}\n\nTo use it:\n\n{indented}")
 
 
 @output.group("stores", default="list")
@@ -26,11 +64,8 @@ def stores() -> None:
     """List, create, describe and archive memory stores."""
 
 
-def _options(*, name: bool) -> _Decorator:
-    """Return a decorator that adds the options --description and --meta of a store to a command.
-
-    If `name` is true, the decorator also adds the option --name.
-    """
+def _options(*, name: bool) -> Decorator:
+    """Return a decorator that adds the options --description and --meta, and with `name` also --name."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         text = "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry."
@@ -41,7 +76,7 @@ def _options(*, name: bool) -> _Decorator:
     return add
 
 
-_workspace_option: _Decorator = click.option(
+_workspace_option: Decorator = click.option(
     "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace in which the key is looked up."
 )
 
@@ -52,23 +87,19 @@ _workspace_option: _Decorator = click.option(
 def list_(location: Location, *, workspace: str | None, only_archived: bool) -> None:
     """List the memory stores, oldest first.
 
-    Prints a table on a terminal. In a pipe each line has an id, key, name, number of memories, size in bytes and
-    creation time, separated by tabs.
+    In a pipe each line has an id, key, name, number of memories, size in bytes and creation time, separated by tabs.
     """
     with location.opened() as found:
         infos = [info for info in found.stores() if workspace in {None, info.workspace_id}]
     infos = [info for info in infos if info.archived_at is not None or not only_archived]
-    output.emit(
-        [output.attributes(info, *_FIELDS) for info in infos],
-        plain=map(_row, infos),
-        shown=[
-            layouts.Table(
-                ("size", "memories", "created", "key", "name", "id"),
-                map(_shown_row, infos),
-                shortens=("id", "name", "key"),
-            )
-        ],
-    )
+    columns: dict[str, output.Column] = {"id": "id", "key": "key", "name": _name, "memories": "memories"}
+    columns |= {"size": "size_bytes", "created": "created_at"}
+    table = output.Table(infos, columns, "No memory stores.", shortens=("id", "name", "key"))
+    output.emit([output.attributes(info, *_FIELDS) for info in infos], table)
+
+
+def _name(info: StoreInfo) -> str:
+    return info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip()
 
 
 @output.command("create", group=stores, json=_JSON)
@@ -88,11 +119,14 @@ def create(
     """Create a memory store and print it. NAME is its display name; several stores may have the same name.
 
     Creates the location if it does not exist. Without --key, the store can only be found by its id.
+
+    \b
+    retentive stores create 'Support team' --key support --meta owner=ann
     """
     given = {key: value for key, value in _metadata(metadata).items() if value is not None}
     with location.opened(create=True) as found:
         info = found.create_store(name, description=description or "", metadata=given, key=key, workspace=workspace)
-    _emit(info)
+    _emit_store(info)
 
 
 @output.command("show", group=stores, json=_JSON)
@@ -101,7 +135,7 @@ def create(
 def show(location: Location, store: str, *, workspace: str) -> None:
     """Show the memory store with the given id or key."""
     with location.opened() as found:
-        _emit(found.get_store(store, workspace=workspace))
+        _emit_store(found.get_store(store, workspace=workspace))
 
 
 @output.command("update", group=stores, json=_JSON)
@@ -123,7 +157,7 @@ def update(
     given = {"name": name, "description": description, "workspace": workspace}
     with location.opened() as found:
         info = found.through(INTEGRATION).update_store(store, metadata=_metadata(metadata), **given)  # type: ignore[arg-type]
-    _emit(info)
+    _emit_store(info)
 
 
 @output.command("archive", group=stores, json=_JSON)
@@ -135,7 +169,7 @@ def archive(location: Location, store: str, *, workspace: str) -> None:
     An archived store can be read, and its memories can be deleted, redacted and erased. Everything else is refused.
     """
     with location.opened() as found:
-        _emit(found.through(INTEGRATION).archive_store(store, workspace=workspace))
+        _emit_store(found.through(INTEGRATION).archive_store(store, workspace=workspace))
 
 
 def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
@@ -145,24 +179,105 @@ def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
     return {name: value if equals else None for name, equals, value in pairs}
 
 
-def _emit(info: StoreInfo) -> None:
+def _emit_store(info: StoreInfo) -> None:
     value = output.attributes(info, *_FIELDS)
-    rows = [(name, _cell(each)) for name, each in value.items()]
-    output.emit(value, plain=rows, shown=[layouts.Table(("property", "value"), rows, folds=True)])
+    metadata = ", ".join(f"{name}={each}" for name, each in info.metadata.items())
+    rows = [
+        (name, str(each)) if each is not None else (name, "") for name, each in (value | {"metadata": metadata}).items()
+    ]
+    output.emit(value, output.Table(rows, ("property", "value"), folds=True))
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}={each}" for name, each in value.items())
-    return "" if value is None else str(value)
+@output.group("settings", default="show")
+def settings() -> None:
+    """Show or change the settings of a memory store, such as limits and permissions.
+
+    Settings are stored in the memory store and apply at once, in every process that has the store open.
+    """
 
 
-def _shown_row(info: StoreInfo) -> tuple[str, ...]:
-    size, created = human_size(info.size_bytes), output.local_time(info.created_at)
-    return size, str(info.memories), created, info.key or "", info.name, info.id
+@output.command("show", group=settings, json="Print a JSON object of all settings.")
+def show_settings(location: Location) -> None:
+    """Show all settings. If a setting was changed, its default is shown too.
+
+    In a pipe each line has the name and the value of a setting, separated by a tab.
+    """
+    with location.existing() as store:
+        values = asdict(store.settings())
+    rows = [(name, json.dumps(values[name]), default, text) for name, default, text in describe()]
+    if output.as_table():
+        rows = [(name, value, "" if value == default else default, text) for name, value, default, text in rows]
+        output.emit(values, output.Table(rows, ("setting", "value", "default", "meaning"), folds=True))
+    else:
+        output.emit(values, output.Table([row[:2] for row in rows], ("setting", "value")))
 
 
-def _row(info: StoreInfo) -> tuple[str, ...]:
-    counts = str(info.memories), str(info.size_bytes)
-    name = info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip()
-    return info.id, info.key or "", name, *counts, output.exact_time(info.created_at)
+@output.command("set", group=settings, json="Print a JSON object of all settings after the change.")
+@click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with a JSON object of settings to change.",
+)
+@click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
+def change(location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...]) -> None:
+    """Change settings, and print what changed. If one of them is invalid, no setting is changed.
+
+    A VALUE is JSON (4000, true, ["/memories/team/**"]), a plain word, or a number with a unit: 100k, 2M or 1G (of 1,024
+    for bytes), 30d, 4w or 1y (for days).
+
+    \b
+    retentive settings set expire_after_days=90d max_memory_bytes=200k
+    retentive settings set 'review=["session:*"]'
+    """
+    given: dict[str, object] = {} if file is None else _from_file(file)
+    given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
+    if not given:
+        raise InvalidInput("specify a setting to change, such as max_memories=500")
+    for name in given:
+        if name not in NAMES and (close := get_close_matches(name, NAMES, n=3, cutoff=0.5)):
+            raise InvalidInput(f"there is no setting {name!r}; did you mean {' or '.join(close)}?")
+    with location.existing() as store:
+        before = asdict(store.settings())
+        store.change_settings(given)
+        after = asdict(store.settings())
+    changed = [name for name in NAMES if before[name] != after[name]]
+    lines = [f"{name}: {json.dumps(before[name])} -> {json.dumps(after[name])}\n" for name in changed]
+    output.emit(after, "".join(lines) or "Nothing changed.")
+
+
+def _from_file(file: Path) -> dict[str, object]:
+    try:
+        given = json.loads(file.read_text("utf-8"), object_pairs_hook=_each_once)
+    except OSError as error:
+        raise InvalidInput(f"cannot read the settings file {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise InvalidInput(f"the settings file {file} is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InvalidInput(f'the settings file {file} must contain one JSON object, such as {{"max_memories": 500}}')
+    return given
+
+
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return a mapping from names to values. Raises `InvalidInput` for a repeated name."""
+    names = [name for name, _ in pairs]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise InvalidInput(f"the name {repeated!r} is given more than once")
+    return dict(pairs)
+
+
+def _parsed(change: str) -> tuple[str, object]:
+    name, equals, value = change.partition("=")
+    if not equals:
+        raise InvalidInput(f"{change!r} does not have the form NAME=VALUE, such as max_memories=500")
+    if unit := re.fullmatch(r"([0-9]{1,12})([kKmMgG]|[dwy])", value, re.ASCII):
+        number, letter = int(unit[1]), unit[2].lower()
+        is_time = letter in _DAYS and "days" in name
+        if is_time or (letter in _UNITS and "days" not in name):
+            factor = _DAYS[letter] if is_time else (1_024 if "bytes" in name else 1_000) ** _UNITS[letter]
+            return name, number * factor
+    try:
+        return name, json.loads(value, object_pairs_hook=_each_once)
+    except ValueError:
+        return name, value

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
+from retentive.cli.pieces import exact
+from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
 
@@ -72,7 +74,6 @@ def sync(
     conflict copies.
     """
     need_posix("`retentive sync`")
-    from retentive.cli.transfer import store_for  # noqa: PLC0415 - slow to import
     from retentive.sync.session import SyncOptions, check_directory, opened  # noqa: PLC0415 - slow to import
 
     if is_asking and (is_watching or dry_run or confirmed or restoring):
@@ -115,11 +116,11 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
     counts = Counter(outcome.became for outcome in report.outcomes)
     totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to do"
     unsettled = [] if report.is_settled else ["Other programs keep changing both sides; try again."]
-    rows = [(each.became, each.path, each.side, each.why) for each in report.outcomes]
+    columns = {name: name for name in ("became", "path", "side", "why")}
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run},
+        output.Table(report.outcomes, columns, header=False),
         rows="files",
-        plain=rows,
         notes=[f"{'Would be: ' if dry_run else ''}{totals}.", *unsettled],
         status=status_of("conflict") if is_last and report.needs_attention else 0,
     )
@@ -142,9 +143,8 @@ def _print_status(store: MemoryStore, directory: str, options: SyncOptions) -> N
         *((name, _listed(paths)) for name, paths in lists.items()),
     ]
     output.emit(
-        asdict(found) | {"synchronised_at": None if at is None else output.exact_time(at)},
-        plain=rows,
-        shown=[layouts.Aligned(rows, ("yellow",))],
+        asdict(found) | {"synchronised_at": None if at is None else exact(at)},
+        output.Table(rows, ("what", "which"), header=False),
         status=status_of("conflict") if found.conflicts else 0,
     )
 

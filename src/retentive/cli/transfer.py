@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,17 +20,19 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.locations import is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.remote import remote_location
+from retentive.storage.contract import Backend
 from retentive.storage.disk import os_error
+from retentive.store import MemoryStore
+from retentive.transfer.archive import open_archive
+from retentive.transfer.copies import Copy
+from retentive.transfer.export import back_up, export_files, export_whole
+from retentive.transfer.files import mapped_os_errors
+from retentive.transfer.import_files import import_files
+from retentive.transfer.migrate import migrate as copy_stores
+from retentive.transfer.restore import import_whole, restore, send_whole
+from retentive.transfer.sources import Source, directory_source, tar_source
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
-
-if TYPE_CHECKING:
-    from retentive.storage.contract import Backend
-    from retentive.store import MemoryStore
-    from retentive.transfer.copies import Copy
-    from retentive.transfer.import_files import FileOutcome
-    from retentive.transfer.sources import Source
-
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
@@ -51,17 +52,16 @@ def export(location: Location, dest: str) -> None:
     stored data is damaged. In this case, an export to a directory still has the memories that are not damaged. An
     export to a file is not created.
     """
-    from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
             whole = export_whole(store, dest, progress=progress)
-            output.emit(whole, plain=f"Exported {_contents(whole)}, as of revision {whole.revision}.\n")
+            output.emit(whole, f"Exported {_contents(whole)}, as of revision {whole.revision}.\n")
             return
         done = export_files(store, dest, progress=progress)
     output.emit(
         done,
-        plain=f"Exported {output.counted(done.memories, 'memory')}, as of revision {done.revision}.\n",
+        f"Exported {output.counted(done.memories, 'memory')}, as of revision {done.revision}.\n",
         notes=(f"{path}: {why}" for path, why in done.left_out),
         status=status_of("damaged" if done.damaged else "path_taken") if done.left_out else 0,
     )
@@ -108,43 +108,32 @@ def import_(
             raise click.UsageError("--whole cannot be combined with --under, --overwrite or --dry-run.")
         _import_whole(location, source, key)
         return
-    from retentive.transfer.import_files import import_files  # noqa: PLC0415 - slow to import
 
-    with ExitStack() as stack:
-        stack.enter_context(naming("Source", source))
-        found = stack.enter_context(_source(source))
-        store = stack.enter_context(store_for(location, dry_run=dry_run))
-        progress = stack.enter_context(output.progress("Importing"))
+    with (
+        naming("Source", source),
+        _source(source) as found,
+        store_for(location, dry_run=dry_run) as store,
+        output.progress("Importing") as progress,
+    ):
         done = import_files(store, found, under=under, overwrite=overwrite, dry_run=dry_run, progress=progress)
     counts = Counter[str](outcome.became for outcome in done.files)
-    for outcome in () if output.as_object() else done.files:
-        _print(outcome)
+    totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
+    only = "" if found.inside is None else f" (only the files in {found.inside}/)"
+    rows = [(each.became, each.path or each.name, *([each.why] if each.why else [])) for each in done.files]
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": done.files},
+        output.Table(rows, ("became", "path", "why"), header=False),
         rows="files",
-        notes=[_totals(counts, found.inside, dry_run=dry_run), *([_PROPOSED] if done.is_proposed else [])],
+        notes=[
+            f"{'Would be: ' if dry_run else ''}{totals}{only}.",
+            *(["The changes await review."] if done.is_proposed else []),
+        ],
         status=status_of("refused") if counts["refused"] else 0,
     )
 
 
-_PROPOSED = "The changes await review."
-
-
-def _print(outcome: FileOutcome) -> None:
-    why = [outcome.why] if outcome.why else []
-    output.emit_row([outcome.became, outcome.path or outcome.name, *why], widths=[len("replaced")])
-
-
-def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
-    totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to import"
-    only = f" (only the files in {inside}/)" if inside is not None else ""
-    return f"{'Would be: ' if dry_run else ''}{totals}{only}."
-
-
 def _import_whole(location: Location, source: str, key: str | None) -> None:
-    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.restore import import_whole, send_whole  # noqa: PLC0415
 
     with (
         naming("Source", source),
@@ -158,7 +147,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
             if target is None
             else send_whole(archive, target, key)
         )
-    output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
+    output.emit(done, f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
 
 @output.command(json="Print a JSON object.")
@@ -176,7 +165,6 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     backups that this command made there of the same location and memory stores, the oldest are deleted, so that N are
     left.
     """
-    from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
     _take_over(location)
     chosen = _chosen(location, stores)
@@ -189,7 +177,7 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
         deleted = [] if keep is None else _delete_old_backups(path, prefix, keep)
     lines = [_line(one, f"as of revision {one.revision}") for one in done]
     lines += [f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)] if keep else []
-    output.emit({"stores": done, "file": path, "deleted": deleted}, rows="stores", plain="".join(lines))
+    output.emit({"stores": done, "file": path, "deleted": deleted}, "".join(lines), rows="stores")
 
 
 def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
@@ -229,8 +217,6 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
     need the same keys as before. After an interruption, run the command again. A memory store is refused if it already
     exists at the location but has other versions there.
     """
-    from retentive.transfer.archive import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.restore import restore  # noqa: PLC0415
 
     with (
         naming("File", file),
@@ -261,7 +247,6 @@ def migrate(
     resume. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
     form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect.
     """
-    from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
 
     if "keys" in location.typed:  # if it were ignored, the copy might not be encrypted
         raise click.UsageError(
@@ -277,7 +262,7 @@ def migrate(
         _backend(target, to_keys, label="TO", create=True) as goal,
         output.progress("Copying") as progress,
     ):
-        done = run(origin, goal, stores=stores, progress=progress)
+        done = copy_stores(origin, goal, stores=stores, progress=progress)
     _emit(done, [f"{one.added} copied now, up to revision {one.revision}" for one in done])
 
 
@@ -300,7 +285,7 @@ def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
 
 def _emit(done: Sequence[Copy], remarks: Sequence[str]) -> None:
     rows = zip(done, remarks, strict=True)
-    output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
+    output.emit({"stores": done}, "".join(_line(one, remark) for one, remark in rows), rows="stores")
 
 
 def _line(store: Copy, remark: str) -> str:
@@ -335,8 +320,6 @@ def _backend(url: str, keys: str | None, *, label: str = "Location", create: boo
 
 @contextmanager
 def _source(source: str) -> Iterator[Source]:
-    from retentive.transfer.files import mapped_os_errors  # noqa: PLC0415 - slow to import
-    from retentive.transfer.sources import directory_source, tar_source  # noqa: PLC0415
 
     if os.path.isfile(source):
         with mapped_os_errors(), open(source, "rb") as raw:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import FAILED, status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
-from retentive.cli.parameters import revision_option, revisions_and_path, time_option
+from retentive.cli.parameters import named, revision_option, revisions_and_path, time_option
 from retentive.engine.operation import DryRun
 from retentive.errors import RetentiveError
 from retentive.history.operations import Restore, Undo
+from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
-from retentive.values.paths import MemoryPath
-
-if TYPE_CHECKING:
-    from retentive.history.plan import Mode, RestoreOutcome, Step
-    from retentive.values.replies import Replies
+from retentive.values.replies import Replies
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
 _DRY_RUN = "Print the changes without making them."
@@ -50,8 +47,10 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     """
     mode = mode_of(merge=False, force=force, partial=partial)
     with location.existing() as store:
+        path = named(store, path)
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
-        advice = _advice(store, Restore(_target(store, path), to), dry_run=dry_run) if outcome.conflicts else []
+        operation = Restore(core_of(store).parsed(path), to)
+        advice = _advice(store, operation, dry_run=dry_run) if outcome.conflicts else []
     _emit_outcome(outcome, store.replies, advice, mode)
 
 
@@ -80,6 +79,10 @@ def undo(
 ) -> None:
     """Undo one change with all its versions, or all changes of an actor.
 
+    \b
+    retentive undo r12
+    retentive undo --session s1 --dry-run
+
     REVISION names the change: r1234, HEAD (the newest change), HEAD~2, or the id of a version in the change. With PATH,
     HEAD is the newest change of this memory or directory. If neither REVISION nor --by nor --session is given, the
     command shows the newest change, and asks before undoing it.
@@ -88,7 +91,11 @@ def undo(
     nothing is done (with --partial, the rest is done), the conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
-    by = whose if session is None else _pattern(session)
+    by = whose
+    if session is not None:
+        if {"*", "?"} & set(session):
+            raise click.UsageError("--session takes an id without * and ?; use --by for a pattern.")
+        by = f"session:{session}"
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
         raise click.UsageError(
             "Specify a revision, --by or --session, but only one of them. --by and --session do not take a path."
@@ -100,6 +107,7 @@ def undo(
         raise click.UsageError("--since needs --by or --session.")
     mode = mode_of(merge=merge, force=force, partial=partial)
     with location.existing() as store:
+        path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
             change, path = _confirmed(store, path, mode), None
@@ -109,7 +117,7 @@ def undo(
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
         advice: list[str] = []
         if outcome.conflicts:
-            target = None if path is None else _target(store, path)
+            target = None if path is None else core_of(store).parsed(path)
             advice = _advice(store, Undo(None if by is not None else change, by, since, mode, target), dry_run=dry_run)
     _emit_outcome(outcome, store.replies, advice, mode)
 
@@ -136,23 +144,14 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     """Return advice about a conflict: a sentence for each option that avoids the conflict, such as --force."""
     if remote_store(store) is not None:
         return []
-    texts = _RESTORE_MODES if isinstance(operation, Restore) else _MODES
-    works = [mode for mode in texts if _would_work(store, replace(operation, mode=mode))]
+    texts, works = _RESTORE_MODES if isinstance(operation, Restore) else _MODES, []
+    for mode in texts:
+        with suppress(RetentiveError):
+            if not core_of(store).peek(DryRun(replace(operation, mode=mode))).conflicts:
+                works.append(mode)
     if not works:
         return ["Neither --merge nor --force resolves this conflict; `retentive log PATH` shows the existing versions."]
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
-
-
-def _would_work(store: MemoryStore, operation: Undo | Restore) -> bool:
-    try:
-        return not core_of(store).peek(DryRun(operation)).conflicts
-    except RetentiveError:
-        return False
-
-
-def _target(store: MemoryStore, path: str) -> MemoryPath:
-    core = core_of(store)
-    return core.parsed(path)
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
@@ -168,7 +167,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     if remote_store(store) is not None:
         raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")
     core = core_of(store)
-    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
+    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else core.parsed(path))
     preview = DryRun(undo)
     try:
         outcome = core.peek(preview)
@@ -190,28 +189,24 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     return as_revision(change.versions[0].id)
 
 
-def _pattern(session: str) -> str:
-    if {"*", "?"} & set(session):
-        raise click.UsageError("--session takes an id without * and ?; use --by for a pattern.")
-    return f"session:{session}"
-
-
 def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str], mode: Mode) -> None:
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
-    below = [replies.awaits_review] if outcome.proposed else []
-    if not rows and not below:
-        below = ["Nothing to do."]
+    below = replies.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
     has_conflicts, is_partial = bool(outcome.conflicts), mode == "partial" and bool(outcome.left)
     left = "was left as it is" if is_partial else "was not fully restored"
-    steps = [_step_object(step) for step in outcome.steps]
+    steps = [
+        output.attributes(step, "what", "memory_id")
+        | {"path_before": step.before and step.before.path, "path": step.path}
+        for step in outcome.steps
+    ]
+    table = output.Table(rows, ("done", "path"), header=False)
     output.emit(
         output.attributes(outcome, "done", "dry_run", "proposed")
         | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left}
         | {"undone": list(map(change_object, outcome.undone))},
-        plain=[] if has_conflicts else [*rows, *((line,) for line in below)],
-        shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
+        *(() if has_conflicts else (table, below)),
         notes=[
             *_grouping(outcome),
             *(f"{each.path} {left}: {each.reason}." for each in outcome.left),
@@ -232,20 +227,14 @@ def _grouping(outcome: RestoreOutcome) -> list[str]:
     newest, oldest = changes[0], changes[-1]
     if len(changes) == 1:
         at = output.local_time(newest.at)
-        return [f"{would} {newest.id} by {newest.actor or 'an actor without a name'}, {at}: {versions} versions."]
-    return [f"{would} {len(changes)} changes, {oldest.id} to {newest.id}, with {versions} versions."]
+        return [f"{would} {newest.id} by {newest.actor or 'an actor without a name'}, {at}: {versions:,} versions."]
+    return [f"{would} {len(changes):,} changes, {oldest.id} to {newest.id}, with {versions:,} versions."]
 
 
-DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
-"""Word for each kind of step in the output."""
+_WORDS = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
 
 
 def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:
-    what = DONE[step.what] if is_done else f"would be {DONE[step.what]}"
+    what = _WORDS[step.what] if is_done else f"would be {_WORDS[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
     return what, f"{came}{step.path}"
-
-
-def _step_object(step: Step) -> dict[str, object]:
-    before = {"path_before": step.before and step.before.path}
-    return output.attributes(step, "what", "memory_id") | before | {"path": step.path}

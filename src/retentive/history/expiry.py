@@ -64,7 +64,7 @@ class ClockJump:
         return (
             f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
             f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
-            " `retentive sweep --accept-clock`, or sweep again after a day in which no host swept at an earlier time"
+            " `retentive admin sweep --accept-clock`, or sweep again a day after the last sweep at an earlier time"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
-_RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
+_RESTORE = "restore it from a backup (`retentive admin restore-backup`); `retentive export` saves what can be read"
 _REPAIR = "`retentive doctor --repair`"
 _OPENING = "the next command at the location repairs it"
 

@@ -105,7 +105,7 @@ class Archive:
         """Return the header of the only memory store. Raises `InvalidInput` if there are others, or encrypted texts."""
         if len(self.headers) != 1:
             many = f"the file is a backup with {len(self.headers)} memory stores"
-            raise InvalidInput(f"{many}; restore it with `retentive restore-backup`")
+            raise InvalidInput(f"{many}; restore it with `retentive admin restore-backup`")
         if self.headers[0].seal is not None:
             again = "export it again from a location opened with keys"
             raise InvalidInput(f"the memory store in the file is encrypted; {again}")

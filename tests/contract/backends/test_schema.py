@@ -24,10 +24,10 @@ on_each_server = pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("server", [*SERVERS, "sqlite"])
 def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
     place = place_of(server, tmp_path)
-    assert json.loads(here(place, "migrate-schema", "--json").stdout) == {"schema": 1}
+    assert json.loads(here(place, "admin", "migrate-schema", "--json").stdout) == {"schema": 1}
     with retentive.open(place) as opened:
         assert not opened.store().execute(VIEW).is_error
-    assert here(place, "migrate-schema").stdout == "The schema is up to date.\n"
+    assert here(place, "admin", "migrate-schema").stdout == "The schema is up to date.\n"
 
 
 @on_each_server

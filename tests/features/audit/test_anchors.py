@@ -202,7 +202,7 @@ def test_a_missing_log_fails_while_the_setting_is_on(tmp_path: Path) -> None:
     log = Log(tmp_path)
     for kind in ("audit", "audit.head"):
         log.put({}, kind)
-    ended = here(f"sqlite:///{database(tmp_path)}", "audit", "verify")
+    ended = here(f"sqlite:///{database(tmp_path)}", "admin", "audit", "verify")
     assert (ended.exit_code, ended.stdout) == (13, "Not sound: entry 1: missing.\n")
 
 
@@ -250,29 +250,29 @@ def test_the_commands(tmp_path: Path) -> None:
     at, key, file = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "key"), str(tmp_path / "anchors")
     here(at, "create", A, "one")
     here(at, "settings", "set", "audit=true")
-    assert here(at, "audit", "key", key).stdout.startswith("Created the key ")
-    assert here(at, "audit", "key", key).exit_code == 2
-    assert here(at, "audit", "anchor", file, "--key", key).stdout == "Anchored the head 1 and 1 version.\n"
-    assert here(at, "audit", "anchor", file, "--key", key).stdout == "Nothing changed since the last anchor.\n"
-    assert here(at, "audit", "verify", "--anchor", file).exit_code == 2
-    assert here(at, "audit", "verify", "--anchor", file, "--key", key).stdout.startswith("Sound: 1 entries.")
+    assert here(at, "admin", "audit", "key", key).stdout.startswith("Created the key ")
+    assert here(at, "admin", "audit", "key", key).exit_code == 2
+    assert here(at, "admin", "audit", "anchor", file, "--key", key).stdout == "Anchored the head 1 and 1 version.\n"
+    assert here(at, "admin", "audit", "anchor", file, "--key", key).stdout == "Nothing changed since the last anchor.\n"
+    assert here(at, "admin", "audit", "verify", "--anchor", file).exit_code == 2
+    assert here(at, "admin", "audit", "verify", "--anchor", file, "--key", key).stdout.startswith("Sound: 1 entry.")
     edited(f"UPDATE versions SET actor = 'user:eve' WHERE id = {NEWEST}")(tmp_path)
-    ended = here(at, "audit", "verify", "--anchor", file, "--key", key)
+    ended = here(at, "admin", "audit", "verify", "--anchor", file, "--key", key)
     assert ended.exit_code == 13
     assert ended.stdout.startswith("Not sound: version memver_")
     with retentive.open(at, sweep=False) as place:
         (version,) = place.store().versions()
     assert f"altered\t{version.id}\n" in ended.stdout
-    value = json.loads(here(at, "audit", "verify", "--anchor", file, "--key", key, "--json").stdout)
+    value = json.loads(here(at, "admin", "audit", "verify", "--anchor", file, "--key", key, "--json").stdout)
     assert value["differences"] == [{"what": "altered", "version_id": version.id}]
-    assert here(at, "audit", "anchor", file, "--key", key).exit_code == 13
+    assert here(at, "admin", "audit", "anchor", file, "--key", key).exit_code == 13
 
 
 def test_all_stores_are_anchored_although_one_cannot_be(tmp_path: Path) -> None:
     """Its file is damaged. The others get their anchors, and the status is that of the error."""
     at, key, folder = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "anchor.key"), tmp_path / "anchors"
     folder.mkdir()
-    assert here(at, "audit", "key", key).exit_code == 0
+    assert here(at, "admin", "audit", "key", key).exit_code == 0
     with retentive.open(at) as opened:
         for name in ("ada", "ben", "unaudited"):
             store = opened.store(name)
@@ -280,7 +280,7 @@ def test_all_stores_are_anchored_although_one_cannot_be(tmp_path: Path) -> None:
             store.create("/memories/a", name)
         ada, ben = (opened.store(name).id for name in ("ada", "ben"))
     (folder / f"{ada}.anchors").write_text("no anchor\n")
-    done = here(at, "audit", "anchor", "--all", str(folder), "--key", key)
+    done = here(at, "admin", "audit", "anchor", "--all", str(folder), "--key", key)
     assert done.exit_code != 0, (done.stdout, done.stderr)
     assert "Store: ada" in done.stderr
     assert done.stdout.startswith("ben: Anchored the head")

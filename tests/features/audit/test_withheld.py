@@ -72,10 +72,10 @@ def test_a_withheld_path_is_shown_as_withheld(tmp_path: Path) -> None:
     here(at, "settings", "set", "audit=true")
     here(at, "view", PATH)
     here(at, "erase", PATH, "--yes")
-    rows = [line.split("\t")[2:5] for line in here(at, "audit", "show").stdout.splitlines()]
+    rows = [line.split("\t")[2:5] for line in here(at, "admin", "audit", "show").stdout.splitlines()]
     assert rows == [["settings audit=on", "ok", ""], ["view", "ok", "withheld"], ["erase", "ok", ""]]
-    assert [each["paths"] for each in json.loads(here(at, "audit", "show", "--json").stdout)] == [[], None, []]
-    assert here(at, "audit", "verify").exit_code == 0
+    assert [each["paths"] for each in json.loads(here(at, "admin", "audit", "show", "--json").stdout)] == [[], None, []]
+    assert here(at, "admin", "audit", "verify").exit_code == 0
 
 
 def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:

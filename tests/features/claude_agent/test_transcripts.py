@@ -96,7 +96,7 @@ def test_transcripts_are_encrypted_and_backed_up(tmp_path: Path) -> None:
         asyncio.run(TranscriptStore(place).append(key(), secret))
     run = [sys.executable, "-c", "from retentive.cli import main; raise SystemExit(main())", "--at"]
     for at, command in (("two", "backup"), ("three", "restore-backup")):
-        subprocess.run([*run, str(tmp_path / at), command, str(tmp_path / "file.backup")], check=True)
+        subprocess.run([*run, str(tmp_path / at), "admin", command, str(tmp_path / "file.backup")], check=True)
     with retentive.open(tmp_path / "three") as place:
         assert asyncio.run(TranscriptStore(place).load(key())) == secret
 

@@ -38,7 +38,8 @@ def completed(directory: Path, *words: str, at: str = AT) -> list[str]:
 
 
 def test_commands_and_options_are_completed(directory: Path) -> None:
-    assert completed(directory, "re") == ["replace", "restore", "review", "redact", "restore-backup"]
+    assert completed(directory, "re") == ["replace", "restore", "review", "redact"]
+    assert completed(directory, "admin", "ma") == ["maintain"]
     assert {"--at", "--store", "--json", "--as-of"} <= set(completed(directory, "cat", "--"))
     assert completed(directory, "ls", "--format", "c") == ["csv"]
 
@@ -78,7 +79,7 @@ def test_completion_creates_nothing_and_reports_nothing(tmp_path: Path, at: str)
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_accepted_by_its_shell(tmp_path: Path, shell: str) -> None:
-    script = process(tmp_path, "completion", shell).out.decode()
+    script = process(tmp_path, _RETENTIVE_COMPLETE=f"{shell}_source").out.decode()
     assert "_RETENTIVE_COMPLETE" in script
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -89,7 +90,7 @@ def test_the_script_is_accepted_by_its_shell(tmp_path: Path, shell: str) -> None
 def test_bash_completes_a_path(directory: Path) -> None:
     program = f"""
         PATH={Path(RETENTIVE).parent}:$PATH
-        eval "$(retentive completion bash)"
+        eval "$(_RETENTIVE_COMPLETE=bash_source retentive)"
         COMP_WORDS=(retentive cat te) COMP_CWORD=2
         _retentive_completion retentive te cat
         echo "${{COMPREPLY[@]}}"

@@ -190,7 +190,6 @@ def test_an_editor_that_cannot_be_started(desk: Desk, editor: str, said: str) ->
     [
         ("/memories", 4, "Error: File /memories already exists\n"),
         ("/memories/d", 4, "Error: File /memories/d already exists\n"),
-        ("/memories/notes.md/x", 4, "Error: The path /memories/notes.md is a file, not a directory\n"),
         ("/notes.md", 2, "Error: Path must start with /memories, got: /notes.md\n"),
     ],
 )

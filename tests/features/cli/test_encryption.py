@@ -40,14 +40,16 @@ class Sealed:
         return result.stdout
 
     def status(self) -> dict[str, dict[str, object]]:
-        return {str(one["key"]): one for one in json.loads(self.done("encryption", "status", "--json"))["stores"]}
+        return {
+            str(one["key"]): one for one in json.loads(self.done("admin", "encryption", "status", "--json"))["stores"]
+        }
 
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Sealed:
     """Location with two encrypted memory stores."""
     made = Sealed(tmp_path)
-    made.done("encryption", "new")
+    made.done("admin", "encryption", "new")
     made.done("create", "/memories/a.md", MARKER)
     made.done("--store", "second", "create", "/memories/b.md", "two")
     return made
@@ -58,7 +60,7 @@ def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         made = Sealed(tmp_path)
-        said = made.done("encryption", "new")
+        said = made.done("admin", "encryption", "new")
     finally:
         os.umask(before)
     assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
@@ -76,7 +78,7 @@ def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
     assert (without.exit_code, without.stdout) == (15, "")
     assert "encrypted" in without.stderr
     other = sealed.directory / "other.json"
-    here(sealed.at, "--keys", str(other), "encryption", "new")
+    here(sealed.at, "--keys", str(other), "admin", "encryption", "new")
     assert here(sealed.at, "--keys", str(other), "cat", "/memories/a.md").exit_code == 15
     assert here(sealed.at, "--keys", str(sealed.directory / "none"), "cat", "/memories/a.md").exit_code == 3
     by_file = inside(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
@@ -98,7 +100,11 @@ def test_a_key_file_others_may_read_is_refused(sealed: Sealed) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"current": "a", "keys": {}}', "null", '{"keys": 1, "current": 2}'])
 def test_a_file_without_keys_is_refused(sealed: Sealed, text: str) -> None:
     sealed.file.write_text(text)
-    for command in (("cat", "/memories/a.md"), ("encryption", "new"), ("encryption", "rotate", "--new")):
+    for command in (
+        ("cat", "/memories/a.md"),
+        ("admin", "encryption", "new"),
+        ("admin", "encryption", "rotate", "--new"),
+    ):
         assert sealed.run(*command).exit_code == 2
     assert sealed.file.read_text() == text
 
@@ -114,16 +120,16 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
         ("plain", False, None, False),
     ]
     assert [one["readable"] for one in found.values()] == [True, True, False]
-    unlocked = json.loads(here(sealed.at, "encryption", "status", "--json").stdout)
+    unlocked = json.loads(here(sealed.at, "admin", "encryption", "status", "--json").stdout)
     assert [one["readable"] for one in unlocked["stores"]] == [False, False, True]
-    lines = sealed.done("encryption", "status").splitlines()
+    lines = sealed.done("admin", "encryption", "status").splitlines()
     assert [line.split("\t")[:4] for line in lines] == [
         ["default", "yes", f"{key_id} current", "yes"],
         ["second", "yes", f"{key_id} current", "yes"],
         ["plain", "no", "", "no"],
     ]
     assert sealed.run("--store", "plain", "ls").exit_code == 2
-    shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "encryption", "status")
+    shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "admin", "encryption", "status")
     assert "readable" in shown
     assert key_id in shown
 
@@ -131,9 +137,9 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
 def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> None:
     """After the rotation, the old key is not needed."""
     old = KeyRing.from_file(sealed.file).current_id
-    counts = json.loads(sealed.done("encryption", "rotate", "--new", "--json"))
+    counts = json.loads(sealed.done("admin", "encryption", "rotate", "--new", "--json"))
     assert counts == {"rewrapped": 2, "current": 0, "locked": 0, "destroyed": 0, "unsealed": 0}
-    assert json.loads(sealed.done("encryption", "rotate", "--json"))["current"] == 2
+    assert json.loads(sealed.done("admin", "encryption", "rotate", "--json"))["current"] == 2
     given = json.loads(sealed.file.read_text())
     assert given["current"] != old
     del given["keys"][old]
@@ -141,16 +147,16 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
     assert sealed.done("cat", "/memories/a.md") == MARKER
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
     assert all(one["current"] and one["readable"] for one in sealed.status().values())
-    said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "encryption", "rotate")
+    said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "admin", "encryption", "rotate")
     assert "0 data keys wrapped" in said
 
 
 def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
     """The rotation names each store that it cannot decrypt, and wraps the keys of all other stores."""
     sealed.file.unlink()
-    sealed.done("encryption", "new")
+    sealed.done("admin", "encryption", "new")
     sealed.done("--store", "third", "create", "/memories/c.md", "three")
-    result = sealed.run("encryption", "rotate", "--new")
+    result = sealed.run("admin", "encryption", "rotate", "--new")
     assert result.exit_code == 15
     assert result.stdout == "1 data key wrapped with the current key, 0 already current. Not wrapped: 2 locked.\n"
     assert sealed.done("--store", "third", "cat", "/memories/c.md") == "three"
@@ -160,7 +166,9 @@ def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
     """Every added key is in the file."""
     with ThreadPoolExecutor(8) as pool:
         said = list(
-            pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "encryption", "new"), range(8))
+            pool.map(
+                lambda _: process(sealed.directory, "--keys", str(sealed.file), "admin", "encryption", "new"), range(8)
+            )
         )
     assert [one.status for one in said] == [0] * 8
     ring = KeyRing.from_file(sealed.file)
@@ -171,17 +179,17 @@ def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
 
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
-    with interactive(sealed.directory, "encryption", "destroy", "--store", "default", "--at", AT) as shown:
+    with interactive(sealed.directory, "admin", "encryption", "destroy", "--store", "default", "--at", AT) as shown:
         shown.expect("with 1 memory and its history?")
         shown.type("n\r")
         shown.expect("Nothing was removed.")
         assert shown.end() == 1
-    assert sealed.run("encryption", "destroy", "--store", "default").exit_code == 2  # nobody can be asked
+    assert sealed.run("admin", "encryption", "destroy", "--store", "default").exit_code == 2  # nobody can be asked
     assert sealed.done("cat", "/memories/a.md") == MARKER
-    assert here(sealed.at, "encryption", "destroy", "--store", "nothing", "--yes").exit_code == 3
+    assert here(sealed.at, "admin", "encryption", "destroy", "--store", "nothing", "--yes").exit_code == 3
     wrapped = wrapped_keys(sealed)["default"]
     assert wrapped in at_rest(sealed.directory)
-    said = here(sealed.at, "encryption", "destroy", "--store", "default", "--yes")
+    said = here(sealed.at, "admin", "encryption", "destroy", "--store", "default", "--yes")
     assert said.exit_code == 0
     assert wrapped not in at_rest(sealed.directory)
     for command in (["cat", "/memories/a.md"], ["ls"], ["create", "/memories/b", "x"], ["view"], ["rm", "/memories/a"]):
@@ -191,7 +199,9 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     found = sealed.status()["default"]
     assert (found["readable"], found["kek_id"]) == (False, None)
     assert f"destroyed at {found['destroyed_at']}" in said.stdout
-    assert sealed.done("encryption", "destroy", "--store", "default", "--yes") == said.stdout  # the first time is kept
+    assert (
+        sealed.done("admin", "encryption", "destroy", "--store", "default", "--yes") == said.stdout
+    )  # the first time is kept
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
@@ -199,9 +209,9 @@ def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     assert here(at, "create", "/memories/a", "x").exit_code == 0
     for command in (
-        ["encryption", "new"],
-        ["encryption", "rotate"],
-        ["encryption", "destroy", "--store", "default", "--yes"],
+        ["admin", "encryption", "new"],
+        ["admin", "encryption", "rotate"],
+        ["admin", "encryption", "destroy", "--store", "default", "--yes"],
     ):
         refused = here(at, *command)
         assert refused.exit_code == 2
@@ -229,15 +239,15 @@ def test_the_status_tells_old_keys_from_missing_ones(sealed: Sealed) -> None:
     def ages(result: Result) -> list[str]:
         return [line.split("\t")[2].split()[-1] for line in result.stdout.splitlines()]
 
-    assert ages(sealed.run("encryption", "status")) == ["current", "current"]
-    sealed.done("encryption", "new")
-    assert ages(sealed.run("encryption")) == ["old", "old"]
+    assert ages(sealed.run("admin", "encryption", "status")) == ["current", "current"]
+    sealed.done("admin", "encryption", "new")
+    assert ages(sealed.run("admin", "encryption")) == ["old", "old"]
     other = str(sealed.directory / "other.json")
-    here(sealed.at, "--keys", other, "encryption", "new")
-    assert ages(here(sealed.at, "--keys", other, "encryption", "status")) == ["missing", "missing"]
-    assert ages(here(sealed.at, "encryption", "status")) == ["missing", "missing"]
+    here(sealed.at, "--keys", other, "admin", "encryption", "new")
+    assert ages(here(sealed.at, "--keys", other, "admin", "encryption", "status")) == ["missing", "missing"]
+    assert ages(here(sealed.at, "admin", "encryption", "status")) == ["missing", "missing"]
 
 
 def test_the_key_of_no_store_is_destroyed_by_default(sealed: Sealed) -> None:
-    assert sealed.run("encryption", "destroy", "--yes").exit_code == 2
+    assert sealed.run("admin", "encryption", "destroy", "--yes").exit_code == 2
     assert sealed.done("cat", "/memories/a.md") == MARKER

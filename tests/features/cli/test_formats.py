@@ -108,7 +108,7 @@ def test_csv_has_a_header_and_a_line_for_each_record(at: str) -> None:
 
 
 def test_a_table_is_printed_into_a_pipe(at: str) -> None:
-    head, *rows = here(at, "ls", "--format", "table").stdout.splitlines()
-    assert head.split() == ["size", "changed", "path"]
+    head, *rows = here(at, "ls", "-l", "--format", "table").stdout.splitlines()
+    assert head.split() == ["size", "changed", "memory", "version", "path"]
     assert [row.split()[-1] for row in rows] == ["/memories/a.md", "/memories/d/b.md", "/memories/d/c.md"]
     assert "\x1b" not in here(at, "stores", "--format", "table").stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.cli.terminal import fitted
+from retentive.cli.pieces import fitted
 from support.command_line import here, terminal
 
 LONG = "session:" + "0123456789" * 9
@@ -21,13 +21,13 @@ def at(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("group", "default"), [("settings", "show"), ("review", "list"), ("trust", "list"), ("encryption", "status")]
+    ("group", "default"), [("settings", "show"), ("review", "list"), ("trust", "list"), ("admin encryption", "status")]
 )
 def test_a_group_alone_shows_its_state(group: str, default: str, at: str) -> None:
     for options in ((), ("--json",)):
-        alone, whole = here(at, group, *options), here(at, group, default, *options)
+        alone, whole = here(at, *group.split(), *options), here(at, *group.split(), default, *options)
         assert (alone.exit_code, alone.stdout) == (0, whole.stdout)
-    assert "[default]" in here(at, group, "--help").stdout
+    assert f"runs `{default}`" in here(at, *group.split(), "--help").stdout
 
 
 def test_a_group_reports_errors_of_its_default(tmp_path: Path) -> None:
@@ -35,17 +35,17 @@ def test_a_group_reports_errors_of_its_default(tmp_path: Path) -> None:
     assert (missing.exit_code, json.loads(missing.stdout)["code"]) == (3, "not_found")
 
 
-@pytest.mark.parametrize("command", ["log", "stores", "encryption"])
+@pytest.mark.parametrize("command", ["log", "stores", "admin encryption"])
 def test_tables_fit_80_columns(command: str, at: str, tmp_path: Path) -> None:
     """The full values are in the other formats."""
-    shown = terminal(tmp_path, "--at", at, command, NO_COLOR="1", COLUMNS="80").splitlines()
+    shown = terminal(tmp_path, "--at", at, *command.split(), NO_COLOR="1", COLUMNS="80").splitlines()
     assert max(len(line.rstrip()) for line in shown) <= 80
     assert "…" in shown[1]
     for options in (("--json",), ("--format", "csv"), ("--format", "table"), ()):
-        assert "…" not in here(at, command, *options).stdout
+        assert "…" not in here(at, *command.split(), *options).stdout
 
 
-@pytest.mark.parametrize("command", [("blame", "customers/ada.md"), ("trust", "list"), ("review", "list")])
+@pytest.mark.parametrize("command", [("blame", "customers/ada.md"), ("trust", "list")])
 def test_long_actors_are_shortened_on_a_terminal(command: tuple[str, ...], at: str, tmp_path: Path) -> None:
     here(at, "settings", "set", 'review=["session:*"]', 'trust={"session:*": "unconfirmed"}')
     here(at, "--actor", LONG, "create", "/memories/new.md", "two")

@@ -150,6 +150,31 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     assert here(location, "log", "/memories/d", "-n", "1").stdout.count("renamed") == 2
 
 
+def test_log_reads_like_that_of_git(location: str) -> None:
+    """`--oneline` has a line for each change, and `-p` the diff that `show` prints."""
+    here(location, "create", "/memories/d/one", "1")
+    here(location, "create", "/memories/d/two", "2")
+    here(location, "--actor", "user:bob", "mv", "/memories/d", "/memories/e")
+    lines = here(location, "log", "--oneline", "-n", "2").stdout.splitlines()
+    assert lines[0] == "r8\tuser:bob\trenamed /memories/d/one -> /memories/e/one and 1 more"
+    assert lines[1].endswith("\tcreated /memories/d/two")
+    assert here(location, "log", "-p", "-n", "1").stdout == here(location, "show").stdout
+    (change,) = json.loads(here(location, "log", B, "-p", "-n", "1", "--json").stdout)
+    assert (change["change"], [each["new"]["path"] for each in change["differences"]]) == ("r3", [B])
+
+
+@pytest.mark.parametrize("name", ["HEAD~1", "HEAD^", "@^", "r1"])
+def test_cat_takes_the_revision_before_the_path_as_git_does(tmp_path: Path, name: str) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    for text in ("one", "two"):
+        here(at, "write", "a.md", text)
+    for word in (f"{name}:a.md", f"{name}:/memories/a.md"):
+        assert here(at, "cat", word).stdout == "one"
+    here(at, "write", "x:y.md", "a colon")
+    assert here(at, "cat", "x:y.md").stdout == "a colon"
+    assert here(at, "cat", "./r1:a.md").exit_code == 3
+
+
 def test_a_long_log_is_paged(location: str, tmp_path: Path) -> None:
     """The pager is $PAGER; a log that fits the terminal is printed."""
     for rows, starts in (("3", "paged"), ("30", "change")):
@@ -199,7 +224,7 @@ def test_diff_of_one_version_is_against_the_one_it_replaced(location: str) -> No
     first, second, third, *_ = version_ids(location)
     body = f"--- a{A}\n+++ b{A}\n@@ -1,3 +1,3 @@\n one\n-two words here\n+2 words here\n three\n"
     body += "\\ No newline at end of file\n"
-    assert here(location, "diff", second).stdout == f"{first} to {second}\ndiff --git a{A} b{A}\n{body}"
+    assert here(location, "diff", second).stdout == f"r1 to r2\ndiff --git a{A} b{A}\n{body}"
     assert here(location, "diff", first, second).stdout == here(location, "diff", second).stdout
     assert here(location, "diff", third).stdout.splitlines()[1:] == [
         f"diff --git a{A} b{B}",
@@ -212,15 +237,15 @@ def test_diff_of_one_version_is_against_the_one_it_replaced(location: str) -> No
 
 
 def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
-    first, second, third, *_ = version_ids(location)
-    assert here(location, "diff", B).stdout.splitlines()[0] == f"{second} to {third}"
-    assert here(location, "diff", B, "--since", first).stdout.splitlines()[0] == f"{first} to {third}"
-    assert here(location, "diff", B, "--since", "1d").stdout.splitlines()[0] == f"nothing to {third}"
+    first, _, third, *_ = version_ids(location)
+    assert here(location, "diff", B).stdout.splitlines()[0] == "r2 to r3"
+    assert here(location, "diff", B, "--since", first).stdout.splitlines()[0] == "r1 to r3"
+    assert here(location, "diff", B, "--since", "1d").stdout.splitlines()[0] == "nothing to r3"
     assert here(location, "diff", B, "--since", third).stdout == ""
     assert "deleted file mode" in here(location, "diff", "/memories/gone").stdout
     made = version_ids(location)[3]
     assert here(location, "diff", "/memories/gone", "--since", made).stdout.splitlines()[:3] == [
-        f"{made} to nothing",
+        "r4 to nothing",
         "diff --git a/memories/gone b/memories/gone",
         "deleted file mode 100644",
     ]
@@ -240,10 +265,10 @@ def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) ->
 def test_blame_shows_the_version_of_each_line(location: str) -> None:
     first, second, *_ = version_ids(location)
     rows = [line.split("\t") for line in here(location, "blame", B).stdout.splitlines()]
-    assert [(row[0], *row[2:]) for row in rows] == [
-        (first, "user:ann", "1", "one"),
-        (second, "session:s1", "2", "2 words here"),
-        (first, "user:ann", "3", "three"),
+    assert [(row[0], row[1], *row[3:]) for row in rows] == [
+        ("r1", first, "user:ann", "1", "one"),
+        ("r2", second, "session:s1", "2", "2 words here"),
+        ("r1", first, "user:ann", "3", "three"),
     ]
     found = json.loads(here(location, "blame", B, "--json").stdout)
     assert [(each["line"], each["text"], each["version"]["id"]) for each in found][1] == (2, "2 words here\n", second)

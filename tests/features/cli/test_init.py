@@ -76,7 +76,7 @@ def test_no_password_is_shown(at: str, expected: str) -> None:
 
 
 def test_keys_are_in_the_code(tmp_path: Path) -> None:
-    assert process(tmp_path, "--keys", "k.json", "encryption", "new").status == 0
+    assert process(tmp_path, "--keys", "k.json", "admin", "encryption", "new").status == 0
     made = process(tmp_path, "--at", "sqlite:///m.db", "--keys", "k.json", "init")
     assert made.err == ""
     run(code_of(made.out.decode()) + "assert list(store.memories()) == []", tmp_path)

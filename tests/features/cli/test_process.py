@@ -59,18 +59,6 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("command", ["ls", "view"])
-def test_a_slow_listing_shows_progress(tmp_path: Path, command: str) -> None:
-    """The first listing after many external edits records them, which may take a while."""
-    notes = tmp_path / "memory" / "memories" / "notes.md"
-    notes.parent.mkdir(parents=True)
-    notes.write_text("put there by an editor")
-    at_once = "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())"
-    shown = terminal(tmp_path, command, program=(sys.executable, "-c", at_once))
-    assert "Reading" in shown
-    assert "/memories/notes.md" in shown
-
-
 def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:
     def run(*arguments: str, text: bytes = b"") -> str:
         ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")
@@ -97,8 +85,7 @@ def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
     shown = terminal(directory, "--at", AT, "ls")
     assert "\x1b[" in shown
     head, row, hidden = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
-    assert head.split() == ["size", "changed", "path"]
-    assert re.fullmatch(rf"1\.5K  \d{{4}}-\d\d-\d\d \d\d:\d\d[+-]\d\d:\d\d  {PATH}\s*", row)
+    assert (head.split(), row) == (["size", "path"], f"1.5K  {PATH}")
     assert hidden == "1 hidden; --all shows them."
 
 

@@ -123,7 +123,8 @@ READING: tuple[str, ...] = (
     "show memver_1",
     "diff /memories/a.txt",
 )
-READING += ("blame /memories/a.txt", "search one", "review list", "settings show", "scan", "stats", "audit show")
+READING += ("blame /memories/a.txt", "search one", "review list", "settings show")
+READING += ("admin scan", "admin stats", "admin audit show")
 
 
 @pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)

@@ -80,10 +80,10 @@ def test_a_memory_is_erased_with_its_history(location: str) -> None:
     assert here(location, "erase", A, "--yes").stdout == f"Erased {A} with 3 versions.\n"
     missing = here(location, "erase", B, "--yes")
     assert (missing.exit_code, gone in missing.stderr) == (3, True)
-    ended = here(location, "erase", "--memory", gone, "--yes", "--json")
+    ended = here(location, "erase", gone, "--yes", "--json")
     assert json.loads(ended.stdout) == {"versions": 2, "pending": False, "memories": [gone]}
     assert here(location, "log").stdout == ""
-    assert here(location, "erase", "--memory", gone, "--yes").exit_code == 3
+    assert here(location, "erase", gone, "--yes").exit_code == 3
     assert here(location, "erase", "/memories/none", "--yes").exit_code == 3
 
 
@@ -115,7 +115,7 @@ def test_only_old_memories_are_erased(location: str) -> None:
         3,
         "Error: nothing was erased: no memory at or below /memories/d was last changed before --older-than\n",
     )
-    assert here(location, "erase", "--memory", "mem_x", "--older-than", "2h", "--yes").exit_code == 2
+    assert here(location, "erase", "mem_x", "--older-than", "2h", "--yes").exit_code == 3
 
 
 def test_a_whole_store_is_erased(location: str) -> None:
@@ -137,8 +137,8 @@ def test_a_whole_store_is_erased(location: str) -> None:
         ("redact", "memver_x", "--all-of", A),
         ("redact", "--finish", "--all-of", A),
         ("erase",),
-        ("erase", A, "--memory", "mem_x"),
-        ("erase", "--memory", "mem_x", "--whole-store", "--store", "other"),
+        ("erase", A, "mem_x"),
+        ("erase", "mem_x", "--whole-store", "--store", "other"),
         ("erase", "--whole-store"),
         ("erase", "--whole-store", "other", "--store", "other"),
     ],
@@ -215,13 +215,13 @@ def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     here(location, "settings", "set", "sensitive=off")
     here(location, "create", "/memories/k", f"the key is {key}\n")
     here(location, "replace", "/memories/k", key, "gone")
-    asked = here(location, "scan", "--history", "--redact")
+    asked = here(location, "admin", "scan", "--history", "--redact")
     assert asked.exit_code == 2
     assert asked.stderr.splitlines()[0].startswith("/memories/k\t")
     assert "pass --yes" in asked.stderr
-    assert here(location, "scan", "--history").exit_code == 16
-    assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
-    assert here(location, "scan", "--history").exit_code == 0
+    assert here(location, "admin", "scan", "--history").exit_code == 16
+    assert here(location, "admin", "scan", "--history", "--redact", "--yes").exit_code == 0
+    assert here(location, "admin", "scan", "--history").exit_code == 0
 
 
 def test_a_scan_says_what_it_redacted(tmp_path: Path) -> None:
@@ -231,11 +231,11 @@ def test_a_scan_says_what_it_redacted(tmp_path: Path) -> None:
     here(at, "settings", "set", "sensitive=off")
     here(at, "create", A, "key AKIAQ3EGVSNB6RTKX2ZP\n")
     here(at, "append", A, "more")
-    assert here(at, "scan").stderr == "Older versions were not scanned; add --history.\n"
-    assert here(at, "scan", "--redact").stderr == (
+    assert here(at, "admin", "scan").stderr == "Older versions were not scanned; add --history.\n"
+    assert here(at, "admin", "scan", "--redact").stderr == (
         "Redacted the values in 1 memory.\n"
-        "Older versions still have the values: `retentive scan --redact --history` redacts these versions.\n"
+        "Older versions still have the values: `retentive admin scan --redact --history` redacts these versions.\n"
     )
-    done = here(at, "scan", "--redact", "--history", "--yes")
+    done = here(at, "admin", "scan", "--redact", "--history", "--yes")
     assert done.stderr == "Redacted the values in 0 memories and 2 older versions.\n"
-    assert (here(at, "scan", "--history").stdout, here(at, "cat", A).stdout.count("REDACTED")) == ("", 1)
+    assert (here(at, "admin", "scan", "--history").stdout, here(at, "cat", A).stdout.count("REDACTED")) == ("", 1)

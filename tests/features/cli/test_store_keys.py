@@ -60,7 +60,8 @@ def test_python_raises_invalid_input(call: str, key: str, at: str, tmp_path: Pat
 
 
 MISSING = "Error: the memory store 'default' does not exist; `retentive stores` lists the existing ones\n"
-READING = [["ls"], ["view"], ["log"], ["search", "x"], ["stats"], ["export", "{}/x.tar"], ["audit", "verify"]]
+READING = [["ls"], ["view"], ["log"], ["search", "x"], ["export", "{}/x.tar"]]
+READING += [["admin", "stats"], ["admin", "audit", "verify"]]
 
 
 @pytest.mark.parametrize("kind", ["sqlite:///{}/memory.db", "{}/memory"])

@@ -307,9 +307,9 @@ def test_a_refused_write_names_the_setting(tmp_path: Path) -> None:
     here(at, "create", PATH, "one")
     mine = '{"user:*": ["/memories/mine/**"]}'
     cases = {
-        f'read_only_paths=["{PATH}"]': f'The setting read_only_paths is ["{PATH}"];',
-        "read_only=true": "The setting read_only makes the memory store read-only; `retentive settings set read_only=",
-        f"allow_write={mine}": f"The setting allow_write does not let user:ann change {PATH};",
+        f'read_only_paths=["{PATH}"]': f"The setting read_only_paths does not let user:ann change {PATH}.",
+        "read_only=true": f"The setting read_only does not let user:ann change {PATH}. It is true; `retentive sett",
+        f"allow_write={mine}": f"The setting allow_write does not let user:ann change {PATH}.",
     }
     for change, expected in cases.items():
         assert here(at, "settings", "set", change).exit_code == 0

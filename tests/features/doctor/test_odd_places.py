@@ -113,7 +113,7 @@ def test_wrong_and_missing_keys_have_the_status_of_commands(tmp_path: Path) -> N
     with opened("sealed sqlite", tmp_path) as place:
         place.store().write("/memories/a.md", "text")
     at, keys = f"sqlite:///{tmp_path}/sealed/memory.db", str(tmp_path / "other.json")
-    here(at, "--keys", keys, "encryption", "new")
+    here(at, "--keys", keys, "admin", "encryption", "new")
     for options in ((), ("--keys", keys)):
         assert here(at, *options, "cat", "a.md").exit_code == status_of("locked")
         doctor = here(at, *options, "doctor")

@@ -166,9 +166,9 @@ def test_the_command_says_what_to_do(tmp_path: Path) -> None:
     with retentive.open(at, clock=lambda: real_time.time() - 400 * DAY) as place:
         place.store().change_settings({"expire_after_days": 30})
         write(place.store(), A)
-    waits = here(at, "sweep")
+    waits = here(at, "admin", "sweep")
     assert waits.exit_code == 0
     assert "0 memories and 0 versions removed" in waits.stdout
     assert "400 days ahead" in waits.stderr
     assert "--accept-clock" in waits.stderr
-    assert "1 memory" in here(at, "sweep", "--accept-clock").stdout
+    assert "1 memory" in here(at, "admin", "sweep", "--accept-clock").stdout

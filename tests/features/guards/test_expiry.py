@@ -526,9 +526,9 @@ def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Tim
 
 
 LOOKING = (
-    "sweep --dry-run", "ls", "view /memories/a", "cat /memories/a", "stores",
-    "search memories", "log", "stats", "settings show", "settings set max_memories=50", "review list",
-    "audit show", "scan", "doctor",
+    "admin sweep --dry-run", "ls", "view /memories/a", "cat /memories/a", "stores",
+    "search memories", "log", "admin stats", "settings show", "settings set max_memories=50", "review list",
+    "admin audit show", "admin scan", "doctor",
 )  # fmt: skip
 
 
@@ -551,7 +551,9 @@ def test_read_commands_expire_nothing(command: str, tmp_path: Path) -> None:
         assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
 
 
-@pytest.mark.parametrize("command", ["sweep", "admin maintain", "create /memories/b text", "edit /memories/b", "exec"])
+@pytest.mark.parametrize(
+    "command", ["admin sweep", "admin maintain", "create /memories/b text", "edit /memories/b", "exec"]
+)
 def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "true")
     at = f"sqlite:///{tmp_path}/m.db"

@@ -108,4 +108,4 @@ def test_scan_lists_and_redacts_likely_values_on_request(tmp_path: Path) -> None
         assert place.store().read(A) == LIKELY
         assert [one.kinds for one in place.store().scan(redact=True, likely=True)] == [("password",)]
         assert place.store().scan() == []
-    assert here(tmp_path / "m", "scan", "--allow", text=b"hunter2\n").stdout.startswith("value:")
+    assert here(tmp_path / "m", "admin", "scan", "--allow", text=b"hunter2\n").stdout.startswith("value:")

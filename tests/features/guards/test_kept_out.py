@@ -170,11 +170,11 @@ def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
     with retentive.open(tmp_path / "memory") as place:
         place.store().execute(create("/memories/b.md", "clean"))
     (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
-    told = here(tmp_path / "memory", "scan")
+    told = here(tmp_path / "memory", "admin", "scan")
     assert (told.stdout, told.exit_code) == (f"{A}\taws_access_key_id, payment_card\n", 16)
-    cleaned = here(tmp_path / "memory", "scan", "--redact")
+    cleaned = here(tmp_path / "memory", "admin", "scan", "--redact")
     assert cleaned.exit_code == 0
-    assert here(tmp_path / "memory", "scan").stdout == ""
+    assert here(tmp_path / "memory", "admin", "scan").stdout == ""
     assert (tmp_path / "memory" / "memories" / "a.md").read_text() == CLEAN
 
 
@@ -230,9 +230,9 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
         place.store().execute(create(f"/memories/{KEY}.md", f"and {KEY}"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
     for options in ([], ["--redact"], ["--history", "--redact", "--yes"], ["--history"]):
-        told = here(tmp_path / "m", "scan", *options)
+        told = here(tmp_path / "m", "admin", "scan", *options)
         assert (told.stdout, told.exit_code) == (shown, 16)
-    told = here(tmp_path / "m", "scan", "--json")
+    told = here(tmp_path / "m", "admin", "scan", "--json")
     assert (KEY in told.output, '"in_path": true' in told.output) == (False, True)
 
 

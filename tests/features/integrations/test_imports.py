@@ -75,7 +75,6 @@ DRIVERS = {
         "server/uploads.py",
     },
     "click": {"cli"},
-    "rich": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude", "server", "console/web.py", "console/live.py"},

@@ -38,8 +38,9 @@ def state(root: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "command",
     [
-        ("ls",), ("view", "/memories"), ("view", A), ("cat", A), ("search", "two"), ("log",), ("blame", A), ("stats",),
-        ("stores",), ("settings", "show"), ("scan",), ("review", "list"), ("trust", "list"), ("doctor",),
+        ("ls",), ("view", "/memories"), ("view", A), ("cat", A), ("search", "two"), ("log",), ("blame", A),
+        ("admin", "stats"),
+        ("stores",), ("settings", "show"), ("admin", "scan"), ("review", "list"), ("trust", "list"), ("doctor",),
     ],
     ids=" ".join,
 )  # fmt: skip

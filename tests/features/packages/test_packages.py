@@ -50,12 +50,10 @@ def wheel(built: Path) -> Path:
 
 
 def test_the_wheel_contains_the_package_and_nothing_else(wheel: Path) -> None:
-    """The wheel contains all modules, the tables, py.typed and the manual page, but no tests."""
+    """The wheel contains all modules, the tables and py.typed, but no tests."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    manual = {name for name in names if name.endswith(".data/data/share/man/man1/retentive.1")}
-    assert len(manual) == 1
-    assert names - manual == {str(path.relative_to(ROOT / "src")) for path in there}
+    assert names == {str(path.relative_to(ROOT / "src")) for path in there}
     assert "retentive/py.typed" in names
     assert "retentive/storage/sql/schema.sql" in names
 
@@ -66,7 +64,7 @@ def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = [Path(name).parts[1:] for name in archive.getnames()]
     assert {parts[0] for parts in names} == {
-        "src", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore",
+        "src", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore",
     }  # fmt: skip
 
 

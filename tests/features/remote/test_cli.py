@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import retentive
-from retentive.cli.app import app
-from retentive.cli.catalogue import COMMANDS
-from retentive.cli.over_http import ON_THE_MACHINE, OVER_HTTP
+from retentive.cli.app import COMMANDS_BY_NAME, app
+from retentive.cli.location import NEEDS_MACHINE
 from support.http_api import Api, serving
 from support.server_process import MAIN
 
@@ -72,8 +71,8 @@ SAME = [
     ["blame", "a.md"], ["--json", "blame", "a.md", "--source", "web:*"], ["blame", "none"],
     ["cat", "a.md", "--as-of", "HEAD~1"], ["cat", "a.md", "--as-of", "r1"], ["cat", "d/c.md", "--as-of", "HEAD"],
     ["ls", "--as-of", "HEAD~2"], ["--json", "ls", "/memories/d/b.md", "--as-of", "HEAD"], ["ls", "--as-of", "r999"],
-    ["ls", "none", "--as-of", "HEAD"], ["ls", "d", "--as-of", "HEAD~3"], ["trust", "list"], ["audit", "verify"],
-    ["exec"], ["delete-id", "mem_none"], ["review"], ["nothing"], ["stores", "show", "none"],
+    ["ls", "none", "--as-of", "HEAD"], ["ls", "d", "--as-of", "HEAD~3"], ["trust", "list"],
+    ["admin", "audit", "verify"], ["exec"], ["rm", "mem_none"], ["review"], ["nothing"], ["stores", "show", "none"],
 ]  # fmt: skip
 
 
@@ -109,8 +108,10 @@ def test_changes(remote: Run, local: Run) -> None:
     assert remote("insert", "a.md", "0", "top").exit_code == 0
     assert remote("cp", "a.md", "b.md").exit_code == 0
     assert local("cat", "b.md").stdout == "top\nthree\n"
-    assert remote("update", made["memory_id"], "new", "--path", "/memories/c.md").exit_code == 0
-    assert remote("delete-id", made["memory_id"]).exit_code == 0
+    assert remote("mv", made["memory_id"], "/memories/c.md").exit_code == 0
+    assert remote("write", made["memory_id"], "new").exit_code == 0
+    assert remote("cat", made["memory_id"]).stdout == "new"
+    assert remote("rm", made["memory_id"]).exit_code == 0
     assert remote("undo", "--yes").exit_code == 0
     assert local("cat", "c.md").stdout == "new"
     assert remote("undo", "HEAD").exit_code == 0
@@ -147,22 +148,21 @@ def test_the_actor_is_that_of_the_key_or_the_given_one(remote: Run, local: Run) 
 ACCEPTED: dict[str, list[str]] = {
     "ls": [], "cat": ["a.md"], "view": ["a.md"], "search": ["one"], "create": ["new", "x"], "write": ["a.md", "x"],
     "append": ["a.md", "x"], "edit": ["a.md"], "replace": ["a.md", "one", "1"], "insert": ["a.md", "0", "x"],
-    "cp": ["a.md", "b.md"], "mv": ["a.md", "b.md"], "rm": ["a.md"], "update": ["ID", "text"], "delete-id": ["ID"],
-    "import": ["files"], "log": ["a.md"], "show": ["HEAD"], "diff": ["HEAD"], "blame": ["a.md"], "undo": ["HEAD"],
+    "cp": ["a.md", "b.md"], "mv": ["a.md", "b.md"], "rm": ["ID"], "import": ["files"], "log": ["a.md"],
+    "show": ["HEAD"], "diff": ["HEAD"], "blame": ["a.md"], "undo": ["HEAD"],
     "restore": ["a.md", "--to", "HEAD~1"], "review": ["list"], "trust": ["confirm", "a.md"],
-    "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "audit": ["show"], "stores": [],
+    "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "admin audit": ["show"], "stores": [],
     "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
     "hook": ["session-start"],
 }  # fmt: skip
 """Arguments with which each command does something on a server."""
-CHANGES = {"create", "write", "append", "edit", "replace", "insert", "cp", "mv", "rm", "update", "delete-id", "import",
-           "undo", "restore", "erase"}  # fmt: skip
+CHANGES = {"create", "write", "append", "edit", "replace", "insert", "cp", "mv", "rm", "import", "undo", "restore",
+           "erase"}  # fmt: skip
 
 
 def test_every_command_is_listed() -> None:
-    assert OVER_HTTP.keys() | ON_THE_MACHINE.keys() == COMMANDS.keys()
-    assert not OVER_HTTP.keys() & ON_THE_MACHINE.keys()
-    assert OVER_HTTP.keys() == ACCEPTED.keys() | {"mcp"}
+    refused = {name for name in COMMANDS_BY_NAME if name.startswith(NEEDS_MACHINE) and name != "admin audit"}
+    assert set(COMMANDS_BY_NAME) - refused == ACCEPTED.keys() | {"mcp", "demo"}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -178,7 +178,7 @@ def test_every_listed_command_works(
         assert local(*change).exit_code == 0
     before = local("--json", "ls").stdout
     memory_id = json.loads(local("--json", "view", "a.md").stdout)["memory_id"]
-    found = remote(name, *(memory_id if each == "ID" else each for each in ACCEPTED[name]))
+    found = remote(*name.split(), *(memory_id if each == "ID" else each for each in ACCEPTED[name]))
     assert (found.exit_code, "the machine of the server" in found.output) == (0, False), found.output
     assert (local("--json", "ls").stdout != before) == (name in CHANGES)
 
@@ -195,19 +195,18 @@ def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
     assert (found.returncode, json.loads(found.stdout)["id"]) == (0, 1), found.stderr
 
 
-NEVER = {"completion", "demo", "restore-backup"}
-"""Commands without a location, and one that reads its archive first."""
-ARGUMENTS: dict[str, list[str]] = {
-    "admin": ["maintain"], "encryption": ["status"], "backup": ["x.tar"],
-    "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"],
-}  # fmt: skip
+ARGUMENTS = {"admin backup": ["x.tar"], "admin migrate": ["sqlite://"], "serve": ["--port", "0"]}
+NEVER = {"admin", "admin audit", "admin restore-backup"}
+"""The group, a command that works, and one that reads its archive first."""
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OVER_HTTP.keys() - NEVER))
+@pytest.mark.parametrize(
+    "name", [name for name in COMMANDS_BY_NAME if name.startswith(NEEDS_MACHINE) and name not in NEVER]
+)
 def test_other_commands_refuse_a_server(remote: Run, name: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-    found = remote(name, *ARGUMENTS.get(name, []))
+    found = remote(*name.split(), *ARGUMENTS.get(name, []))
     assert found.exit_code == 2, found.output
     assert "the machine of the server" in found.stderr
     assert list(tmp_path.iterdir()) == []

@@ -174,7 +174,7 @@ def test_each_location_keeps_its_own_backups(tmp_path: Path) -> None:
         for place in places:
             with retentive.open(place) as location:
                 location.store().write("/memories/a", place)
-            done = here(place, "backup", str(backups), "--keep", "2", "--json")
+            done = here(place, "admin", "backup", str(backups), "--keep", "2", "--json")
             assert done.exit_code == 0, done.stderr
             found = json.loads(done.stdout)
             assert found["deleted"] == [Path(name).name for name in written.get(place, [])[:-1]][-1:]
@@ -185,7 +185,7 @@ def test_each_location_keeps_its_own_backups(tmp_path: Path) -> None:
     }
     for place, names in written.items():
         copy = f"sqlite:///{tmp_path}/copy-{Path(place).name}"
-        assert here(copy, "restore-backup", names[-1]).exit_code == 0
+        assert here(copy, "admin", "restore-backup", names[-1]).exit_code == 0
         with retentive.open(copy) as location:
             assert location.store().read("/memories/a") == place
 
@@ -196,7 +196,7 @@ def test_a_backup_of_one_store_deletes_none_of_all_stores(tmp_path: Path) -> Non
     with retentive.open(place) as location:
         location.store("ada").write("/memories/a", "x")
     for chosen in ([], ["--store", "ada"]) * 2:
-        done = here(place, "backup", str(backups), "--keep", "1", *chosen)
+        done = here(place, "admin", "backup", str(backups), "--keep", "1", *chosen)
         assert done.exit_code == 0, done.stderr
     assert len(list(backups.iterdir())) == 2
 
@@ -207,10 +207,10 @@ def test_a_backup_that_looks_older_than_the_others_is_kept(tmp_path: Path) -> No
     backups.mkdir()
     with retentive.open(place) as location:
         location.store().write("/memories/a", "x")
-    first = json.loads(here(place, "backup", str(backups), "--keep", "1", "--json").stdout)["file"]
+    first = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)["file"]
     later = Path(first).with_name(Path(first).name[:23] + "29990101T000000000000Z.tar.gz")
     Path(first).rename(later)
-    found = json.loads(here(place, "backup", str(backups), "--keep", "1", "--json").stdout)
+    found = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)
     assert found["deleted"] == [later.name]
     assert [str(path) for path in backups.iterdir()] == [found["file"]]
 
@@ -219,6 +219,6 @@ def test_keeping_needs_a_directory(tmp_path: Path) -> None:
     place = f"sqlite:///{tmp_path}/a.db"
     with retentive.open(place) as location:
         location.store()
-    done = here(place, "backup", str(tmp_path / "none"), "--keep", "1")
+    done = here(place, "admin", "backup", str(tmp_path / "none"), "--keep", "1")
     assert done.exit_code == 2
     assert "--keep needs an existing directory" in done.stderr

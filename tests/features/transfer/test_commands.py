@@ -105,7 +105,7 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
     assert (ended.exit_code, ended.stderr) == (13, "/memories/a: its text is damaged\n")
     assert ended.stdout == "Exported 1 memory, as of revision 2.\n"
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["b"]
-    for command in (["export", str(tmp_path / "e.tar")], ["backup", str(tmp_path / "b.tar")]):
+    for command in (["export", str(tmp_path / "e.tar")], ["admin", "backup", str(tmp_path / "b.tar")]):
         ended = here(at, *command)
         error, file, location = ended.stderr.splitlines()
         assert (ended.exit_code, error) == (
@@ -140,12 +140,15 @@ def test_backup_restore_and_migration_honour_the_global_options(tmp_path: Path) 
     at, file = f"sqlite:///{tmp_path}/memory.db", str(tmp_path / "one.tar")
     for key in ("first", "second"):
         done(at, "--store", key, "create", "/memories/a", key)
-    for arguments in (["--at", at, "--store", "first", "backup", file], ["backup", file + ".gz", "--at", at]):
+    for arguments in (
+        ["--at", at, "--store", "first", "admin", "backup", file],
+        ["admin", "backup", file + ".gz", "--at", at],
+    ):
         ended = process(tmp_path, *arguments, RETENTIVE_STORE="second")
         assert (ended.status, ended.err) == (0, "")
     for name in (file, f"{file}.gz"):
-        assert process(tmp_path, "restore-backup", name, RETENTIVE_AT=f"sqlite:///{name}.db").status == 0
-    done(at, "--store", "second", "migrate", f"sqlite:///{tmp_path}/moved.db")
+        assert process(tmp_path, "admin", "restore-backup", name, RETENTIVE_AT=f"sqlite:///{name}.db").status == 0
+    done(at, "--store", "second", "admin", "migrate", f"sqlite:///{tmp_path}/moved.db")
     found = [done(f"sqlite:///{name}", "stores").count("\n") for name in (file + ".db", file + ".gz.db")]
     assert found == [1, 2]
     assert done(f"sqlite:///{tmp_path}/moved.db", "--store", "second", "cat", "/memories/a") == "second"
@@ -168,9 +171,9 @@ def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, 
     for path in ("/memories/a.md", "/memories/b.md"):
         done(at, "--keys", keys, "create", path, MARKER)
     file = tmp_path / "b.tar"
-    done(at, "backup", str(file))
+    done(at, "admin", "backup", str(file))
     assert MARKER.encode() not in file.read_bytes()
-    done(other, "restore-backup", str(file))
+    done(other, "admin", "restore-backup", str(file))
     assert here(other, "cat", "/memories/a.md").exit_code == 15
     assert done(other, "--keys", keys, "cat", "/memories/b.md") == MARKER
     exported = here(at, "export", str(tmp_path / "e.tar"))
@@ -183,29 +186,31 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
     """The result depends on the keys of the source and of the target."""
     plain, sealed, opened, raw, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("p", "s", "o", "r", "x"))
     done(plain, "create", "/memories/a.md", MARKER)
-    assert "1 copied now" in done(plain, "migrate", sealed, "--to-keys", keys)
+    assert "1 copied now" in done(plain, "admin", "migrate", sealed, "--to-keys", keys)
     assert MARKER.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
     assert done(sealed, "--keys", keys, "cat", "/memories/a.md") == MARKER
     assert here(sealed, "cat", "/memories/a.md").exit_code == 15
-    done(sealed, "migrate", opened, "--from-keys", keys)
+    done(sealed, "admin", "migrate", opened, "--from-keys", keys)
     assert done(opened, "cat", "/memories/a.md") == MARKER
-    done(sealed, "migrate", raw)
+    done(sealed, "admin", "migrate", raw)
     assert done(raw, "--keys", keys, "cat", "/memories/a.md") == MARKER
-    assert here(sealed, "migrate", other, "--to-keys", keys).exit_code == 15
-    assert here(plain, "migrate", other, "--from-keys", keys).exit_code == 2
-    assert here(plain, "migrate", plain).exit_code == 2
+    assert here(sealed, "admin", "migrate", other, "--to-keys", keys).exit_code == 15
+    assert here(plain, "admin", "migrate", other, "--from-keys", keys).exit_code == 2
+    assert here(plain, "admin", "migrate", plain).exit_code == 2
     done(opened, "create", "/memories/later", "x")
-    refused = here(plain, "migrate", opened)
+    refused = here(plain, "admin", "migrate", opened)
     assert (refused.exit_code, "other versions" in refused.stderr) == (2, True)
     rotated = KeyRing.from_file(keys).current_id
-    done(sealed, "--keys", keys, "encryption", "rotate", "--new")
+    done(sealed, "--keys", keys, "admin", "encryption", "rotate", "--new")
     assert KeyRing.from_file(keys).current_id != rotated
-    assert json.loads(done(sealed, "migrate", raw, "--json"))["stores"][0]["added"] == 0
-    status = json.loads(done(raw, "--keys", keys, "encryption", "status", "--json"))["stores"]
+    assert json.loads(done(sealed, "admin", "migrate", raw, "--json"))["stores"][0]["added"] == 0
+    status = json.loads(done(raw, "--keys", keys, "admin", "encryption", "status", "--json"))["stores"]
     assert [one["current"] for one in status] == [True]
 
 
-@pytest.mark.parametrize("command", [("backup",), ("export",), ("audit", "key"), ("audit", "anchor", "--key", "k")])
+@pytest.mark.parametrize(
+    "command", [("admin", "backup"), ("export",), ("admin", "audit", "key"), ("admin", "audit", "anchor", "--key", "k")]
+)
 def test_a_dash_is_no_file(command: tuple[str, ...], at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands do not write to standard output, and none makes a file that is called `-`."""
     monkeypatch.chdir(tmp_path)
@@ -227,7 +232,7 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
         ["export", "room/e.tar"],
         ["export", "room/e.tar.gz"],
         ["export", "room/files"],
-        ["backup", "room/b.tar"],
+        ["admin", "backup", "room/b.tar"],
     ):
         room.mkdir()
         limit = 100 if arguments[-1] == "room/files" else 1_000  # blocks of 1 KB
@@ -266,11 +271,11 @@ def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, mo
         return real(self, *given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SqliteBackend, "write", failing)
-    assert here(at, "migrate", other).exit_code == 10
+    assert here(at, "admin", "migrate", other).exit_code == 10
     monkeypatch.setattr(SqliteBackend, "write", real)
     with retentive.open(other) as opened:
         assert 0 < len(list(MemoryStore(opened.backend, opened.stores()[0]).versions())) < 700
-    done(at, "migrate", other)
+    done(at, "admin", "migrate", other)
     assert everything(other) == everything(at)
 
 
@@ -305,10 +310,10 @@ def test_a_directory_that_nothing_has_opened_is_copied_whole(tmp_path: Path) -> 
         (files / "a.md").write_text("from before\n")
         target = f"sqlite:///{tmp_path}/{name}.db"
         if name == "backup":
-            assert here(str(tmp_path / "memory"), "backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
-            assert here(target, "restore-backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
+            assert here(str(tmp_path / "memory"), "admin", "backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
+            assert here(target, "admin", "restore-backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
         else:
-            assert here(str(tmp_path / "memory"), "migrate", target).exit_code == 0
+            assert here(str(tmp_path / "memory"), "admin", "migrate", target).exit_code == 0
         assert here(target, "cat", "a.md").stdout == "from before\n"
 
 
@@ -316,6 +321,6 @@ def test_migrate_refuses_keys_that_it_would_ignore(keys: str, tmp_path: Path) ->
     """The copy would be in plain text."""
     at = f"sqlite:///{tmp_path}/plain.db"
     done(at, "create", "/memories/a", "a")
-    refused = here(at, "--keys", keys, "migrate", f"sqlite:///{tmp_path}/copy.db")
+    refused = here(at, "--keys", keys, "admin", "migrate", f"sqlite:///{tmp_path}/copy.db")
     assert (refused.exit_code, "--to-keys" in refused.stderr) == (2, True)
     assert not (tmp_path / "copy.db").exists()

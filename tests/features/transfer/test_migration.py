@@ -80,7 +80,7 @@ def test_a_killed_migration_resumes(source_kind: str, target_kind: str, tmp_path
             there.append(copied(target_at))
             assert there[-1] > there[-2]
         assert len(there) > 2  # the first run was killed before it copied everything
-        done = run("--at", source_at, "migrate", target_at, "--json")
+        done = run("--at", source_at, "admin", "migrate", target_at, "--json")
         assert json.loads(done.stdout)["stores"][0]["versions"] == total
         with retentive.open(target_at) as target:
             assert facts(target.backend, store.id) == facts(source.backend, store.id)

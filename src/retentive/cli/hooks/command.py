@@ -299,14 +299,14 @@ def hook(location: Location, event: str) -> None:
     if token := os.environ.get(f"{OPTION}TOKEN"):
         os.environ["RETENTIVE_API_KEY"] = token
     if event == "mcp":
-        from retentive.cli.mcp import serve  # noqa: PLC0415 - only the server needs it
+        from retentive.cli.server import mcp  # noqa: PLC0415 - only the server needs it
 
         session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
         project = project_of(os.environ, os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
         if project is not None:
             location = replace(location, store_key=project.store_key)
         click.get_current_context().obj = acting(location, session_id)  # `location` comes from RETENTIVE_AT
-        click.get_current_context().invoke(serve, one_tool=False)
+        click.get_current_context().invoke(mcp, one_tool=False)
         return
     try:
         _answer(location, event)

@@ -118,7 +118,7 @@ class SealedBackend(Backend):
         if keys is None:
             if seal is None:
                 raise InvalidInput(
-                    "the memory store is not encrypted; open it without keys, or encrypt it with `retentive migrate`"
+                    "the memory store is not encrypted; open it without keys, or run `retentive admin migrate`"
                 )
             keys = StoreKeys(StoreSeal.parse(seal).data_key(store_id, self.keys), store_id)
             if len(self._opened) >= _MAX_STORES:

@@ -190,7 +190,7 @@ def _parsed(text: str) -> tuple[str, dict[str, bytes]]:
         }
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-        raise InvalidInput("the keys are not in the JSON format that `retentive encryption new` writes") from None
+        raise InvalidInput("the keys are not in the JSON format that `retentive admin encryption new` writes") from None
     if current not in keys or any(len(key) != KEY_BYTES for key in keys.values()):
         raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
     return current, keys
@@ -211,7 +211,7 @@ def _read(path: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | _READING)
     except FileNotFoundError:
-        raise NotFound("the key file does not exist; `retentive encryption new` creates one") from None
+        raise NotFound("the key file does not exist; `retentive admin encryption new` creates one") from None
     except OSError as error:
         raise os_error(error) from None
     with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:

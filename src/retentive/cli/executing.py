@@ -34,17 +34,17 @@ def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     """Return the reply to one line: a `Reply`, or a tool_result block."""
     try:
         try:
-            given = parsed(line)
+            given = _parsed(line)
         except InvalidInput as error:
             core_of(store).reject(error)
-        if _is_tool_use(given):
+        if isinstance(given, dict) and (given.get("type") == "tool_use" or {"id", "input"} <= given.keys()):
             return run_block(store, given)
         return store.execute(given)
     except RetentiveError as error:
         return output.failure(error)
 
 
-def parsed(line: bytes) -> object:
+def _parsed(line: bytes) -> object:
     """Parse the JSON value in a line. Raises `InvalidInput` with the reason."""
     if not line.strip():
         raise InvalidInput("the line is empty")
@@ -63,7 +63,3 @@ def parsed(line: bytes) -> object:
 
 def _no_constant(name: str) -> NoReturn:
     raise InvalidInput(f"the line is not JSON: {name} is not a JSON number")
-
-
-def _is_tool_use(given: object) -> bool:
-    return isinstance(given, dict) and (given.get("type") == "tool_use" or {"id", "input"} <= given.keys())

@@ -1,0 +1,181 @@
+"""`ls`, `cat`, `view` and `search`: read memories."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import click
+
+from retentive.cli import output
+from retentive.cli.changes import MEMORIES, VIEW, end, memory_object, perform
+from retentive.cli.location import Location
+from retentive.cli.parameters import (
+    MEMORY_PATH,
+    absolute,
+    line_range,
+    named,
+    revision,
+    revision_option,
+    source_option,
+    trust_option,
+)
+from retentive.engine.queries import list_memories, load
+from retentive.errors import NotFound
+from retentive.history.past import AsOf
+from retentive.history.revisions import Revision
+from retentive.remote import remote_store
+from retentive.storage.contract import Memory
+from retentive.store import MemoryStore, core_of
+from retentive.values.paths import ROOT
+
+_as_of_option = revision_option(
+    "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
+)
+
+
+@output.command(json=MEMORIES)
+@click.argument("path", default=ROOT)
+@click.option("-l", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
+@click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
+@_as_of_option
+def ls(location: Location, path: str, *, is_long: bool, show_all: bool, as_of: Revision | None) -> None:
+    """List all memories below PATH, with their sizes.
+
+    On a terminal, hidden memories are left out unless --all is given. In a pipe, all memories are listed: each line has
+    the size in bytes and the path, separated by a tab.
+
+    \b
+    retentive ls team/ --format csv
+    retentive ls -l --as-of yesterday
+    """
+    with location.existing() as store:
+        path = named(store, path)
+        found = _memories(store, path, as_of)
+    rows = list(map(memory_object, found))
+    shown = [row for row in rows if show_all or not output.as_table() or not _is_hidden(str(row["path"]), path)]
+    long = {"changed": "updated_at", "memory": "memory_id", "version": "version_id"} if is_long else {}
+    hidden = len(rows) - len(shown)
+    table = output.Table(shown, {"size": "size_bytes", **long, "path": "path"}, empty="" if hidden else "No memories.")
+    output.emit(rows, table, f"{hidden} hidden; --all shows them." if hidden else "")
+
+
+@output.command(json="Print a JSON object with the fields of `ls`, and the text.")
+@click.argument("what", metavar="PATH")
+@_as_of_option
+def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
+    """Print the exact bytes of a memory. `REVISION:PATH` prints its text at an earlier time, as --as-of does.
+
+    \b
+    retentive cat notes.md --as-of 2h
+    retentive cat HEAD~2:notes.md
+    """
+    moment, _, rest = what.partition(":")
+    if as_of is None and rest and not what.startswith((".", "/")):
+        with contextlib.suppress(click.BadParameter):
+            as_of, what = revision(moment), rest
+    with location.existing() as store:
+        target, remote, core = named(store, absolute(what)), remote_store(store), core_of(store)
+        if as_of is None:
+            memory, text = store.load(target)
+        elif remote is not None:
+            memory, text = remote.load_at(target, as_of)
+        else:
+            memory, text = core.result_of(AsOf(load(core.parsed(target)), as_of))
+    if output.as_object():
+        output.emit(memory_object(memory) | {"text": text})
+    else:
+        output.write(text.encode())
+
+
+@output.command(json=VIEW)
+@click.argument("path", default=ROOT)
+@click.option(
+    "--range",
+    "view_range",
+    metavar="A:B",
+    callback=line_range,
+    help="Show only these lines of a memory: 10:20, 10: or 10.",
+)
+@_as_of_option
+def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Revision | None) -> None:
+    """Show a memory with line numbers, or list a directory.
+
+    Prints exactly the reply that a model gets. A directory is listed two levels deep.
+    """
+    with location.existing() as store:
+        end(perform(store, "view", at=as_of, path=path, view_range=view_range))
+
+
+def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
+    """Return the memories at or below a path, in the state of the revision `at`, or in the current state."""
+    core, remote = core_of(store), remote_store(store)
+    target = core.parsed(path)
+    try:
+        if remote is None:
+            listing = list_memories(target, or_at=True)
+            found = core.result_of(listing if at is None else AsOf(listing, at))
+        elif at is None:
+            found = remote.memories(path) or ([] if target.is_root else [store.load(path)[0]])
+        else:
+            found = remote.memories_at(path, at)
+    except NotFound as error:
+        if remote is None or at is not None:
+            raise
+        raise NotFound(f"{path} does not exist") from error
+    if not found and not target.is_root:
+        raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
+    return found
+
+
+def _is_hidden(path: str, below: str) -> bool:
+    """Return whether the part of the path below `below` has a name that starts with a dot or is `node_modules`."""
+    names = path[len(below.rstrip("/")) :].split("/")
+    return any(name.startswith(".") or name == "node_modules" for name in names)
+
+
+@output.command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
+@click.argument("query", nargs=-1, required=True)
+@click.option("--under", metavar="DIR", default=ROOT, type=MEMORY_PATH, help="Search only below this directory.")
+@click.option(
+    "--path",
+    "paths",
+    metavar="PATTERN",
+    multiple=True,
+    help="Search only matching paths, such as '/memories/*/notes.md'.",
+)
+@source_option
+@trust_option
+@click.option("--all", "is_all", is_flag=True, help="Find memories that contain all words as written, newest first.")
+@click.option("--history", is_flag=True, help="Search all versions; show the first version with each text.")
+@click.option("--as-of", "at", metavar="REV", help="Search the memories as of a revision or time, such as 2d.")
+@click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
+def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
+    """Find the memories that best match QUERY, which is a question or some words. Other forms of a word match too.
+
+    '"some words"' is a phrase; +word must occur; -word must not occur (put -- before QUERY). path:TEXT, by:ACTOR,
+    since:TIME, before:TIME and is:proposed limit the search. In a pipe each line has a path, line number and line,
+    separated by tabs. If only the path of a memory matches, the number and the line are empty.
+
+    \b
+    retentive search refund policy
+    retentive search --under team/ --regex 'ticket-[0-9]+'
+    """
+    with location.existing() as store:
+        found = store.search(" ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
+    is_cut = len(found.hits) < found.total
+    names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets", "trust", "score")
+    output.emit(
+        {"total": found.total, "hits": [output.attributes(hit, *names, "actor") for hit in found.hits]}
+        | output.attributes(found, "damaged", "unknown", "relaxed"),
+        output.Hits(found),
+        f"{output.counted(found.total, 'memory')}." if output.as_table() and not is_cut else "",
+        rows="hits",
+        notes=[
+            *([f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else []),
+            *(["No memory contains the whole phrase; these contain words of it."] if found.relaxed else []),
+            *(f"No memory contains {word}." for word in found.unknown),
+            *(f"The memory {path} is damaged and was not searched; run `retentive doctor`." for path in found.damaged),
+        ],
+    )

@@ -24,7 +24,7 @@ import retentive
 from retentive.server.application import Server, application, server_of
 from retentive.server.calls import ServedLocation
 from retentive.server.openapi import document
-from retentive.server.protocol import HttpProtocol
+from retentive.server.protocol import ClientConnection
 
 HOST = "127.0.0.1"
 STARTED_S = 30
@@ -145,7 +145,7 @@ def with_key(app: ASGIApp, key: str) -> ASGIApp:
 def serving(
     opened: retentive.Retentive,
     *,
-    http: type[HttpProtocol] = HttpProtocol,
+    http: type[ClientConnection] = ClientConnection,
     tls: Mapping[str, Any] | None = None,
     more: Callable[[Server], Iterable[BaseRoute]] = lambda _: (),
     adds_key: bool = False,

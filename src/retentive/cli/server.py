@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
@@ -84,7 +83,6 @@ def serve(location: Location, **given: Any) -> None:
     need_posix("`retentive serve`")
     try:
         from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
-        from retentive.server.telemetry import PROGRESS  # noqa: PLC0415 - imports prometheus_client
     except ImportError as error:
         raise InvalidInput(str(error)) from None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
@@ -98,11 +96,10 @@ def serve(location: Location, **given: Any) -> None:
             output.write_line(f"Console for people: {started['url']}/console/")
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
-    on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a log file must contain only JSON
     with naming("Location", location.shown):
         location_exists(location.url)  # raises for a place that cannot be one
     with naming("Location", location.shown, codes=STORAGE_CODES | {"permission_denied"}):
-        server.serve(options, on_start=on_start, on_progress=on_progress)
+        server.serve(options, on_start=on_start)
 
 
 def _pages(*, is_wanted: bool) -> str | None:

@@ -60,6 +60,7 @@ try:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from retentive.server.downloads import ClosingResponse
+    from retentive.server.protocol import Strict
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
@@ -431,7 +432,7 @@ def application(
             await to_thread.run_sync(on_stop)
 
     router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-    return Envelope(router, server.telemetry)
+    return Envelope(Strict(router, error_response), server.telemetry)
 
 
 def _stop_at_signals(server: Server) -> None:

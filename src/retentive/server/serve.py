@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 import retentive
@@ -19,21 +22,21 @@ from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedLocation
 from retentive.server.metrics import DIRECTORY, metrics
 from retentive.server.options import ServeOptions
-from retentive.server.telemetry import PROGRESS, Telemetry, log_as_json
+from retentive.server.telemetry import Telemetry, log_as_json
 from retentive.values.extras import pip_install
 
 try:
     import uvicorn
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
+    from uvicorn.supervisors import Multiprocess
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
 from retentive.server.application import Server, application, server_of
 from retentive.server.background import start
 from retentive.server.limits import RateLimits
-from retentive.server.protocol import HttpProtocol
-from retentive.server.supervisor import OneProcess, Progress, Supervisor, end_with_parent
+from retentive.server.protocol import ClientConnection
 from retentive.server.workers import Workers
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ VARIABLE = "RETENTIVE_SERVE"
 """Environment variable with the options, for the worker processes."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
+HEALTH_S = 20
+"""Seconds after which a worker that does not answer its parent is killed and replaced."""
 QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
@@ -64,12 +69,11 @@ class Started(TypedDict):
     first_key: str | None
 
 
-def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
+def serve(options: ServeOptions, *, on_start: Callable[[Started], None]) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that are in progress are completed first.
 
-    At its first start on a loopback address, the server creates an admin key. `on_progress` gets a sentence when a
-    worker starts or ends and when the server stops; by default the sentences are logged. Raises `InvalidInput` and the
-    errors of storage.
+    At its first start on a loopback address, the server creates an admin key. Raises `InvalidInput` and the errors of
+    storage.
     """
     options.check()
     _tokens(options)  # an error in the OAuth file stops the server here, before it starts workers
@@ -82,25 +86,23 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
             "first_key": first.text if first else None,
         }
         if options.workers == 1:
-            server = OneProcess(_config(_application(opened, options), options), on_progress)
-            for each in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(each, server.handle_exit)  # also before and after uvicorn handles signals itself
-            on_start(started)
-            server.run(sockets=[listener])
+            config = _config(_application(opened, options), options)
+            _run(config, listener, lambda: on_start(started))
             return
         on_start(started)
         opened.close()  # the workers open the location themselves
         os.environ[VARIABLE] = json.dumps(asdict(options))
         with TemporaryDirectory(prefix="retentive-metrics-") as directory:
             os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
-            config = _config("retentive.server.serve:from_environment", options)
-            Supervisor(config, [listener], on_progress).run()
+            processes = Multiprocess(_config("retentive.server.serve:from_environment", options), [listener])
+            _refuse_at_stop(listener)
+            processes.run()
 
 
 def from_environment() -> ASGIApp:
     """Create the ASGI application of a worker process. The options come from an environment variable."""
     options = ServeOptions(**json.loads(os.environ[VARIABLE]))
-    end_with_parent()
+    _end_with_parent()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
@@ -112,11 +114,45 @@ def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_
     options = ServeOptions("", port=0)
     server = server_of(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
-        running = OneProcess(_config(application(server, more=make(server)), options), lambda _: None)
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, running.handle_exit)
-        on_start(options.address(listener.getsockname()[1]))
-        running.run(sockets=[listener])
+        config = _config(application(server, more=make(server)), options)
+        _run(config, listener, lambda: on_start(options.address(listener.getsockname()[1])))
+
+
+def _run(config: uvicorn.Config, listener: socket.socket, on_start: Callable[[], None]) -> None:
+    server = uvicorn.Server(config)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, server.handle_exit)  # also before and after uvicorn handles signals itself
+    on_start()
+    server.run(sockets=[listener])
+
+
+def _refuse_at_stop(listener: socket.socket) -> None:
+    """Close the listening socket of the parent process at a signal, as the workers do with theirs.
+
+    The system then refuses new connections while the workers finish their requests.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(each)
+
+        def handle(number: int, frame: FrameType | None, before: object = before) -> None:
+            listener.close()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(each, handle)
+
+
+def _end_with_parent() -> None:
+    """Stop this worker gracefully when its parent process dies. Otherwise it would run forever and hold the port."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="retentive-parent", daemon=True).start()
 
 
 def _keys(options: ServeOptions) -> Keys | None:
@@ -177,9 +213,9 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
         factory=isinstance(app, str),
         workers=options.workers,
         log_config=None,
-        log_level="warning",
+        log_level="info",
         access_log=False,
-        http=HttpProtocol,
+        http=ClientConnection,
         ws="none",
         server_header=False,
         proxy_headers=False,
@@ -187,6 +223,7 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
         ssl_keyfile=options.tls_key,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
+        timeout_worker_healthcheck=HEALTH_S,
     )
 
 

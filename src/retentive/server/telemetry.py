@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from retentive.server.tracing import Tracing
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
-PROGRESS = logging.getLogger("retentive.server.progress")
-"""Log of the start and end of workers and of the stop of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +124,3 @@ def log_as_json(*, requests: bool) -> None:
     logging.getLogger("retentive.server").setLevel(logging.INFO)
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.ERROR)  # the warnings of this package quote requests
-    PROGRESS.setLevel(logging.INFO)

@@ -41,8 +41,8 @@ def test_sigterm_cuts_no_command(start: Start, workers: str) -> None:
         until(lambda: acknowledged(writers) >= ENOUGH)
         running.process.send_signal(signal.SIGTERM)
         assert response.read().endswith(b"event: stopping\ndata: {}\n\n")
-        running.said("Stopping")
-        running.said("Stopped")
+        running.said("Shutting down")
+        running.said("Finished server process")
         assert running.process.wait(60) == 0
         until(lambda: refused(running.url))
     stream.close()
@@ -58,12 +58,12 @@ def test_sigterm_cuts_no_command(start: Start, workers: str) -> None:
 def test_a_killed_worker_is_replaced(start: Start) -> None:
     """Commands that are sent again with their id after a cut are stored once; only 200 and 503 are answered."""
     running = start("--workers", "2")
-    pid = int(running.said(r"Worker (\d+) started")[1])
+    pid = int(running.said(r"Started server process \[(\d+)\]")[1])
     with running.writing(CLIENTS, repeats=True) as writers:
         until(lambda: acknowledged(writers) >= ENOUGH)
         os.kill(pid, signal.SIGKILL)
-        assert running.said(r"Worker (\d+) ended by SIGKILL")[1] == str(pid)
-        assert running.said(r"Worker (\d+) started")[1] != str(pid)
+        assert running.said(r"Child process \[(\d+)\] died")[1] == str(pid)
+        assert running.said(r"Started server process \[(\d+)\]")[1] != str(pid)
         before = acknowledged(writers)
         until(lambda: acknowledged(writers) >= before + ENOUGH)
     running.process.send_signal(signal.SIGTERM)

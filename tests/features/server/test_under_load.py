@@ -42,12 +42,12 @@ def test_nothing_acknowledged_is_lost_or_doubled(place: tuple[str, Restart | Non
     """A cut command is sent again with its id. Only 200 and 503 with `retry-after` are answered."""
     at, restart = place
     with process_serving(at, "--workers", "2") as running:
-        pid = int(running.said(r"Worker (\d+) started")[1])
+        pid = int(running.said(r"Started server process \[(\d+)\]")[1])
         with running.writing(CLIENTS, repeats=True) as writers:
             phase(writers)
             os.kill(pid, signal.SIGKILL)
-            assert running.said(r"Worker (\d+) ended by SIGKILL")[1] == str(pid)
-            assert running.said(r"Worker (\d+) started")[1] != str(pid)
+            assert running.said(r"Child process \[(\d+)\] died")[1] == str(pid)
+            assert running.said(r"Started server process \[(\d+)\]")[1] != str(pid)
             phase(writers)
             if restart is not None:
                 restart(lambda: until(lambda: any(503 in each.statuses for each in writers)))

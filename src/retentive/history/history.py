@@ -78,7 +78,7 @@ class History:
         target = None if path is None else self._context.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
-            versions = versions_in(snapshot, target, memory_id)
+            versions = versions_in(snapshot, target, memory_id, first=limit if only == LogFilter() else None)
             return list(islice(only.chosen(versions, self._context.settings_of(snapshot)), limit))
 
         return self._context.result_of(Read("log", work, target, needs_external_edits=True, sees_all=True))

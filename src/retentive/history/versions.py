@@ -76,15 +76,19 @@ def previous_paths(found: Snapshot, versions: Iterable[Version]) -> dict[str, st
     return before
 
 
-def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
+def versions_in(
+    found: Snapshot, target: MemoryPath | None, memory_id: str | None = None, *, first: int | None = None
+) -> Iterator[Version]:
     """Return the versions that the log of `target` (or of the memory `memory_id`) lists, newest first.
+
+    `first` is the number of versions that the caller expects to need.
 
     If no memory is at or below the path now, these are the versions of the last memory at the path. The versions of a
     directory include the renames that moved memories out of it.
     """
     memory_id = memory_id or memory_at(found, target)
     if memory_id is not None or target is None or target.is_root:
-        return all_versions(found, memory_id=memory_id)
+        return all_versions(found, memory_id=memory_id, first=first)
     below = target.text + "/"
     chosen: list[Version] = []
     for each in {version.memory_id for version in found.versions(path=below)}:

@@ -65,9 +65,11 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
         return None
 
 
-def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """Yield all versions of a store, or of one memory, newest first."""
-    for size in chain(FIRST_PAGES, repeat(PAGE_VERSIONS)):
+def all_versions(
+    snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None, first: int | None = None
+) -> Iterator[Version]:
+    """Yield all versions of a store, or of one memory, newest first. `first` is the number that the caller expects."""
+    for size in chain(FIRST_PAGES if first is None else (min(max(first, 1), PAGE_VERSIONS),), repeat(PAGE_VERSIONS)):
         page = list(snapshot.versions(memory_id=memory_id, before=before, limit=size))
         yield from page
         if not page or (before is not None and page[-1].id >= before):  # out of order (damaged): it would never end

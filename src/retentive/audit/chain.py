@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
@@ -134,14 +134,16 @@ def entries_page(snapshot: Snapshot, cursor: str, limit: int, *, newest_first: b
     if not newest_first:
         records = list(snapshot.records(ENTRY, after=cursor, limit=limit + 1))
         following = records[limit - 1][0] if len(records) > limit else None
-        return ListPage(_entries(records[:limit]), following)
-    try:
-        last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
-    except InvalidInput:  # `verify` reports the malformed head
-        last = 0
-    first = max(last - limit, 0)
-    records = list(snapshot.records(ENTRY, after=key_of(first), limit=min(limit, last) or limit))
-    return ListPage(_entries(records[::-1]), key_of(first + 1) if first else None)
+        records = records[:limit]
+    else:
+        try:
+            last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
+        except InvalidInput:  # `verify` reports the malformed head
+            last = 0
+        first = max(last - limit, 0)
+        records = list(snapshot.records(ENTRY, after=key_of(first), limit=min(limit, last) or limit))[::-1]
+        following = key_of(first + 1) if first else None
+    return ListPage(tuple(entry for _, value in records if (entry := parsed(value)) is not None), following)
 
 
 def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tuple[str, AuditEntry]]:
@@ -151,10 +153,6 @@ def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tu
     """
     found = ((value.partition("\n")[0], parsed(value)) for _, value in snapshot.records(ENTRY))
     return [(line, entry) for line, entry in found if entry is not None and (since is None or entry.time >= since)]
-
-
-def _entries(records: Iterable[tuple[str, str]]) -> tuple[AuditEntry, ...]:
-    return tuple(entry for _, value in records if (entry := parsed(value)) is not None)
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -170,15 +171,9 @@ def _wrong_heads(snapshot: Snapshot, hashes: dict[int, str], last: Head, expecte
             yield Problem("altered" if head.seq in hashes else "missing", head.seq)
     if recorded.seq < last.seq:  # the next entry would replace a present one
         yield Problem("altered", last.seq)
-    if not hashes and _is_on(snapshot.state.settings):
-        yield Problem("missing", 1)
-
-
-def _is_on(settings: str | None) -> bool:
-    try:
-        return from_text(settings).audit
-    except UnknownSchema:  # the settings cannot be read
-        return False
+    with suppress(UnknownSchema):  # the settings cannot be read
+        if not hashes and from_text(snapshot.state.settings).audit:
+            yield Problem("missing", 1)
 
 
 def _changed_settings(text: str | None, entries: Sequence[AuditEntry], anchored: Anchored | None) -> Iterator[Problem]:
@@ -200,17 +195,16 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> list[Versio
 
     Versions from external edits need no entry.
     """
-    if not entries:
+    switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
+    if not switches:
         return []
     listed = {change.version_id for entry in entries for change in entry.changes}
-    switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
-
-    def was_on(version: Version) -> bool:
-        return next((is_on for newest, is_on in reversed(switches) if newest < version.id), True)
-
-    began = min((newest for newest, _ in switches), default="")
-    found = (version for version in snapshot.versions(after=began) if version.actor not in OF_FILES)
-    return [version for version in found if version.id not in listed and was_on(version)][::-1]
+    found = list[Version]()
+    for version in snapshot.versions(after=min(newest for newest, _ in switches)):
+        was_on = next((is_on for newest, is_on in reversed(switches) if newest < version.id), True)
+        if was_on and version.actor not in OF_FILES and version.id not in listed:
+            found.append(version)
+    return found[::-1]
 
 
 def _differences(
@@ -227,24 +221,16 @@ def _differences(
             ids = entry.facts.get(name)
             removed |= dict.fromkeys(map(str, ids if isinstance(ids, list) else ()), entry.seq)
     for id_, anchor in anchors.items():
-        if leaves.get(id_) == anchor.versions[id_]:
-            continue
-        if removed.get(id_, 0) > anchor.head.seq and (id_ not in versions or versions[id_].redacted_at is not None):
-            continue
-        yield Difference("altered" if id_ in versions else "missing", id_)
+        is_gone = id_ not in versions or versions[id_].redacted_at is not None
+        is_removed = is_gone and removed.get(id_, 0) > anchor.head.seq
+        if leaves.get(id_) != anchor.versions[id_] and not is_removed:
+            yield Difference("altered" if id_ in versions else "missing", id_)
     yield from (Difference("unknown", id_) for id_ in versions if id_ <= newest and id_ not in anchors)
     edits = (version for version in versions.values() if version.actor in OF_FILES and not anchored.has_files)
     yield from (Difference("unaudited", each.id) for each in (*unaudited, *edits) if each.id > newest)
     yield from (Difference("altered", id_) for id_, leaf in leaves.items() if leaf == "damaged" and id_ not in anchors)
-    yield from _different_memories(snapshot, versions.values())
-
-
-def _different_memories(snapshot: Snapshot, versions: Iterable[Version]) -> Iterator[Difference]:
-    """Yield a difference for each memory whose current state does not match its newest version."""
-    heads: dict[str, Version] = {}
-    for version in versions:  # newest first
-        heads.setdefault(version.memory_id, version)
-    for memory, _ in list(snapshot.list(ROOT)):
+    heads = {version.memory_id: version for version in reversed(versions.values())}
+    for memory, _ in list(snapshot.list(ROOT)):  # the current state of each memory is that of its newest version
         head = heads.pop(memory.id, None)
         try:
             is_same = head is not None and memory == Memory.of(head, memory.created_at)

@@ -91,12 +91,10 @@ class Compare(ReadOperation[Differences]):
     most_read: int | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the versions compared in the first 10 differences. They are for the audit entry."""
         sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
         return {"compared": list(sides)}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Differences:
-        """Find the pairs of versions to compare, and read their texts. Raises `NotFound` and `InvalidInput`."""
         named = [each for each in (self.change, self.since, self.until) if each is not None]
         chosen, unread = self._chosen(snapshot, settings)
         memory_ids = list(dict.fromkeys(version.memory_id for version in reversed(chosen or ())))

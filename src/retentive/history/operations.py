@@ -29,6 +29,7 @@ from retentive.history.plan import (
     planned,
     state_after,
     steps,
+    text_of,
 )
 from retentive.history.revisions import Moment, Revision, check_zone, moment, named_change
 from retentive.history.versions import grouped, versions_in
@@ -37,7 +38,6 @@ from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
-from retentive.values.text import decoded
 
 _REDACTED = "the version that the memory had at that time was redacted"
 
@@ -52,7 +52,6 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
     mode: Mode
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for an unknown mode."""
         check_mode(self.mode)
 
     @abstractmethod
@@ -63,7 +62,6 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         """
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[RestoreOutcome]:
-        """Return the changes that the plan needs. If the plan has conflicts, nothing is changed."""
         outcome, cause = self.plan(view)
         if outcome.conflicts:
             return Plan(outcome)
@@ -73,19 +71,13 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        """Return the revision of the change, and the memories that still differ from the requested state.
-
-        Return None if nothing was changed or if the changes wait for review. In these cases, a repeated request runs
-        again, and changes nothing.
-        """
         result = outcome.value()
         if result.conflicts or result.proposed or not result.steps:
-            return None
+            return None  # a repeated request runs again, and changes nothing
         reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
         return {"revision": after.state.revision, "left": reasons}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> RestoreOutcome:
-        """Rebuild the result of the first run from the versions that the first run wrote."""
         versions = named_change(view, Revision(facts["revision"]))
         past = Past(view, min(version.id for version in versions))
         newest = {version.memory_id: state_after(version) for version in reversed(versions)}
@@ -112,7 +104,6 @@ class Restore(PlannedOperation):
     mode: Mode = "refuse"
 
     def plan(self, found: Snapshot) -> tuple[RestoreOutcome, str]:
-        """Return the steps and the conflicts. Raises `NotFound` if no memory was there at that time."""
         conflicts: list[Conflict] = []
         then = moment(found, self.to, self.path)
         outcome = planned(found, self._wanted(found, then, conflicts), conflicts, self.mode)
@@ -189,7 +180,6 @@ class Undo(PlannedOperation):
     session: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for an unknown mode, or if `change` is a time."""
         PlannedOperation.__post_init__(self)
         if self.change is not None and self.change.is_time:
             raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
@@ -210,7 +200,11 @@ class Undo(PlannedOperation):
         wanted: dict[str, State | None] = {}
         conflicts: list[Conflict] = []
         for memory_id, oldest in {version.memory_id: version.id for version in chosen}.items():  # newest first
-            versions = _down_to(found, memory_id, oldest)
+            versions: list[Version] = []
+            for version in all_versions(found, memory_id=memory_id):  # down to the one before, and to a known path
+                versions.append(version)
+                if version.id < oldest and any(each.path for each in versions):
+                    break
             try:
                 wanted[memory_id] = self._reversed(found, versions, ids)
             except Clash as clash:
@@ -233,7 +227,7 @@ class Undo(PlannedOperation):
             if version.redacted_at is not None:
                 raise Clash("the version to undo was redacted")
             before = None if older is None else state_after(older)
-            state = combined(state_after(version), state, before, self.mode, partial(_text_of, found))
+            state = combined(state_after(version), state, before, self.mode, partial(text_of, found))
         return state
 
     def _chosen(self, found: Snapshot) -> list[Version]:
@@ -246,17 +240,3 @@ class Undo(PlannedOperation):
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")
         return named_change(found, Revision(newest.revision))
-
-
-def _text_of(found: Snapshot, state: State) -> str:
-    return decoded(found.version(state.version_id)[1]) if state.text is None else state.text
-
-
-def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
-    """Return the newest versions of a memory, newest first, down to the predecessor of `first` and a known path."""
-    versions: list[Version] = []
-    for version in all_versions(found, memory_id=memory_id):
-        versions.append(version)
-        if version.id < first and any(each.path for each in versions):
-            break
-    return versions

@@ -98,20 +98,16 @@ class AsOf(ReadOperation[R]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation `inner` with the suffix `.as_of`."""
         return f"{self.inner.name}.as_of"
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]
-        """True if callers that are limited to some paths may run `inner`."""
         return self.inner.for_paths
 
     def paths(self) -> tuple[MemoryPath, ...]:
-        """Return the paths of `inner`."""
         return self.inner.paths()
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the additional fields that `inner` returns for the audit entry."""
         return self.inner.facts(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from hashlib import sha256
 from typing import Literal, TypeAlias, get_args
 
@@ -255,7 +254,10 @@ def applied(view: Snapshot, guard: Guard, todo: Sequence[Step]) -> tuple[Sequenc
     made = [step for step in todo if step.what == "made"]
     altered = []
     # Texts that shrink are written first, so that no intermediate state exceeds a limit.
-    for step in (*sorted(changed, key=_growth), *circling.values(), *made):
+    changed.sort(
+        key=lambda each: (each.state.size_bytes if each.state else 0) - (each.before.size_bytes if each.before else 0)
+    )
+    for step in (*changed, *circling.values(), *made):
         if _put(view, after, guard, step):
             reason = "a guard removed sensitive values from the restored text"
             altered.append(Conflict(step.path, step.memory_id, reason))
@@ -266,13 +268,9 @@ def _memories(todo: Iterable[Step]) -> list[Memory]:
     return [step.before for step in todo if step.before is not None]
 
 
-def _growth(step: Step) -> int:
-    return (step.state.size_bytes if step.state else 0) - (step.before.size_bytes if step.before else 0)
-
-
-def _created_at(view: Snapshot, memory_id: str) -> datetime:
-    oldest = next(view.versions(memory_id=memory_id, oldest_first=True, limit=1), None)
-    return to_datetime(time_in_id(memory_id) or 0) if oldest is None else oldest.created_at
+def text_of(found: Snapshot, state: State) -> str:
+    """Return the text of a state."""
+    return decoded(found.version(state.version_id)[1]) if state.text is None else state.text
 
 
 def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
@@ -282,13 +280,15 @@ def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
     if step.what == "changed":
         entry = locate(after, step.path)
     else:
-        again = Again(step.memory_id, step.before.created_at if step.before else _created_at(view, step.memory_id))
+        oldest = step.before or next(view.versions(memory_id=step.memory_id, oldest_first=True, limit=1), None)
+        born = to_datetime(time_in_id(step.memory_id) or 0) if oldest is None else oldest.created_at
+        again = Again(step.memory_id, born)
     try:
         lineage = [state.provenance_text]
         if state.text is not None and entry.memory is not None:  # merged with the current text
             lineage.append(entry.memory.provenance_text)
-        text = decoded(view.version(state.version_id)[1]) if state.text is None else state.text
-        guarded = guard.put(after, entry, MemoryPath.known(step.path), text, again=again, lineage=lineage)
+        where, text = MemoryPath.known(step.path), text_of(view, state)
+        guarded = guard.put(after, entry, where, text, again=again, lineage=lineage)
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
     after.add(guarded.changes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
 from retentive.engine.proposing import is_under_review
@@ -32,7 +32,6 @@ from retentive.values.settings import Settings
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
 
-LevelOf: TypeAlias = Callable[[Memory | Document], Level | None]
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
 
 
@@ -72,7 +71,8 @@ class StoreSearch:
             if context.hides_history and search.trust == QUARANTINED:
                 search = replace(search, shows=lambda _: False)
             if context.scope:
-                search = replace(search, shows=partial(_is_shown, context.scope, search.shows))
+                scope, shows = context.scope, search.shows
+                search = replace(search, shows=lambda path: covers(scope, path) and (shows is None or shows(path)))
             is_person = context.integration in _OF_PEOPLE
             return _Run(search, parsed, snapshot, context.settings_of(snapshot), who, is_person).results(corpus)
 
@@ -92,9 +92,12 @@ class StoreSearch:
         return parse_query(self.query, partial(parse_time, now=now), within=self.paths)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Run:
-    """One search in one snapshot. `is_person` is true if the caller may see the proposals of all actors."""
+    """One search in one snapshot. `is_person` is true if the caller may see the proposals of all actors.
+
+    `level_of` returns the trust level of a memory, or None if the search may not find it. None if it needs no levels.
+    """
 
     search: StoreSearch
     query: Query | LiteralQuery
@@ -102,6 +105,7 @@ class _Run:
     settings: Settings
     who: Actor | None
     is_person: bool
+    level_of: Callable[[Memory | Document], Level | None] | None = None
 
     def results(self, corpus: Corpus) -> Results:
         search, query, languages = self.search, self.query, self.settings.search_languages
@@ -113,18 +117,17 @@ class _Run:
         if search.history:
             return _first_versions(self._scan(list(self._versions()), None), search.limit)
         view = self.snapshot if search.at is None else past_of(self.snapshot, search.at)
-        level_of = self._levels(view)
+        self.level_of = level_of = self._levels(view)
         with corpus.lock:
             if search.at is None:
                 index, damaged = corpus.updated(view, languages)
-                found = self._search(index, search.limit, level_of)
+                found = self._search(index, search.limit)
             else:
                 documents, damaged = all_documents(view)
-                found = self._scan([each for each in documents if self._shows(each.path)], search.limit, level_of)
-        covered = (path for path in damaged if _is_below(path, search.under) and self._shows(path))
-        paths = tuple(path for path in covered if not query.within or covers(query.within, path))
+                found = self._scan([each for each in documents if self._shows(each.path)], search.limit)
+        paths = [path for path in damaged if self._covers(path) and (not query.within or covers(query.within, path))]
         if level_of is None:
-            return replace(found, damaged=paths)
+            return replace(found, damaged=tuple(paths))
 
         def level_at(path: str) -> Level | None:
             memory = locate(view, path).memory
@@ -133,38 +136,40 @@ class _Run:
         hits = tuple(replace(hit, trust=level_at(hit.path) or "") for hit in found.hits)
         return replace(found, hits=hits, damaged=tuple(path for path in paths if level_at(path) is not None))
 
-    def _scan(self, documents: Sequence[Document], limit: int | None, level_of: LevelOf | None = None) -> Results:
+    def _scan(self, documents: Sequence[Document], limit: int | None) -> Results:
         """Search texts that are in no index of the process."""
         if isinstance(self.query, LiteralQuery):
-            return search_literal(self.query, [each for each in documents if self._admits(each, level_of)], limit=limit)
-        return self._search(index_of(documents, self.settings.search_languages), limit, level_of)
+            return search_literal(self.query, list(filter(self._admits, documents)), limit=limit)
+        return self._search(index_of(documents, self.settings.search_languages), limit)
 
-    def _search(self, index: Index, limit: int | None, level_of: LevelOf | None) -> Results:
+    def _search(self, index: Index, limit: int | None) -> Results:
         if isinstance(self.query, LiteralQuery):
-            return self._scan(list(index.documents.values()), limit, level_of)
+            return self._scan(list(index.documents.values()), limit)
         counted = None if self.search.shows is None else lambda document: self._shows(document.path)
-        admit, sees = partial(self._admits, level_of=level_of), partial(self._sees, level_of=level_of)
-        return search_index(index, self.query, limit=limit, counted=counted, admit=admit, sees=sees)
+        return search_index(index, self.query, limit=limit, counted=counted, admit=self._admits, sees=self._sees)
 
     def _shows(self, path: str) -> bool:
         return self.search.shows is None or self.search.shows(path)
 
-    def _sees(self, document: Document, level_of: LevelOf | None) -> bool:
-        return self._shows(document.path) and (level_of is None or level_of(document) is not None)
+    def _covers(self, path: str) -> bool:
+        under = self.search.under
+        return (under in {ROOT, path} or path.startswith(under + "/")) and self._shows(path)
 
-    def _admits(self, document: Document, level_of: LevelOf | None) -> bool:
+    def _sees(self, document: Document) -> bool:
+        return self._shows(document.path) and (self.level_of is None or self.level_of(document) is not None)
+
+    def _admits(self, document: Document) -> bool:
         """Return whether the search may find a document."""
-        if not (_is_below(document.path, self.search.under) and self._sees(document, level_of)):
+        if not (self._covers(document.path) and self._sees(document)):
             return False
         return not isinstance(self.query, Query) or self.query.admits(
             document, lambda: [each.actor for each in contributors_of(self.snapshot, document.provenance)]
         )
 
-    def _levels(self, snapshot: Snapshot) -> LevelOf | None:
-        """Return a function that returns the trust level of a memory, or None if the search may not find the memory.
+    def _levels(self, snapshot: Snapshot) -> Callable[[Memory | Document], Level | None] | None:
+        """Return `level_of`. Memories in quarantine are found only by a search for this level.
 
-        Memories in quarantine are found only by a search for this level. None if the search needs no levels. Raises
-        `InvalidInput` for an unknown level.
+        Raises `InvalidInput` for an unknown level.
         """
         source, only, settings = self.search.source, self.search.trust, self.settings
         if not (settings.trust or settings.quarantine or source is not None or only is not None):
@@ -208,16 +213,8 @@ class _Run:
                     yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
 
 
-def _is_shown(reach: tuple[str, ...], shows: Callable[[str], bool] | None, path: str) -> bool:
-    return covers(reach, path) and (shows is None or shows(path))
-
-
 def _now(context: StoreCore) -> datetime:
     return datetime.fromtimestamp(context.clock(), UTC)
-
-
-def _is_below(path: str, under: str) -> bool:
-    return under in {ROOT, path} or path.startswith(under + "/")
 
 
 def _first_versions(found: Results, limit: int | None) -> Results:

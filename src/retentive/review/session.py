@@ -162,29 +162,21 @@ class Decide(WriteOperation[DecisionOutcome]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation: `review.accept` or `review.refuse`."""
         return "review.accept" if self.is_accepted else "review.refuse"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the facts for the audit entry: the ids of the proposals."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        """Return the ids of the decided proposals."""
         result = outcome.value()
         if result.obstacles:
             return None
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> DecisionOutcome:
-        """Return the result of the first run, without the summaries."""
         return DecisionOutcome(tuple(facts["done"]), tuple(facts["already"]), tuple(facts["with_them"]))
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[DecisionOutcome]:
-        """Return the changes of the accepted proposals, and the records of all decisions.
-
-        Raises `NotFound` and `PermissionDenied`.
-        """
         if guard.settings.read_only:
             raise PermissionDenied("the memory store is read-only, so proposals cannot be accepted or refused")
         waiting, is_partial = pending(view), self.mode == "partial"

@@ -23,7 +23,7 @@ from retentive.values.records import SYSTEM_STORE
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
 
-PRIVATE = ".retentive"  # as in storage/files/layout.py, slow to import
+PRIVATE = ".retentive"  # as in storage/files/tree.py, slow to import
 _DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
 _ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
 _SERVERS, _OBJECTS = ("postgresql", "mariadb"), ("s3", "gs", "az", "memory")

@@ -172,7 +172,7 @@ def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
     try:
         if info.seal is not None:
             with suppress(ImportError):  # without the package for encryption, seals cannot be parsed
-                from retentive.storage.sealed.store_seal import StoreSeal  # noqa: PLC0415 - needs cryptography
+                from retentive.storage.sealed.codec import StoreSeal  # noqa: PLC0415 - needs cryptography
 
                 StoreSeal.parse(info.seal)
         with suppress(Damaged, NotFound, TypeError):  # reported by the check of the versions

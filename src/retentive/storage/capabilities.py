@@ -29,17 +29,19 @@ class PlainFiles(ABC):
         """Return the directory that contains the memories of a store as plain files. None if the store is encrypted."""
 
 
-class Maintained(ABC):
-    """Capability of storage with invariants beyond the core contract, and with bytes that outlast their deletion."""
+class Maintained:
+    """Capability of storage with invariants beyond the core contract, or with bytes that outlast their deletion.
 
-    @abstractmethod
+    Its methods do nothing, as for storage without the capability. A backend overrides those that it needs.
+    """
+
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         """Check the storage and yield a finding for each error. Writes nothing.
 
         With `quick`, the texts of older versions are not checked.
         """
+        return iter(())
 
-    @abstractmethod
     def rebuild(self) -> None:
         """Rebuild data that can be derived from other stored data, such as indexes. Deletes nothing."""
 
@@ -49,6 +51,10 @@ class Maintained(ABC):
         Returns False if a reader still needs some of these bytes. In this case, call the method again later.
         """
         return True
+
+    def collect(self, store_id: str) -> int:
+        """Delete the orphans of a store: objects that nothing refers to. Returns the number of deleted objects."""
+        return 0
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
@@ -67,12 +73,10 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 def below_encryption(backend: Backend) -> Backend:
     """Return the backend below the encryption layer, or `backend` itself if there is no encryption layer."""
     layer: Backend | None = backend
-    while layer is not None:
-        inner: Backend | None = getattr(layer, "inner", None)
-        if inner is not None and getattr(layer, "encrypts", False):
-            return inner
-        layer = inner
-    return backend
+    while layer is not None and not getattr(layer, "encrypts", False):
+        layer = getattr(layer, "inner", None)
+    inner: Backend = getattr(layer, "inner", backend)
+    return inner
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
@@ -81,36 +85,28 @@ def directory_of(backend: Backend, store: StoreInfo) -> str | None:
     return None if files is None else files.directory_of(store)
 
 
-def collect(backend: Backend, store_id: str) -> int:
-    """Delete the orphans of a store: objects that nothing refers to.
+def _maintained(backend: Backend) -> Maintained:
+    return capability(backend, Maintained) or Maintained()
 
-    Returns the number of deleted objects. It is 0 if the storage cannot have orphans, as in everything but object
-    storage.
-    """
-    collecting = getattr(below_encryption(backend), "collect", None)
-    return 0 if collecting is None else int(collecting(store_id))
+
+def collect(backend: Backend, store_id: str) -> int:
+    """Call `Maintained.collect`."""
+    return _maintained(backend).collect(store_id)
 
 
 def purge(backend: Backend) -> bool:
-    """Remove overwritten and deleted bytes from logs and free pages.
-
-    Returns False if a reader still needs some of these bytes.
-    """
-    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
-    return True if maintained is None else maintained.purge()
+    """Call `Maintained.purge`."""
+    return _maintained(backend).purge()
 
 
 def check(backend: Backend, *, quick: bool = False) -> Iterator[Finding]:
-    """Check the storage and yield a finding for each error. With `quick`, texts of older versions are not checked."""
-    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
-    return iter(()) if maintained is None else maintained.check(quick=quick)
+    """Call `Maintained.check`."""
+    return _maintained(backend).check(quick=quick)
 
 
 def rebuild(backend: Backend) -> None:
-    """Rebuild data that can be derived from other stored data. Deletes nothing."""
-    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
-    if maintained is not None:
-        maintained.rebuild()
+    """Call `Maintained.rebuild`."""
+    _maintained(backend).rebuild()
 
 
 def is_destroyed(store: StoreInfo) -> bool:

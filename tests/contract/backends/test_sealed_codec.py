@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, UnknownSchema
-from retentive.storage.sealed.codec import SEAL_HEADER, TEXT_HEADER, StoreKeys, Unsealed
+from retentive.storage.sealed.codec import SEAL_HEADER, TEXT_HEADER, StoreKeys, StoreSeal, Unsealed
 from retentive.storage.sealed.keys import KeyRing
-from retentive.storage.sealed.store_seal import StoreSeal
 from retentive.values.paths import ROOT
 
 STORE, OTHER = "memstore_1", "memstore_2"

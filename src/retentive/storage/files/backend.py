@@ -57,7 +57,6 @@ from retentive.storage.files.following import (
     write_files,
     write_journal,
 )
-from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of
 from retentive.storage.files.transaction import (
     DirectorySnapshot,
     DirectoryTransaction,
@@ -65,7 +64,7 @@ from retentive.storage.files.transaction import (
     StaleFiles,
     Unwritten,
 )
-from retentive.storage.files.tree import FileTree
+from retentive.storage.files.tree import DATABASE, PRIVATE, FileTree, check_private, not_a_directory, parts_of
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead

@@ -9,9 +9,8 @@ from functools import partial
 
 from retentive.errors import RetentiveError
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.transaction import DirectorySnapshot
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree
+from retentive.storage.files.tree import MAX_FILE_BYTES, PRIVATE, FileKind, FileTree, parts_of
 from retentive.storage.findings import Finding, found
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection

@@ -32,7 +32,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.disk import os_error, sync_directory
 from retentive.storage.files.backend import DirectoryBackend
-from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE, temporary_folder
+from retentive.storage.files.tree import DEFAULT_KEY, PRIVATE, temporary_folder
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")

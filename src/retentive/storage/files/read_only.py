@@ -15,9 +15,16 @@ from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.check import examine_files
-from retentive.storage.files.layout import DATABASE, PRIVATE, check_private, not_a_directory, parts_of, temporary_folder
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
-from retentive.storage.files.tree import FileTree
+from retentive.storage.files.tree import (
+    DATABASE,
+    PRIVATE,
+    FileTree,
+    check_private,
+    not_a_directory,
+    parts_of,
+    temporary_folder,
+)
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import find_store

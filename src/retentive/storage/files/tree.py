@@ -4,6 +4,8 @@ Paths are opened one component at a time, relative to descriptors, and never thr
 replaced with a link during a command, the command reads and writes nothing behind the link. An entry that is neither a
 regular file nor a directory has the kind `OTHER`. It is not followed, read, listed or removed. The same is true of a
 directory with a reserved name, such as `.git`, and of what lies below it.
+
+Also the names in a location that is a directory, and the check that its bookkeeping folder belongs to retentive.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
+import tempfile
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -19,16 +23,24 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from retentive.errors import Refused, Unavailable
+from retentive.errors import InvalidInput, Refused, Unavailable
+from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.storage.disk import DIRECTORY_MODE, os_error
 from retentive.storage.exchange import Scratch, exchange, rename_if_free
+from retentive.storage.sql.schema import ForeignSchema
 from retentive.values.paths import MAX_SEGMENTS, MemoryPath, is_reserved, visible
 
 Hash: TypeAlias = "str | None"
 """Hash of the text of a file. None stands for no file."""
+DEFAULT_KEY = "default"
+PRIVATE = ".retentive"
+"""Name of the bookkeeping folder, which contains the database, locks and temporary files."""
+DATABASE = "memory.db"
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # valid on file systems that ignore case
+_NEW = frozenset({"tmp", "live", "journal"})  # may be there before the database
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 _log = logging.getLogger("retentive")
@@ -326,3 +338,43 @@ def _prune(directory: int, depth: int = 0) -> None:
             with opened_directory(directory, (name,)) as inner:
                 _prune(inner, depth + 1)
             os.rmdir(name, dir_fd=directory)
+
+
+def parts_of(store: StoreInfo) -> tuple[str, ...] | None:
+    """Return the components of the path of the directory with the files of a store. None if the store is encrypted.
+
+    The directory is named after the store key if the key is valid on all file systems, otherwise after the store id.
+    Outside the default workspace, the id is always used, because another workspace may have the same keys.
+    """
+    if store.seal is not None:
+        return None
+    key = (store.key or "") if store.workspace_id == DEFAULT_WORKSPACE else ""
+    if key == DEFAULT_KEY:
+        return ("memories",)
+    return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
+
+
+def check_private(private: str) -> None:
+    """Raise `ForeignSchema` if the bookkeeping folder was not created by retentive, `InvalidInput` for links in it.
+
+    The format of the folder is that of the database. Raises OSError if the folder cannot be read.
+    """
+    with os.scandir(private) as entries:
+        names = {entry.name: entry.is_symlink() for entry in entries}
+    if any(names.values()):
+        raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")
+    if DATABASE not in names and any(name not in _NEW and not name.startswith(DATABASE) for name in names):
+        raise ForeignSchema("the folder .retentive has no database of retentive; use another directory")
+
+
+def temporary_folder() -> str:
+    """Create a temporary directory for bookkeeping, and return its path."""
+    try:
+        return tempfile.mkdtemp(prefix="retentive-")
+    except OSError as error:
+        raise os_error(error) from None
+
+
+def not_a_directory(name: str) -> InvalidInput:
+    """Return the error for a link or file in place of the directory `name`."""
+    return InvalidInput(f"{name} in the location must be a directory, not a link or a file")

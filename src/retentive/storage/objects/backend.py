@@ -316,9 +316,6 @@ class ObjectsBackend(Backend, Maintained):
         self._begin()
         yield from reachability.examine(self._storage, self._manifests)
 
-    def rebuild(self) -> None:
-        """Do nothing: counters are replaced together with what they count."""
-
 
 def _key_object(key: str, workspace: str) -> str:
     """Return the object key for a store key. It is a hash, since a store key may have characters that no name may."""

@@ -32,10 +32,9 @@ from retentive.storage.contract import (
     sortable_id,
     to_datetime,
 )
-from retentive.storage.sealed.codec import StoreKeys
+from retentive.storage.sealed.codec import StoreKeys, StoreSeal
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
-from retentive.storage.sealed.store_seal import StoreSeal
 from retentive.values.records import to_us
 
 T = TypeVar("T")

@@ -1,4 +1,7 @@
-"""Encryption and decryption of texts, seals, values and names of one memory store.
+"""Encryption and decryption of texts, seals and values of one memory store, and the seal of the store itself.
+
+The seal of a store (`StoreInfo.seal`) has its wrapped data key, and facts that can be read without a key. A data key is
+wrapped if it is encrypted with a key-encryption key (`keys.py`).
 
 A seal is the encrypted metadata of a row. The cipher is AES-256-GCM with random 96-bit nonces. The unencrypted fields
 of a row (store, memory, version, path) are the associated data of its seal. The seal has the hash of the text, and the
@@ -11,6 +14,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -18,9 +22,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from retentive.errors import Damaged
-from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES
+from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
+from retentive.storage.contract import plain_name
+from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES, NOT_HERE, KeyWrapper, call_wrapper
 
+FORMAT = 1  # of the seal of a store
 TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so it cannot begin a plain text; the last byte is the format
 SEAL_HEADER = b"\xffCPS\x01"
 
@@ -110,3 +116,60 @@ class StoreKeys:
 
 def _derived(data_key: bytes, use: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=b"retentive 1 " + use).derive(data_key)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSeal:
+    """Seal of one memory store. Its data key is either wrapped or destroyed.
+
+    `kek` is the id of the key that wraps the data key, and `key` is the wrapped data key in base64. `destroyed_at` is
+    an ISO 8601 time.
+    """
+
+    kek: str | None = None
+    key: str | None = None
+    destroyed_at: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StoreSeal:
+        """Parse the JSON that is stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
+        try:
+            given = json.loads(text)
+            version = given.pop("format")
+            seal = None if version != FORMAT else cls(**given)
+            if seal is not None and seal.destroyed_at is None:
+                plain_name("a key id", seal.kek or "")
+                base64.b64decode(seal.key or "*", validate=True)
+            elif seal is not None and (seal.kek, seal.key) != (None, None):
+                seal = None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
+            seal = version = None
+        if isinstance(version, int) and version > FORMAT:
+            raise UnknownSchema(f"the memory store is encrypted in the newer format {version}; upgrade retentive")
+        if seal is None:
+            raise Damaged("the encryption metadata of the memory store cannot be read")
+        return seal
+
+    def to_text(self) -> str:
+        """Return the seal as JSON."""
+        return json.dumps({"format": FORMAT} | {name: one for name, one in asdict(self).items() if one is not None})
+
+    def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
+        """Unwrap and return the data key. Raises `Locked` if it was destroyed, or if `keys` cannot unwrap it."""
+        if self.destroyed_at is not None:
+            raise Locked(f"the encryption key of the memory store was destroyed at {self.destroyed_at}")
+        wrapped, context = base64.b64decode(self.key or ""), _context(store_id)
+        data_key = call_wrapper(lambda: keys.unwrap(str(self.kek), wrapped, context))
+        if len(data_key) != KEY_BYTES:
+            raise Locked(NOT_HERE)
+        return data_key
+
+    def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
+        """Return a copy of the seal with this data key, wrapped with the current key-encryption key."""
+        kek, key = call_wrapper(lambda: keys.wrap(data_key, _context(store_id)))
+        return replace(self, kek=kek, key=base64.b64encode(key).decode())
+
+
+def _context(store_id: str) -> bytes:
+    """Return the associated data of a wrapped key, because of which it cannot be moved to another store."""
+    return f"retentive {FORMAT}\0{store_id}".encode()

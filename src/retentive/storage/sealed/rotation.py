@@ -11,7 +11,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Backend, StoreInfo, Transaction
 from retentive.storage.paging import all_stores
 from retentive.storage.sealed.backend import SealedBackend
-from retentive.storage.sealed.store_seal import StoreSeal
+from retentive.storage.sealed.codec import StoreSeal
 
 OUTCOMES = ("rewrapped", "current", "locked", "destroyed", "unsealed")
 

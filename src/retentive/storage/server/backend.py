@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import abstractmethod
+import urllib.parse
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -23,32 +24,134 @@ from os import urandom
 from typing import ClassVar, TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import (
+    Closed,
+    Damaged,
+    InvalidInput,
+    OutcomeUnknown,
+    PermissionDenied,
+    Refused,
+    RetentiveError,
+    StoreFull,
+    Unavailable,
+)
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.server.connection import (
-    SerializationConflict,
-    ServerConnection,
-    ServerConnectionLost,
-    ServerOptions,
-)
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
+from retentive.values.unreachable import why_unreachable
 
 T = TypeVar("T")
 # The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its
 # lock, but the other tables in the state before the wait.
 _LOCK = "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE"
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 _FIRST_OPENING_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 _TOKEN, _TOKENS = 16, 32  # length of a token, and number of tokens in the row of a store
 _NO_TOKEN = "0" * _TOKEN
+
+
+class ServerConnectionLost(Unavailable):
+    """The connection was lost or timed out. If this happens before the commit, nothing was committed."""
+
+
+class SerializationConflict(Exception):
+    """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
+
+
+FAILURES: dict[str, Callable[[], Exception]] = {
+    "conflict": partial(SerializationConflict, "a concurrent transaction changed the same rows"),
+    "full": partial(StoreFull, "no space is left on the database server"),
+    "too large": partial(Refused, "too_large_to_keep"),
+    "lost": partial(ServerConnectionLost, "the connection to the database server was lost"),
+    "damaged": partial(Unavailable, "the database server reports damaged data"),
+    "no permission": partial(PermissionDenied, "the database user lacks a permission that retentive needs"),
+    "wrong login": partial(
+        PermissionDenied, "the database server refuses this user or password; check both in the URL"
+    ),
+    "no database": partial(InvalidInput, "there is no such database on the server; create it first"),
+    "no table": partial(Damaged, "a table of the database is missing or damaged"),
+}
+"""Exceptions for the failures of a database server. The drivers map their error codes to these names."""
+
+
+class ServerConnection(Connection, ABC):
+    """Connection to a database server, for one thread at a time. No transaction is open until `begin` starts one.
+
+    Statements that `run` runs are sent together with the next query or the commit, or their replies are awaited there.
+    In a write transaction on PostgreSQL, each statement sees everything that was committed before the statement
+    started. On MariaDB, all statements see the state at the time of the first read. In a transaction that only reads,
+    all statements see the same state.
+    """
+
+    begin_write: ClassVar[str]
+    begin_read: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.usable = True  # False after a failure that ended the connection
+        self._begun = False
+
+    def begin(self, *, writes: bool) -> None:
+        """Start a transaction."""
+        self._begun = True
+        self.run(self.begin_write if writes else self.begin_read)
+
+    def commit(self) -> None:
+        """Commit. If this raises `ServerConnectionLost`, the outcome is unknown.
+
+        After any other error, nothing was committed.
+        """
+        self.rows("COMMIT")
+        self._begun = False
+
+    def roll_back(self) -> None:
+        """Roll back the open transaction, if there is one. Never raises."""
+        if self._begun and self.usable:
+            self._begun = False
+            with suppress(ServerConnectionLost, SerializationConflict):
+                self.rows("ROLLBACK")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def unreachable(text: str) -> ServerConnectionLost:
+    """Return the exception for a failed attempt to connect, with the reason that `text` names.
+
+    `text` is the error text of the driver. It is left out, because it contains names of hosts and users.
+    """
+    reason = why_unreachable(text)
+    return ServerConnectionLost(f"the database server cannot be reached{f': {reason}' if reason else ''}")
+
+
+def split_options(rest: str) -> tuple[str, float, int, dict[str, str]]:
+    """Split `rest` into the address, the options of retentive (`timeout_s`, `connections`), and all other options.
+
+    `rest` is the part of a URL after `scheme://`. Raises `InvalidInput`. The error message does not contain the URL,
+    because the URL may contain a password.
+    """
+    address, _, query = rest.partition("?")
+    try:
+        given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        timeout_s, connections = float(given.pop("timeout_s", "30")), int(given.pop("connections", "16"))
+    except ValueError:
+        raise InvalidInput(
+            "options in the URL must have the form `?name=value&name=value`;"
+            " `timeout_s` and `connections` must be numbers"
+        ) from None
+    if not MIN_TIMEOUT_S <= timeout_s <= MAX_TIMEOUT_S:
+        raise InvalidInput(f"the option `timeout_s` must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
+    if not 1 <= connections <= 10_000:
+        raise InvalidInput("the option `connections` must be 1 to 10000")
+    return address, timeout_s, connections, given
 
 
 class ServerBackend(SqlBackend):
@@ -60,9 +163,11 @@ class ServerBackend(SqlBackend):
     name: ClassVar[str]
     lock = " FOR UPDATE"
 
-    def __init__(self, options: ServerOptions, clock: Clock, new_id: NewId) -> None:
+    def __init__(self, timeout_s: float, connections: int, clock: Clock, new_id: NewId) -> None:
         super().__init__(Schema(self.name), clock, new_id)
-        self.options = options
+        self.timeout_s = timeout_s  # of a command
+        self.answer_s = max(timeout_s / 3, 1.0)  # of one reply, so that time is left for a retry
+        self._connections = connections  # maximum number of open connections
         self._closed = False
         self.renew_after_fork()
         forking.watch(self)
@@ -76,7 +181,7 @@ class ServerBackend(SqlBackend):
 
     def renew_after_fork(self) -> None:
         """Replace the connection pool, queues and locks in a forked child, which has no threads of the parent."""
-        self._pool = Pool(self.connect, limit=self.options.connections, timeout_s=self.options.timeout_s)
+        self._pool = Pool(self.connect, limit=self._connections, timeout_s=self.timeout_s)
         self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._queues_mutex = threading.Lock()
 
@@ -113,7 +218,7 @@ class ServerBackend(SqlBackend):
     def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         with self._queues_mutex:
             queue = self._queues.setdefault(store_id, WriteQueue(partial(run_batch, attempt=self._attempt)))
-        job = StoreJob(store_id, work, timeout_s=self.options.timeout_s, **mode)
+        job = StoreJob(store_id, work, timeout_s=self.timeout_s, **mode)
         return cast("T", queue.submit(job))
 
     def _attempt(self, jobs: Sequence[StoreJob]) -> None:
@@ -174,7 +279,7 @@ class ServerBackend(SqlBackend):
             return token in tokens
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.options.timeout_s
+        return time.monotonic() + self.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
         """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline."""

@@ -20,9 +20,9 @@ from pymysql.converters import conversions
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Clock, NewId, sortable_id
-from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.connection import (
+from retentive.storage.server.backend import (
     FAILURES,
+    ServerBackend,
     ServerConnection,
     ServerConnectionLost,
     split_options,
@@ -141,7 +141,7 @@ class MariadbBackend(ServerBackend):
     name = "mariadb"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        address, options, given = split_options(rest)
+        address, timeout_s, connections, given = split_options(rest)
         for name in given:
             if name not in _TLS_OPTIONS:
                 known = ", ".join(("timeout_s", "connections", *_TLS_OPTIONS))
@@ -155,7 +155,7 @@ class MariadbBackend(ServerBackend):
         self._login = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
         self._hosts = [_host(text) for text in hosts.split(",")]
         self._tls = _tls_context(given)
-        super().__init__(options, clock, new_id)
+        super().__init__(timeout_s, connections, clock, new_id)
 
     def connect(self) -> MariadbConnection:
         hosts = list(self._hosts)
@@ -169,7 +169,7 @@ class MariadbBackend(ServerBackend):
                     raise
 
     def _connect_to(self, host: str, port: int) -> MariadbConnection:
-        answer_s = self.options.answer_s
+        answer_s = self.answer_s
         try:
             raw = _RawConnection(
                 self._tls,

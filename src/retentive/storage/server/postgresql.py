@@ -25,8 +25,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Clock, NewId, sortable_id
-from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.connection import FAILURES, ServerConnection, split_options, unreachable
+from retentive.storage.server.backend import FAILURES, ServerBackend, ServerConnection, split_options, unreachable
 from retentive.storage.sql.connection import Row, Value
 
 _COMMIT = "current_setting('synchronous_commit')"
@@ -151,7 +150,7 @@ class PostgresqlBackend(ServerBackend):
     name = "postgresql"
 
     def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        address, options, given = split_options(rest)
+        address, timeout_s, connections, given = split_options(rest)
         query = urllib.parse.urlencode(given)
         self._conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
         try:
@@ -160,10 +159,10 @@ class PostgresqlBackend(ServerBackend):
             unknown = re.search(r'parameter: "(\w{1,40})"', str(error))
             reason = f"unknown option {unknown[1]!r} in the URL" if unknown else "invalid URL"
             raise InvalidInput(f"{reason}; use postgresql://user:password@host:port/database?option=value") from None
-        super().__init__(options, clock, new_id)
+        super().__init__(timeout_s, connections, clock, new_id)
 
     def connect(self) -> PostgresqlConnection:
-        answer_s = self.options.answer_s
+        answer_s = self.answer_s
         try:
             raw = psycopg.Connection.connect(
                 self._conninfo, autocommit=True, connect_timeout=max(int(answer_s), 2), client_encoding="utf8"

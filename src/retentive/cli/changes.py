@@ -22,7 +22,6 @@ from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Append, View, Write, parse
-from retentive.values.paths import ROOT
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
 
@@ -98,13 +97,13 @@ def perform(  # noqa: C901 - one road from the words of a command to its reply
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
     answer = store.answer(given, if_version)
-    path = None if answer.path is None else ROOT + answer.path.rstrip("/")
+    path = answer.path
     if given["command"] == "view":
         is_memory = answer.memory_id is not None
         seen = Recorded(answer.memory_id or "", answer.memory_version_id or "") if is_memory else None
         return Done(answer.reply(), path, seen, None)
     changes = [
-        {"path": ROOT + each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
+        {"path": each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
         | {"operation": each.operation}
         for each in answer.changes
     ]

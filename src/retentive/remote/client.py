@@ -287,15 +287,11 @@ def read_answer(request: HttpRequest[A], outcome: httpx2.Response | HttpFailure)
     found = error_of(message, code if isinstance(code, str) else None)
     if type(found) is RetentiveError and code != RetentiveError.code:
         found = _BY_STATUS.get(status, RetentiveError)(message)
-    position = error.get("position")
-    found.conflicting, found.position = conflicting_in(error), position if isinstance(position, int) else None
+    memory_id, path, position = map(error.get, ("conflicting_memory_id", "conflicting_path", "position"))
+    found.position = position if isinstance(position, int) else None
+    if isinstance(memory_id, str) and isinstance(path, str):
+        found.conflicting = Conflicting(memory_id, tool_path(path))
     raise found
-
-
-def conflicting_in(given: Mapping[str, object]) -> Conflicting | None:
-    """Return the conflicting memory that an answer names, or None."""
-    memory_id, path = given.get("conflicting_memory_id"), given.get("conflicting_path")
-    return Conflicting(memory_id, tool_path(path)) if isinstance(memory_id, str) and isinstance(path, str) else None
 
 
 def _parsed(response: httpx2.Response, model: type[A]) -> A:

@@ -115,7 +115,7 @@ class RemoteHistory(RemotePart, History):
         while len(changes) <= revision.back + 1:
             asked = {**query, "limit": PAGE, "page": page}
             answer = await store.get(AnswerPage[VersionObject], "/memory_versions", asked)
-            found += [each.version() for each in answer.data]
+            found += [each.value() for each in answer.data]
             changes = [each for each in _grouped(found, {}) if number is None or each.number <= number]
             page = answer.next_page
             if page is None:
@@ -130,7 +130,7 @@ class RemoteHistory(RemotePart, History):
             found = await self._store.get(VersionObject, f"/memory_versions/{segment(version_id)}")
         except NotFound:
             raise NotFound(f"there is no version {version_id}") from None
-        return found.version(), found.content
+        return found.value(), found.content
 
     async def _befores(self, versions: Sequence[Version], *, is_whole: bool = False) -> Befores:
         """Return, for each version, the previous version of the same memory.
@@ -231,21 +231,21 @@ class RemoteHistory(RemotePart, History):
             found = await self._store.post(ChangeResult, path, {**body, **origin_of(**origin)}, actor, **options)
         except Conflicts as error:
             return error.answer.restore(dry_run=body.get("dry_run") is True)
-        return found.outcome()
+        return found.value()
 
     @like(History.redact)
     async def redact(self, version_ids: Sequence[str], all_of: str | None, actor: Who) -> Removed:
         ids = [version_ids] if isinstance(version_ids, str) else list(version_ids)
         body = {"memory_version_ids": ids or None, "path": None if all_of is None else sent_path(all_of)}
         found = await self._store.post(VersionsRedacted, "/redact", body, actor)
-        return Removed(found.versions, found.pending)
+        return found.value()
 
     @like(History.erase)
     async def erase(self, path: str | None, memory_id: str | None, actor: Who) -> Removed:
         if memory_id is None:
             memory_id = (await self._store.loaded(path or ""))[0].id
         found = await self._store.post(MemoryErased, f"/memories/{segment(memory_id)}/erase", None, actor)
-        return Removed(found.versions, found.pending)
+        return found.value()
 
     @like(History.text_at)
     async def text_at(self, path: str, at: Named) -> tuple[Version, str]:
@@ -279,13 +279,13 @@ class RemoteHistory(RemotePart, History):
             "page": after,
         }
         found = await self._store.get(AnswerPage[VersionObject], "/memory_versions", query)
-        versions, below = (each.version() for each in found.data), "" if path is None else f"{parsed(path).text}/"
+        versions, below = (each.value() for each in found.data), "" if path is None else f"{parsed(path).text}/"
         return ListPage(tuple(each for each in versions if f"{each.path}/".startswith(below)), found.next_page)
 
     @like(History.feed)
     async def feed(self, after: str, limit: int) -> Feed:
         found = await self._fed(after, limit)
-        items = (each.version() if isinstance(each, VersionObject) else each.store_event() for each in found.data)
+        items = (each.value() for each in found.data)
         return Feed(tuple(items), found.next, found.has_gap)
 
     @like(History.newest)

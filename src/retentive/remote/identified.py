@@ -24,7 +24,7 @@ class RemoteById(RemotePart, ById):
     @like(ById.get)
     async def get(self, memory_id: str) -> tuple[Memory, str]:
         found = await self._found(memory_id)
-        return found.memory(), found.content or ""
+        return found.value(), found.content or ""
 
     @like(ById.update)
     async def update(
@@ -38,12 +38,12 @@ class RemoteById(RemotePart, ById):
         target = None if path is None else sent_path(path)
         body = {"content": text, "path": target, "precondition": condition, **origin_of(**origin)}
         answer = await self._store.post(MemoryObject, f"/memories/{segment(memory_id)}", body, actor)
-        found, is_changed = answer.memory(), answer.memory_version_id != before.memory_version_id
+        found, is_changed = answer.value(), answer.memory_version_id != before.memory_version_id
         return Written(found.path, found.version_id, int(is_changed), memory_id=found.id, memory=found)
 
     @like(ById.delete)
     async def delete(self, memory_id: str, if_sha256: str | None, actor: Who, **origin: Unpack[Origin]) -> Written:
-        found = (await self._found(memory_id)).memory()
+        found = (await self._found(memory_id)).value()
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         await self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)

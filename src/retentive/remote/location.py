@@ -55,7 +55,7 @@ class RemoteLocation(Remote, Retentive):
                 ) from None
         if found is None:
             raise NotFound(f"there is no memory store {key!r}")
-        return RemoteStore(self.client, found.info(), self._actor)
+        return RemoteStore(self.client, found.value(), self._actor)
 
     async def _found(self, id_or_key: str, workspace: str = DEFAULT_WORKSPACE) -> StoreObject | None:
         _check_workspace(workspace)
@@ -76,7 +76,7 @@ class RemoteLocation(Remote, Retentive):
     @like(Retentive.stores)
     async def stores(self) -> list[StoreInfo]:
         found = await self.pages(AnswerPage[StoreObject], "", {"include_archived": True})
-        return [each.info() for each in reversed(found)]
+        return [each.value() for each in reversed(found)]
 
     @like(Retentive.create_store)
     async def create_store(
@@ -84,11 +84,11 @@ class RemoteLocation(Remote, Retentive):
     ) -> StoreInfo:
         _check_workspace(workspace)
         body = {"name": name, "description": description, "metadata": metadata, "key": key}
-        return (await self.post(StoreObject, "", body)).info()
+        return (await self.post(StoreObject, "", body)).value()
 
     @like(Retentive.get_store)
     async def get_store(self, id_or_key: str, workspace: str) -> StoreInfo:
-        return (await self._existing(id_or_key, workspace)).info()
+        return (await self._existing(id_or_key, workspace)).value()
 
     @like(Retentive.list_stores)
     async def list_stores(
@@ -103,7 +103,7 @@ class RemoteLocation(Remote, Retentive):
             "page": after,
         }
         found = await self.get(AnswerPage[StoreObject], "", query)
-        return ListPage(tuple(each.info() for each in found.data), found.next_page)
+        return ListPage(tuple(each.value() for each in found.data), found.next_page)
 
     @like(Retentive.update_store)
     async def update_store(
@@ -112,12 +112,12 @@ class RemoteLocation(Remote, Retentive):
     ) -> StoreInfo:  # fmt: skip
         found = await self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
-        return (await self.post(StoreObject, f"/{found.id}", body, actor)).info()
+        return (await self.post(StoreObject, f"/{found.id}", body, actor)).value()
 
     @like(Retentive.archive_store)
     async def archive_store(self, id_or_key: str, workspace: str, actor: Who) -> StoreInfo:
         found = await self._existing(id_or_key, workspace)
-        return (await self.post(StoreObject, f"/{found.id}/archive", None, actor)).info()
+        return (await self.post(StoreObject, f"/{found.id}/archive", None, actor)).value()
 
     @like(Retentive.erase)
     async def erase(self, id_or_key: str, actor: Who) -> Removed:

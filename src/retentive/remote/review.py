@@ -29,7 +29,7 @@ from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
 from retentive.values.records import as_actor
 from retentive.wire.administration import SettingsObject
-from retentive.wire.base import AnswerPage, tool_path
+from retentive.wire.base import AnswerPage
 from retentive.wire.review import DecisionObject, ProposalObject
 from retentive.wire.trust import ConfirmationResult, DoubtedObject, QuarantineResult
 
@@ -42,7 +42,7 @@ class RemoteReview(RemotePart, Review):
         who = as_actor(actor)
         query = {"actor": None if who is None else str(who)}
         found = await self._store.pages(AnswerPage[ProposalObject], "/proposals", query)
-        return [each.proposal(number) for number, each in enumerate(found)]
+        return [each.value(number=number) for number, each in enumerate(found)]
 
     @like(Review.show)
     async def show(self, proposal_id: str) -> tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]:
@@ -50,7 +50,7 @@ class RemoteReview(RemotePart, Review):
             found = await self._store.get(ProposalObject, f"/proposals/{segment(proposal_id)}")
         except NotFound:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
-        proposal = found.proposal(0)
+        proposal = found.value(number=0)
         return proposal, [
             (change, each.before, each.after) for change, each in zip(proposal.changes, found.changes, strict=True)
         ]
@@ -72,7 +72,7 @@ class RemoteReview(RemotePart, Review):
             raise no_route(f"a call to {verb} several proposals")
         try:
             path = f"/proposals/{segment(chosen[0])}/{verb}"
-            return (await self._store.post(DecisionObject, path, body, actor)).outcome()
+            return (await self._store.post(DecisionObject, path, body, actor)).value()
         except Conflicts as error:
             return error.answer.decision()
 
@@ -119,7 +119,7 @@ class RemoteTrust(RemotePart, Trust):
             found = await self._store.post(ConfirmationResult, "/trust/confirm", {"path": sent_path(path)}, actor)
         except NotFound:
             raise NotFound(f"there is no memory at {parsed(path).written}") from None
-        return list(map(tool_path, found.paths))
+        return found.paths
 
     @like(Trust.quarantine)
     async def quarantine(self, pattern: str, actor: Who) -> bool:
@@ -135,4 +135,4 @@ class RemoteTrust(RemotePart, Trust):
 def _below(under: str, given: Iterable[DoubtedObject]) -> list[DoubtedMemory]:
     """Return only the memories at or below a path. This is needed because the route can select only by directory."""
     top = f"{parsed(under).text}/"
-    return [found for each in given if f"{(found := each.doubted()).path}/".startswith(top)]
+    return [found for each in given if f"{(found := each.value()).path}/".startswith(top)]

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
-from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import Named
 from retentive.remote.auditing import RemoteAudit
 from retentive.remote.calls import (
@@ -28,7 +28,7 @@ from retentive.remote.calls import (
     sent_path,
     unsupported,
 )
-from retentive.remote.client import Client, conflicting_in
+from retentive.remote.client import Client
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
 from retentive.remote.review import RemoteReview, RemoteTrust
@@ -44,7 +44,7 @@ from retentive.values.records import Actor, Memory, Usage, Version, Written, as_
 from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.wire.administration import SettingsObject, UsageObject
-from retentive.wire.base import Answer, AnswerPage, tool_path
+from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.commands import BatchAnswer, CommandAnswer, written
 from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
 from retentive.wire.search import SearchAnswer
@@ -153,7 +153,8 @@ class RemoteStore(Remote, MemoryStore):
         if not done.is_error:
             return written(done)
         error = error_of(done.content, done.error_code)
-        error.conflicting = conflicting_in(dict(done))
+        if done.conflicting_memory_id is not None and done.conflicting_path is not None:
+            error.conflicting = Conflicting(done.conflicting_memory_id, done.conflicting_path)
         raise error
 
     @like(MemoryStore.batch)
@@ -187,7 +188,7 @@ class RemoteStore(Remote, MemoryStore):
 
     async def _memory(self, query: JsonFields) -> tuple[Memory, str]:
         found = await self.get(MemoryObject, "/memory", query)
-        return found.memory(), found.content or ""
+        return found.value(), found.content or ""
 
     @exchange
     async def load_at(self, path: str, at: Named) -> tuple[Memory, str]:
@@ -213,7 +214,7 @@ class RemoteStore(Remote, MemoryStore):
     async def below(self, under: str, *, at: object = None) -> list[Memory]:
         """Return the memories below a directory."""
         listed = await self.pages(MemoryPage, "/memories", {"path_prefix": prefix(under), "at": at})
-        return [each.memory() for each in listed if isinstance(each, MemoryObject)]
+        return [each.value() for each in listed if isinstance(each, MemoryObject)]
 
     @like(MemoryStore.list_memories)
     async def list_memories(
@@ -242,11 +243,11 @@ class RemoteStore(Remote, MemoryStore):
     async def listed(self, query: JsonFields, most: int | None = None) -> list[Version]:
         """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
         found = await self.pages(AnswerPage[VersionObject], "/memory_versions", query, most)
-        return [each.version() for each in found]
+        return [each.value() for each in found]
 
     async def version(self, version_id: str) -> Version:
         """Return a version. Raises `NotFound`."""
-        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}", {"view": "basic"})).version()
+        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}", {"view": "basic"})).value()
 
     @like(MemoryStore.version_text)
     async def version_text(self, version_id: str) -> str:
@@ -254,8 +255,7 @@ class RemoteStore(Remote, MemoryStore):
 
     @like(MemoryStore.usage)
     async def usage(self) -> Usage:
-        found = await self.get(UsageObject, "/usage")
-        return Usage(found.memories, found.content_size_bytes)
+        return (await self.get(UsageObject, "/usage")).value()
 
     @like(MemoryStore.settings)
     async def settings(self) -> Settings:
@@ -282,7 +282,7 @@ class RemoteStore(Remote, MemoryStore):
             "trust": trust or None,
             "limit": 100 if limit is None else max(1, min(limit, 100)),
         }
-        return (await self.post(SearchAnswer, "/search", body, actor)).results(limit)
+        return (await self.post(SearchAnswer, "/search", body, actor)).value()
 
     @exchange
     async def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
@@ -334,5 +334,5 @@ def _named(command: object) -> tuple[MemoryPath, ...]:
 
 def _listed(given: MemoryObject | PrefixObject) -> Listed:
     if isinstance(given, PrefixObject):
-        return ListedDirectory(tool_path(given.path))
-    return ListedMemory(given.memory(), given.content)
+        return ListedDirectory(given.path)
+    return ListedMemory(given.value(), given.content)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.wire.base import api_path
 from retentive.wire.errors import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
 
 RETRY_AFTER_S = 1
@@ -94,6 +93,6 @@ def api_error(error: RetentiveError) -> HttpError:
     message, fields = str(error).removeprefix("Error: "), {}
     if kind == "memory_path_conflict_error":
         found = error.conflicting
-        path = None if found is None else api_path(found.path)
+        path = None if found is None else found.path
         fields = {"conflicting_memory_id": None if found is None else found.memory_id, "conflicting_path": path}
     return HttpError(status, kind, message, error.code, fields=fields)

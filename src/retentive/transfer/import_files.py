@@ -237,9 +237,7 @@ def _send(
                 operation.texts.seek(file.start)
                 add_entry(tar, LAYOUT + file.path.text[len(under) :], file.size, operation.texts)
         found = store.upload(lambda: pieces(raw), under, **options)
-    outcomes = [
-        FileOutcome(names[each.name], each.path and ROOT + each.path, each.outcome, each.reason) for each in found.files
-    ]
+    outcomes = [FileOutcome(names[each.name], each.path, each.outcome, each.reason) for each in found.files]
     return outcomes, found.proposed
 
 

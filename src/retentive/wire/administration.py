@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, WithJsonSchema
 
+from retentive.history.removal import Removed
+from retentive.values.records import Usage
 from retentive.values.settings import DEFAULTS, NAMES, Settings
 from retentive.wire.actors import ActorObject
-from retentive.wire.base import Answer, Count, Fields, UtcTime
+from retentive.wire.base import Answer, Count, Fields, ObjectOf, UtcTime
 
 _SCHEMAS: dict[str, Any] = {
     name: TypeAdapter(hint).json_schema() for name, hint in get_type_hints(Settings).items() if name in NAMES
@@ -45,13 +47,14 @@ class SettingsObject(Answer):
         return DEFAULTS.changed(self.settings)
 
 
-class UsageObject(Answer):
+class UsageObject(ObjectOf[Usage]):
     """Size of a memory store."""
 
     type: Literal["memory_store_usage"] = "memory_store_usage"
     memory_store_id: str
     memories: Count
     content_size_bytes: Count
+    attributes: ClassVar = {"content_size_bytes": "size_bytes"}
 
 
 class AuditEntryObject(Answer):
@@ -79,7 +82,7 @@ class AuditReport(Answer):
     unaudited_memory_version_ids: list[str]
 
 
-class MemoryErased(Answer):
+class MemoryErased(ObjectOf[Removed]):
     """Answer to an erasure."""
 
     id: str

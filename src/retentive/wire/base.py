@@ -9,10 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
+from inspect import signature
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from retentive.errors import InvalidInput, InvalidPath, Refused, RetentiveError
@@ -76,6 +88,54 @@ class Answer(BaseModel):
         json_schema_extra={"additionalProperties": False},
         json_schema_serialization_defaults_required=True,
     )
+
+
+class ObjectOf(Answer, Generic[T]):
+    """JSON object that shows a value of the library: a dataclass or a named tuple.
+
+    A field shows the attribute of the same name, or the one in `attributes`. Paths, actors and times are those of the
+    library; only JSON has them in the form of the API.
+    """
+
+    attributes: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def of(cls, given: T, **more: Any) -> Self:
+        """Return the object of a value. `more` has fields that are not those of the value."""
+        return cls.model_validate({**cls._attributes(given), **more})
+
+    @classmethod
+    def _attributes(cls, given: object) -> dict[str, Any]:
+        names = {name: cls.attributes.get(name, name) for name in cls.model_fields if name != "type"}
+        return {name: getattr(given, own) for name, own in names.items() if hasattr(given, own)}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shown(cls, given: Any) -> Any:
+        return given if isinstance(given, dict | cls) else cls._attributes(given)
+
+    def value(self, **more: Any) -> T:
+        """Return the value. `more` has fields of the value that the object does not show."""
+        kind, names = _names(type(self))
+        found = {name: _value(getattr(self, field)) for name, field in names.items() if name not in more}
+        result: T = kind(**found, **more)
+        return result
+
+
+@cache
+def _names(model: type[ObjectOf[Any]]) -> tuple[Any, dict[str, str]]:
+    """Return the class of the value that a model shows, and the field of the model for each field of the value."""
+    bases = (each for each in model.__mro__ if issubclass(each, Answer))
+    kind = next(filter(None, (each.__pydantic_generic_metadata__["args"] for each in bases)))[0]
+    own = {attribute: name for name, attribute in model.attributes.items()}
+    names = {name: own.get(name, name) for name in signature(kind).parameters}
+    return kind, {name: field for name, field in names.items() if field in model.model_fields}
+
+
+def _value(given: object) -> object:
+    if isinstance(given, ObjectOf):
+        return given.value()
+    return tuple(map(_value, given)) if isinstance(given, list) else given
 
 
 class AnswerPage(Answer, Generic[T]):
@@ -197,6 +257,12 @@ def _flag(value: object) -> object:
     return value == "true" if value in {"true", "false"} else value
 
 
+def _from_json(path: Any, info: ValidationInfo) -> Any:
+    return tool_path(path) if info.mode == "json" and isinstance(path, str) else path
+
+
+ShownPath = Annotated[str, BeforeValidator(_from_json), PlainSerializer(api_path, return_type=str)]
+"""Path in an answer. Its value is a path below `/memories`."""
 AnyPath = Annotated[str, Field(max_length=2_000), after(_parsed)]
 """Path of a memory, a directory, or `/`, in a request. Its value is a path below `/memories`."""
 FilePath = Annotated[AnyPath, rule(_not_root)]

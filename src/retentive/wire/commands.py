@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, WithJsonSchema
 
 from retentive.engine.batch import MAX_BATCH
-from retentive.values.records import Operation, Written
+from retentive.values.paths import ROOT
+from retentive.values.records import Operation, Version, Written
 from retentive.values.replies import Reply
-from retentive.wire.base import Answer, Count, Fields, Sourced, tool_path
+from retentive.wire.base import Answer, Count, Fields, ObjectOf, ShownPath, Sourced
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "integer"}
@@ -63,24 +64,32 @@ class CommandRequest(Sourced):
     )
 
 
-class CommandChange(Answer):
+class CommandChange(ObjectOf[Version]):
     """Version that a command recorded."""
 
-    path: str
+    path: ShownPath
     memory_id: str
     memory_version_id: str
     operation: Operation
+    attributes: ClassVar = {"memory_version_id": "id"}
 
 
-class WrittenObject(Answer):
+class WrittenObject(ObjectOf[Written]):
     """What a command wrote."""
 
-    path: str
+    path: ShownPath
     memory_id: str | None = None
     memory_version_id: str | None = None
     change_count: Count = 0
     notes: list[str] = Field(default_factory=list)
     proposed: bool = False
+    attributes: ClassVar = {"memory_version_id": "version_id", "change_count": "memories", "proposed": "is_proposed"}
+
+    @classmethod
+    def of(cls, given: Written, **more: object) -> Self:
+        """Return the object of what was written. Without a version, it has no ids."""
+        ids = {"memory_id": given.memory_id or None, "memory_version_id": given.version_id or None}
+        return super().of(given, **ids, **more)
 
 
 class CommandAnswer(Answer):
@@ -90,7 +99,7 @@ class CommandAnswer(Answer):
     content: str
     is_error: bool
     error_code: str | None
-    path: str | None
+    path: ShownPath | None
     memory_id: str | None = None
     memory_version_id: str | None = None
     change_count: Count = 0
@@ -98,7 +107,7 @@ class CommandAnswer(Answer):
     notes: list[str] = Field(default_factory=list)
     proposed: bool = False
     conflicting_memory_id: str | None = None
-    conflicting_path: str | None = None
+    conflicting_path: ShownPath | None = None
 
     def reply(self) -> Reply:
         """Return the reply."""
@@ -124,5 +133,5 @@ class BatchAnswer(Answer):
 
 def written(given: WrittenObject | CommandAnswer) -> Written:
     """Return what a command wrote."""
-    path, version_id = tool_path(given.path or ""), given.memory_version_id or ""
+    path, version_id = given.path or ROOT, given.memory_version_id or ""
     return Written(path, version_id, given.change_count, given.proposed, tuple(given.notes), given.memory_id or "")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from retentive.history.plan import RestoreOutcome
 from retentive.review.proposals import DecisionOutcome, Obstacle
-from retentive.wire.base import Answer, Count, api_path, tool_path
+from retentive.wire.base import Answer, Count, ObjectOf, ShownPath
 from retentive.wire.history import ConflictObject
 
 INVALID: Final = "invalid_request_error"
@@ -52,21 +52,14 @@ class ErrorDetails(Answer):
     error_code: str
 
 
-class ObstacleObject(Answer):
+class ObstacleObject(ObjectOf[Obstacle]):
     """Reason why a proposal cannot be accepted or refused."""
 
-    path: str | None
+    path: ShownPath | None
     proposal_id: str
     reason: str
 
-    @classmethod
-    def of(cls, given: Obstacle) -> Self:
-        """Return the object of an obstacle."""
-        return cls(path=given.path and api_path(given.path), proposal_id=given.proposal_id, reason=given.text)
-
-    def obstacle(self) -> Obstacle:
-        """Return the obstacle."""
-        return Obstacle(self.proposal_id, self.path and tool_path(self.path), self.reason)
+    attributes: ClassVar = {"reason": "text"}
 
 
 class ErrorObject(Answer):
@@ -77,7 +70,7 @@ class ErrorObject(Answer):
     message: str
     details: ErrorDetails
     conflicting_memory_id: str | None = None
-    conflicting_path: str | None = None
+    conflicting_path: ShownPath | None = None
     position: Count | None = None
     conflicts: list[ConflictObject | ObstacleObject] | None = None
 
@@ -92,10 +85,10 @@ class ErrorAnswer(Answer):
     def restore(self, *, dry_run: bool) -> RestoreOutcome:
         """Return the outcome of an undo or restore that was refused because of conflicts."""
         found = self.error.conflicts or ()
-        conflicts = tuple(each.conflict() for each in found if isinstance(each, ConflictObject))
+        conflicts = tuple(each.value() for each in found if isinstance(each, ConflictObject))
         return RestoreOutcome(conflicts=conflicts, dry_run=dry_run)
 
     def decision(self) -> DecisionOutcome:
         """Return the outcome of a decision that was refused because of obstacles."""
         found = self.error.conflicts or ()
-        return DecisionOutcome(obstacles=tuple(e.obstacle() for e in found if isinstance(e, ObstacleObject)))
+        return DecisionOutcome(obstacles=tuple(e.value() for e in found if isinstance(e, ObstacleObject)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from retentive.engine.events import StoreEvent
 from retentive.history.log import BlameLine
@@ -17,17 +17,22 @@ from retentive.wire.base import (
     AnyPath,
     Count,
     Moment,
+    ObjectOf,
+    ShownPath,
     Sourced,
     Time,
     UtcTime,
-    api_path,
-    tool_path,
 )
 from retentive.wire.versions import VersionObject
 
-StepName = Literal["created", "modified", "renamed", "deleted"]
-_NAMES: dict[What, StepName] = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
+_NAMES: dict[What, str] = {"made": "created", "changed": "modified", "moved": "renamed", "deleted": "deleted"}
 _STEPS = {name: what for what, name in _NAMES.items()}
+StepName = Annotated[
+    What,
+    BeforeValidator(lambda name, info: _STEPS[name] if info.mode == "json" else name),
+    PlainSerializer(_NAMES.__getitem__, return_type=str),
+    WithJsonSchema({"type": "string", "enum": list(_STEPS)}),
+]
 
 
 class DiffObject(Answer):
@@ -64,32 +69,28 @@ class RestoreRequest(Restoring):
     at: Moment = Field(description="Id of a version, a time, or the name of a change, such as r1234")
 
 
-class ConflictObject(Answer):
+class ConflictObject(ObjectOf[Conflict]):
     """Memory that differs from what was asked, and why."""
 
-    path: str
+    path: ShownPath
     memory_id: str
     reason: str
 
-    @classmethod
-    def of(cls, conflict: Conflict) -> Self:
-        """Return the object of a conflict."""
-        return cls(path=api_path(conflict.path), memory_id=conflict.memory_id, reason=conflict.reason)
 
-    def conflict(self) -> Conflict:
-        """Return the conflict."""
-        return Conflict(tool_path(self.path), self.memory_id, self.reason)
-
-
-class StepObject(Answer):
+class StepObject(ObjectOf[Step]):
     """Write of an undo or restore."""
 
     operation: StepName
     memory_id: str
-    path: str
+    path: ShownPath
+    attributes: ClassVar = {"operation": "what"}
+
+    def value(self, **_: object) -> Step:
+        """Return the step, without its states."""
+        return super().value(before=None, state=None)
 
 
-class ChangeResult(Answer):
+class ChangeResult(ObjectOf[RestoreOutcome]):
     """Answer to an undo or restore."""
 
     type: Literal["change_result"] = "change_result"
@@ -98,24 +99,8 @@ class ChangeResult(Answer):
     proposed: bool
     dry_run: bool
 
-    @classmethod
-    def of(cls, outcome: RestoreOutcome) -> Self:
-        """Return the object of an outcome without conflicts."""
-        steps = [
-            StepObject(operation=_NAMES[each.what], memory_id=each.memory_id, path=api_path(each.path))
-            for each in outcome.steps
-        ]
-        left = list(map(ConflictObject.of, outcome.left))
-        return cls(steps=steps, left=left, proposed=outcome.proposed, dry_run=outcome.dry_run)
 
-    def outcome(self) -> RestoreOutcome:
-        """Return the outcome. Its steps have no states, and the list of the undone changes is empty."""
-        steps = (Step(_STEPS[e.operation], e.memory_id, tool_path(e.path), None, None) for e in self.steps)
-        left = tuple(each.conflict() for each in self.left)
-        return RestoreOutcome(tuple(steps), (), left, self.dry_run, self.proposed)
-
-
-class EventObject(Answer):
+class EventObject(ObjectOf[StoreEvent]):
     """Change that creates no version, such as a redaction. `ids` has at most 100 of the `count` ids."""
 
     id: str
@@ -127,29 +112,14 @@ class EventObject(Answer):
     ids: list[str]
     count: Count
 
-    @classmethod
-    def of(cls, given: StoreEvent, store_id: str) -> Self:
-        """Return the object of an event."""
-        return cls(
-            id=given.id,
-            memory_store_id=store_id,
-            event=given.type,
-            created_at=given.at,
-            created_by=given.actor,
-            ids=list(given.ids),
-            count=given.count,
-        )
-
-    def store_event(self) -> StoreEvent:
-        """Return the event."""
-        return StoreEvent(self.id, self.event, self.created_at, self.created_by, tuple(self.ids), self.count)
+    attributes: ClassVar = {"event": "type", "created_at": "at", "created_by": "actor"}
 
 
 def change_object(change: Version | StoreEvent, store_id: str) -> VersionObject | EventObject:
     """Return the object of a change."""
     if isinstance(change, Version):
-        return VersionObject.of(change, store_id, None)
-    return EventObject.of(change, store_id)
+        return VersionObject.of(change, memory_store_id=store_id, content=None)
+    return EventObject.of(change, memory_store_id=store_id)
 
 
 class ChangeFeed(Answer):
@@ -178,7 +148,7 @@ class BlameObject(Answer):
 
     type: Literal["memory_blame"] = "memory_blame"
     memory_id: str
-    path: str
+    path: ShownPath
     lines: list[BlameLineObject]
 
     @classmethod
@@ -196,4 +166,4 @@ class BlameObject(Answer):
             )
             for each in lines
         ]
-        return cls(memory_id=memory_id, path=api_path(path), lines=shown)
+        return cls(memory_id=memory_id, path=path, lines=shown)

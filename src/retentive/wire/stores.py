@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from retentive.values.properties import Properties, StoreInfo
-from retentive.wire.base import Answer, Count, Fields, Name, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Name, ObjectOf, UtcTime
 
 
 class StoreCreation(Fields):
@@ -27,7 +27,7 @@ class StoreUpdate(Fields):
     metadata: dict[str, str | None] | None = Field(None, description="Texts by name; null removes one")
 
 
-class StoreObject(Answer):
+class StoreObject(ObjectOf[StoreInfo]):
     """Memory store. Hosted memory stores have neither a key nor sizes."""
 
     id: str
@@ -42,23 +42,9 @@ class StoreObject(Answer):
     updated_at: UtcTime
     archived_at: UtcTime | None
 
-    @classmethod
-    def of(cls, info: StoreInfo, *, has_sizes: bool = True) -> Self:
-        """Return the object of a memory store. With `has_sizes=False`, it does not tell how much is in the store."""
-        return cls(
-            id=info.id,
-            name=info.name,
-            description=info.description,
-            metadata=dict(info.metadata),
-            key=info.key,
-            memory_count=info.memories if has_sizes else None,
-            content_size_bytes=info.size_bytes if has_sizes else None,
-            created_at=info.created_at,
-            updated_at=info.updated_at,
-            archived_at=info.archived_at,
-        )
+    attributes: ClassVar = {"memory_count": "memories", "content_size_bytes": "size_bytes"}
 
-    def info(self) -> StoreInfo:
+    def value(self, **_: object) -> StoreInfo:
         """Return the description of the memory store."""
         updated_at = None if self.updated_at == self.created_at else self.updated_at
         about = Properties(self.name, self.description, self.metadata, updated_at, self.archived_at)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from retentive.wire.base import Answer, Count
+from retentive.wire.base import Answer, Count, ObjectOf, ShownPath
 from retentive.wire.stores import StoreObject
 
 
-class ImportedFile(Answer):
+class ImportedFile(ObjectOf[Any]):
     """What an import did with a file."""
 
     name: str
-    path: str | None
+    path: ShownPath | None
     outcome: Literal["created", "replaced", "same", "exists", "left", "refused"]
     reason: str | None
+    attributes: ClassVar = {"outcome": "became", "reason": "why"}
 
 
 class ImportResult(Answer):

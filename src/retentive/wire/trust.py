@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, cast
+from typing import Literal, Self
 
 from pydantic import Field
 
 from retentive.review.trust import DoubtedMemory
-from retentive.wire.base import Answer, AnyPath, Fields, api_path, tool_path
+from retentive.wire.base import Answer, AnyPath, Fields, ObjectOf, ShownPath
 from retentive.wire.versions import FlagObject
 
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
@@ -27,38 +27,31 @@ class TrustPattern(Fields):
     )
 
 
-class DoubtedObject(Answer):
+class DoubtedObject(ObjectOf[DoubtedMemory]):
     """Memory that is not trusted."""
 
     type: Literal["doubted_memory"] = "doubted_memory"
     memory_id: str
-    path: str
+    path: ShownPath
     level: DoubtedLevel
     contributors: list[str]
     flags: list[FlagObject]
 
     @classmethod
-    def of(cls, given: DoubtedMemory) -> Self:
+    def of(cls, given: DoubtedMemory, **_: object) -> Self:
         """Return the object of a memory."""
-        return cls(
-            memory_id=given.memory_id,
-            path=api_path(given.path),
-            level=cast("DoubtedLevel", given.level),
-            contributors=list(given.contributors),
-            flags=[FlagObject(line=line, kind=kind) for line, kind in given.flags],
-        )
+        return super().of(given, flags=FlagObject.each_of(given.flags))
 
-    def doubted(self) -> DoubtedMemory:
+    def value(self, **_: object) -> DoubtedMemory:
         """Return the memory."""
-        flags = tuple((each.line, each.kind) for each in self.flags)
-        return DoubtedMemory(tool_path(self.path), self.memory_id, self.level, tuple(self.contributors), flags)
+        return super().value(flags=tuple((each.line, each.kind) for each in self.flags))
 
 
 class ConfirmationResult(Answer):
     """Memories that are trusted now."""
 
     type: Literal["trust_confirmation"] = "trust_confirmation"
-    paths: list[str]
+    paths: list[ShownPath]
 
 
 class QuarantineResult(Answer):

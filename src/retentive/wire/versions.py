@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from retentive.values.provenance import Contributor, Provenance
+from retentive.history.removal import Removed
+from retentive.values.provenance import Contributor, Flags, Provenance
 from retentive.values.records import Operation, Version
 from retentive.wire.actors import ActorObject
 from retentive.wire.base import (
@@ -16,10 +17,10 @@ from retentive.wire.base import (
     AnyPath,
     Count,
     Fields,
+    ObjectOf,
     Sha256,
+    ShownPath,
     UtcTime,
-    api_path,
-    tool_path,
 )
 
 
@@ -36,8 +37,13 @@ class FlagObject(Answer):
     line: Count
     kind: str
 
+    @classmethod
+    def each_of(cls, flags: Flags) -> list[Self]:
+        """Return the object of each flagged line."""
+        return [cls(line=line, kind=kind) for line, kind in flags]
 
-class ContributorObject(Answer):
+
+class ContributorObject(ObjectOf[Contributor]):
     """Contribution to a text."""
 
     at: str
@@ -68,8 +74,8 @@ class ProvenanceObject(Answer):
             source=given.source,
             cause=given.cause,
             api_key_id=given.api_key_id,
-            flags=[FlagObject(line=line, kind=kind) for line, kind in given.flags],
-            contributors=[ContributorObject(**each._asdict()) for each in contributors or given.contributors],
+            flags=FlagObject.each_of(given.flags),
+            contributors=list(map(ContributorObject.of, contributors or given.contributors)),
         )
 
     def text(self) -> str:
@@ -81,7 +87,7 @@ class ProvenanceObject(Answer):
         return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
 
 
-class VersionObject(Answer):
+class VersionObject(ObjectOf[Version]):
     """Version of a memory.
 
     `content` is null if the view is `basic`, and for a deletion. A redacted version has neither path, content, hash
@@ -93,7 +99,7 @@ class VersionObject(Answer):
     memory_id: str
     memory_store_id: str
     operation: Operation
-    path: str | None
+    path: ShownPath | None
     content: str | None
     content_sha256: Sha256 | None
     content_size_bytes: Count | None
@@ -104,53 +110,29 @@ class VersionObject(Answer):
     revision: Count = 0
     provenance: ProvenanceObject | None = None
 
+    attributes: ClassVar = {"content_sha256": "sha256", "content_size_bytes": "size_bytes", "created_by": "actor"}
+
     @classmethod
-    def of(
-        cls, given: Version, store_id: str, content: str | None, contributors: Sequence[Contributor] | None = None
-    ) -> Self:
-        """Return the object of a version.
+    def of(cls, given: Version, contributors: Sequence[Contributor] | None = None, **more: object) -> Self:
+        """Return the object of a version. `more` has the id of its store, and its text.
 
         `contributors` lists all contributors, if the provenance of the version does not name them.
         """
-        is_redacted = given.redacted_at is not None
+        if given.redacted_at is not None:
+            more |= {"path": None, "content_sha256": None, "content_size_bytes": None}
         recorded = given.provenance_text is not None
-        return cls(
-            id=given.id,
-            memory_id=given.memory_id,
-            memory_store_id=store_id,
-            operation=given.operation,
-            path=None if is_redacted else api_path(given.path),
-            content=content,
-            content_sha256=None if is_redacted else given.sha256,
-            content_size_bytes=None if is_redacted else given.size_bytes,
-            created_at=given.created_at,
-            created_by=given.actor,
-            redacted_at=given.redacted_at,
-            redacted_by=given.redacted_by,
-            revision=given.revision,
-            provenance=ProvenanceObject.of(given.provenance, contributors) if recorded else None,
-        )
+        more["provenance"] = ProvenanceObject.of(given.provenance, contributors) if recorded else None
+        return super().of(given, **more)
 
-    def version(self) -> Version:
+    def value(self, **more: object) -> Version:
         """Return the version, without its text."""
-        is_deletion = self.operation == "deleted"
-        return Version(
-            self.id,
-            self.memory_id,
-            self.operation,
-            "" if self.path is None else tool_path(self.path),
-            None if is_deletion else self.content_size_bytes,
-            None if is_deletion else self.content_sha256,
-            self.created_by,
-            self.created_at,
-            self.revision,
-            redacted_at=self.redacted_at,
-            redacted_by=self.redacted_by,
-            provenance_text=None if self.provenance is None else self.provenance.text(),
-        )
+        if self.operation == "deleted":
+            more |= {"size_bytes": None, "sha256": None}
+        text = None if self.provenance is None else self.provenance.text()
+        return super().value(path=self.path or "", provenance_text=text, **more)
 
 
-class VersionsRedacted(Answer):
+class VersionsRedacted(ObjectOf[Removed]):
     """Answer to a redaction of several versions."""
 
     type: Literal["versions_redacted"] = "versions_redacted"

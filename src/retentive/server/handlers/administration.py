@@ -35,8 +35,7 @@ route = Routes()
 @route("GET", f"{STORE}/usage", READ)
 def retrieve_usage(call: RouteCall) -> UsageObject:
     """Count the memories."""
-    usage = call.store.usage()
-    return UsageObject(memory_store_id=call.store.id, memories=usage.memories, content_size_bytes=usage.size_bytes)
+    return UsageObject.of(call.store.usage(), memory_store_id=call.store.id)
 
 
 @route("GET", f"{STORE}/settings", READ)
@@ -110,4 +109,4 @@ def erase_memory(call: RouteCall) -> MemoryErased:
     memory_id = call.ids["memory_id"]
     with finding(NO_MEMORY):
         removed = call.store.history.erase(memory_id=memory_id)
-    return MemoryErased(id=memory_id, versions=removed.versions, pending=removed.pending)
+    return MemoryErased.of(removed, id=memory_id)

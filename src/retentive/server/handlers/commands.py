@@ -23,9 +23,8 @@ from retentive.storage.contract import Snapshot
 from retentive.store import core_of
 from retentive.values.commands import Clear, View, command_name
 from retentive.values.provenance import origin_of
-from retentive.values.records import Invocation, Recorded, Written
+from retentive.values.records import Invocation, Recorded
 from retentive.values.replies import Reply
-from retentive.wire.base import api_path
 from retentive.wire.commands import (
     BatchAnswer,
     BatchRequest,
@@ -92,7 +91,7 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     path, fields = None, dict[str, Any]()
     try:
         operation = _operation(core, body.command, name, body.if_version)
-        path = api_path(paths_named(operation)[-1].text)
+        path = paths_named(operation)[-1].text
     except Refused as refusal:
         operation = AuditOnly(command_name(body.command), refusal)
     outcome: Outcome[Any] = core.run(operation, invocation)
@@ -100,7 +99,7 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     _check_reply(call, reply)
     if outcome.error is not None:
         if (other := outcome.error.conflicting) is not None:
-            fields = {"conflicting_memory_id": other.memory_id, "conflicting_path": api_path(other.path)}
+            fields = {"conflicting_memory_id": other.memory_id, "conflicting_path": other.path}
     elif isinstance(outcome.result, Viewed):
         if (memory := outcome.result.memory) is not None:
             core.accesses.note(core.id, memory)
@@ -119,18 +118,7 @@ def run_batch(call: RouteCall, body: BatchRequest) -> BatchAnswer:
         found = api_error(error)
         found.fields |= {} if error.position is None else {"position": error.position}
         raise found from None
-    return BatchAnswer(results=list(map(_of_batch, written)))
-
-
-def _of_batch(written: Written) -> WrittenObject:
-    return WrittenObject(
-        path=api_path(written.path),
-        memory_id=written.memory_id or None,
-        memory_version_id=written.version_id or None,
-        change_count=written.memories,
-        notes=list(written.notes),
-        proposed=written.is_proposed,
-    )
+    return BatchAnswer(results=list(map(WrittenObject.of, written)))
 
 
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> dict[str, Any]:
@@ -167,12 +155,6 @@ def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[CommandChang
     """
 
     def work(found: Snapshot) -> list[CommandChange]:
-        versions = [found.version(each.version_id)[0] for each in recorded[:MAX_CHANGES]]
-        return [
-            CommandChange(
-                path=api_path(each.path), memory_id=each.memory_id, memory_version_id=each.id, operation=each.operation
-            )
-            for each in versions
-        ]
+        return [CommandChange.of(found.version(each.version_id)[0]) for each in recorded[:MAX_CHANGES]]
 
     return core.with_options(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []

@@ -37,7 +37,6 @@ from retentive.wire.base import (
     Shown,
     Source,
     Under,
-    api_path,
 )
 from retentive.wire.memories import (
     MemoryCreation,
@@ -72,7 +71,12 @@ def create_memory(call: RouteCall, body: MemoryCreation, view: Basic = "basic") 
     note = None
     if made.path.startswith(f"{ROOT}{ROOT}/"):
         note = f"the memory tool sees {made.path}, because paths of this API begin below {ROOT}; leave out {ROOT}"
-    return MemoryObject.of(made, store.id, text if view == "full" else None, note=note)
+    return _shown(made, store, text, view, note=note)
+
+
+def _shown(memory: Memory, store: MemoryStore, text: str | None, view: Shown, **more: object) -> MemoryObject:
+    content = text if view == "full" else None
+    return MemoryObject.of(memory, memory_store_id=store.id, content=content, **more)
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
@@ -118,8 +122,8 @@ def list_memories(
 
 def _listed(each: Listed, store_id: str) -> MemoryObject | PrefixObject:
     if isinstance(each, ListedDirectory):
-        return PrefixObject(path=api_path(each.path))
-    return MemoryObject.of(each.memory, store_id, each.text)
+        return PrefixObject(path=each.path)
+    return MemoryObject.of(each.memory, memory_store_id=store_id, content=each.text)
 
 
 @route("GET", f"{STORE}/memory", READ)
@@ -140,7 +144,7 @@ def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: At,
         found, text = core_of(store).result_of(_at(at, operation))
     if at is None:
         core_of(store).accesses.note(store.id, found)
-    return MemoryObject.of(found, store.id, text if view == "full" else None)
+    return _shown(found, store, text, view)
 
 
 def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation[R]:
@@ -169,7 +173,7 @@ def update_memory(call: RouteCall, body: MemoryUpdate, view: Basic = "basic") ->
         raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
-    return MemoryObject.of(written.memory, store.id, text if view == "full" else None)
+    return _shown(written.memory, store, text, view)
 
 
 @route("DELETE", MEMORY, WRITE, conflicts=True)

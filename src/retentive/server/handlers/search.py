@@ -9,7 +9,7 @@ from retentive.server.errors import invalid
 from retentive.server.route import READ, STORE, Routes
 from retentive.store import MemoryStore, core_of
 from retentive.store.by_id import read_memory
-from retentive.wire.base import api_path
+from retentive.values.records import as_actor
 from retentive.wire.memories import MemoryObject
 from retentive.wire.search import HitObject, SearchAnswer, SearchRequest
 
@@ -34,12 +34,9 @@ def search_memories(call: RouteCall, body: SearchRequest) -> SearchAnswer:
         history=body.history,
         limit=body.limit,
     )
-    return SearchAnswer(
-        data=[HitObject.of(hit, _present(store, hit)) for hit in found.hits],
-        total=found.total,
-        unknown_words=list(found.unknown),
-        damaged_paths=list(map(api_path, found.damaged)),
-        relaxed=found.relaxed,
+    return SearchAnswer.of(
+        found,
+        data=[HitObject.of(hit, memory=_present(store, hit), updated_by=as_actor(hit.actor)) for hit in found.hits],
     )
 
 
@@ -49,4 +46,6 @@ def _present(store: MemoryStore, hit: Hit) -> MemoryObject | None:
         found, _ = core_of(store).peek(read_memory(hit.memory_id))
     except NotFound:
         return None
-    return MemoryObject.of(found, store.id, None) if found.version_id == hit.version_id else None
+    return (
+        MemoryObject.of(found, memory_store_id=store.id, content=None) if found.version_id == hit.version_id else None
+    )

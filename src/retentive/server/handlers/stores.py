@@ -87,7 +87,9 @@ def retrieve_memory_store(call: RouteCall) -> StoreObject:
 
 def _shown(call: RouteCall, info: StoreInfo) -> StoreObject:
     """Return the object of a memory store. A key for some paths does not see how much is in the whole store."""
-    return StoreObject.of(info, has_sizes=not call.caller.key.paths)
+    return StoreObject.of(
+        info, **(dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {})
+    )
 
 
 @route("POST", STORE, ADMIN, conflicts=True, again=unchanged)

@@ -23,7 +23,7 @@ from retentive.transfer.files import CHUNK, spool
 from retentive.transfer.import_files import ImportFiles, import_files
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import tar_source
-from retentive.wire.base import Name, QueryFlag, Session, Source, Under, api_path
+from retentive.wire.base import Name, QueryFlag, Session, Source, Under
 from retentive.wire.stores import StoreObject
 from retentive.wire.transfers import ImportedFile, ImportResult, StoreImported
 
@@ -90,16 +90,7 @@ def import_memories(
         source=source,
         session=session,
     )
-    shown = [
-        ImportedFile(
-            name=each.name,
-            path=None if each.path is None else api_path(each.path),
-            outcome=each.became,
-            reason=each.why,
-        )
-        for each in done.files
-    ]
-    return ImportResult(files=shown, dry_run=dry_run, proposed=done.is_proposed)
+    return ImportResult(files=list(map(ImportedFile.of, done.files)), dry_run=dry_run, proposed=done.is_proposed)
 
 
 @contextmanager

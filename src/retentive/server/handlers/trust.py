@@ -11,7 +11,7 @@ from retentive.server.cursors import next_of, start_of
 from retentive.server.errors import finding
 from retentive.server.handlers.memories import NO_MEMORY
 from retentive.server.route import ADMIN, REVIEW, STORE, Routes
-from retentive.wire.base import AnswerPage, Cursor, Limit, Under, api_path
+from retentive.wire.base import AnswerPage, Cursor, Limit, Under
 from retentive.wire.trust import (
     Confirmation,
     ConfirmationResult,
@@ -39,7 +39,7 @@ def list_doubted_memories(
 def confirm_memories(call: RouteCall, body: Confirmation) -> ConfirmationResult:
     """Trust the present text of a memory, or of all memories below a directory."""
     with finding(NO_MEMORY):
-        return ConfirmationResult(paths=list(map(api_path, call.store.trust.confirm(body.path))))
+        return ConfirmationResult(paths=call.store.trust.confirm(body.path))
 
 
 @route("POST", f"{STORE}/trust/quarantine", ADMIN)

@@ -88,7 +88,7 @@ def list_memory_versions(
         select, settings = partial(snapshot.versions, memory_id=memory_id), core_of(store).settings_of(snapshot)
         found = page_of(select, only, settings, below=within, oldest_first=False, after=before, limit=count)
         return [
-            VersionObject.of(each, store.id, _text(snapshot, each) if is_full else None)
+            VersionObject.of(each, memory_store_id=store.id, content=_text(snapshot, each) if is_full else None)
             for each in found.items
             if each.path.startswith(within) and all(each_actor == str(each.actor or "") for each_actor in actors)
         ], found.next
@@ -112,7 +112,7 @@ def retrieve_memory_version(call: RouteCall, view: Full = "full") -> VersionObje
     with finding(NO_VERSION):
         version, text = core_of(store).result_of(read_version(version_id))
     content = text if view == "full" else None
-    return VersionObject.of(version, store.id, content, store.trust.contributors(version))
+    return VersionObject.of(version, store.trust.contributors(version), memory_store_id=store.id, content=content)
 
 
 def check_version_id(*ids: str) -> None:
@@ -133,7 +133,7 @@ def redact_memory_version(call: RouteCall) -> VersionObject:
         found = core_of(store).result_of(
             Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
         )
-    return VersionObject.of(found, store.id, None)
+    return VersionObject.of(found, memory_store_id=store.id, content=None)
 
 
 @route("POST", f"{STORE}/redact", ERASE)
@@ -144,4 +144,4 @@ def redact_versions(call: RouteCall, body: VersionRedaction) -> VersionsRedacted
     ids = body.memory_version_ids or ()
     check_version_id(*ids)
     removed = call.store.history.redact(ids, all_of=body.path)
-    return VersionsRedacted(versions=removed.versions, pending=removed.pending)
+    return VersionsRedacted.of(removed)

@@ -37,7 +37,7 @@ from support.http_api import Api, serving
 
 PER_DIRECTORY = 100
 ACTORS = 20
-_STREAMS = {"/s/{store_id}/news", "/s/{store_id}/export/file", "/backup/file"}
+_STREAMS = {"/s/{store}/news", "/s/{store}/export/file", "/backup/file"}
 """Routes without a page: news, and archives."""
 
 
@@ -167,11 +167,10 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
     def version(draw: random.Random) -> Version:
         return draw.choice(ids)
 
-    batches, root = last // scale.batch, "/s/{store_id}"
+    batches, root = last // scale.batch, "/s/{store}"
     newest_of = scale.memories // scale.batch  # so many batches have no later changes
     return {
         "/": fixed("/console/"),
-        "/k/{key:path}": fixed("/console/k/large"),
         "/search": [("", lambda draw: f"/console/search?q=item+{draw.randrange(scale.memories)}")],
         root: fixed(at),
         f"{root}/go": [("", lambda draw: f"{at}/go?path={some(draw)}")],

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from typing import Any
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 import httpx2
 
+from retentive import MemoryStore
 from retentive.console.routes import PAGES
 from support.http_api import Api
 
@@ -21,7 +22,7 @@ TAGS = frozenset(
         """a article aside b bdi body br blockquote button caption code col colgroup dd del details dialog div dl dt
         em figcaption figure kbd fieldset footer form h1 h2 h3 h4 h5 h6 head header hr html i img input label legend li
         link main mark meta nav ol option p path pre rect s script section select span strong summary svg table tbody td
-        textarea th thead time title tr ul""",
+        textarea th thead time title tr ul wbr""",
     )
 )
 """Elements of the templates and of Markdown."""
@@ -31,7 +32,7 @@ ATTRIBUTES = frozenset(
         """accept action alt aria-current aria-hidden aria-label autocomplete autofocus charset checked class colspan
         content data-key data-l data-row d datetime defer for height href id inputmode lang maxlength method name open
         placeholder preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type
-        value viewbox width x y hidden tabindex aria-live aria-expanded aria-sort""",
+        value viewbox width x y hidden tabindex aria-describedby aria-live aria-expanded aria-sort""",
     )
 )
 REQUESTS = re.compile(
@@ -39,9 +40,11 @@ REQUESTS = re.compile(
 )
 """URLs that htmx may request for an element of the templates."""
 LINKS = frozenset({"href", "src", "action"})
-VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect"})
+VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect", "wbr"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
-IDS = re.compile(r"L\d+|main|listing|news|stores|key|text|path|reason|to|at|typed|pattern|release|s-[a-z_]+")
+IDS = re.compile(
+    r"L\d+|main|listing|news|stores|key|text|path|reason|to|at|to-help|at-help|typed|pattern|release|s-[a-z_]+"
+)
 
 
 class _Reader(HTMLParser):
@@ -53,6 +56,8 @@ class _Reader(HTMLParser):
         self.forms: list[tuple[str, str, dict[str, str]]] = []
         self.problems: list[str] = []
         self.is_in_area: str | None = None
+        self.in_select: str | None = None
+        self.is_in_option = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -67,6 +72,11 @@ class _Reader(HTMLParser):
                 self.forms[-1][2][given["name"]] = given.get("value", "")
             if tag == "textarea":
                 self.is_in_area = given["name"]
+            self.in_select = given["name"] if tag == "select" else None
+        elif tag == "option" and self.in_select is not None and self.forms:
+            fields = self.forms[-1][2]
+            if "selected" in given or not fields[self.in_select]:
+                fields[self.in_select], self.is_in_option = given.get("value", ""), "value" not in given
 
     def handle_endtag(self, tag: str) -> None:
         if tag in VOID:
@@ -83,6 +93,8 @@ class _Reader(HTMLParser):
         if self.is_in_area is not None:
             fields = self.forms[-1][2]
             fields[self.is_in_area] += data.removeprefix("\n") if not fields[self.is_in_area] else data
+        if self.is_in_option and self.in_select is not None:
+            self.forms[-1][2][self.in_select], self.is_in_option = data.strip(), False
         self.pieces.append(data)
 
     def handle_comment(self, data: str) -> None:
@@ -222,10 +234,16 @@ def _seen(answer: httpx2.Response) -> Seen:
 def pages_of(store_id: str, **ids: str) -> list[str]:
     """The URL of every page with a GET, for these ids."""
     return [
-        "/console" + re.sub(r"\{(\w+)(?::path)?\}", lambda found: {"store_id": store_id, **ids}[found[1]], route.path)
+        "/console" + re.sub(r"\{(\w+)(?::path)?\}", lambda found: {"store": store_id, **ids}[found[1]], route.path)
         for route in PAGES
         if route.method == "GET"
     ]
+
+
+def url_name(store: MemoryStore) -> str:
+    """Name of a memory store in URLs: its key, with slashes encoded twice."""
+    assert store.key is not None
+    return quote(store.key.replace("%", "%25").replace("/", "%2F"), safe="")
 
 
 def query_of(url: str) -> dict[str, str]:

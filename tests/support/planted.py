@@ -45,7 +45,7 @@ def urls(store: MemoryStore) -> Iterator[str]:
     proposal = store.review.pending()[0].id
     path = quote(list(hostile.path_names())[3])
     ids = {
-        "key": quote(name, safe=""), "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
+        "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
         "actor": quote(str(versions[0].actor), safe=""),
     }  # fmt: skip
@@ -63,4 +63,4 @@ def urls(store: MemoryStore) -> Iterator[str]:
         f"m/{quote(list(hostile.path_names())[-1])}", f"m/{asked}", f"undo?change={asked}", f"go?path={asked}",
     ):  # fmt: skip
         yield f"{at}/{query}"
-    yield from (f"/console/?q={asked}", "/console/", f"/console/login?next={asked}", f"/console/k/{asked}")
+    yield from (f"/console/?q={asked}", "/console/", f"/console/login?next={asked}")

@@ -1,9 +1,9 @@
-"""Differences between two texts as rows for a page, with the changed words marked."""
+"""Differences between two texts as rows for a page, with the changed words marked, and the places of a conflict."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
@@ -12,9 +12,11 @@ from markupsafe import Markup
 from retentive.console.visible import marked
 from retentive.history.differences import MemoryDifference
 from retentive.values import diff
+from retentive.values.diff import MergePart
 
 MAX_ROWS = 2_000
 """Maximum number of rows that a page shows for one memory."""
+PICKS = ("mine", "theirs", "both")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -73,25 +75,20 @@ def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Sho
 
 def of_memory(found: MemoryDifference) -> Shown:
     """Return the difference between two versions of a memory."""
-    note = found.reason or _note(found)
-    made = shown(found.path, found.old_text, found.new_text, note=note)
+    note = found.reason
+    if not note and found.new is None and found.old is None:
+        note = "created and deleted again"
+    elif not note and found.new is not None and found.old is None:
+        note = "created"
+    elif not note and found.new is not None and found.old is not None and found.new.path != found.old.path:
+        note = f"renamed from {found.old.path}"
     known = found.new or found.old or found.gone
     return replace(
-        made,
+        shown(found.path, found.old_text, found.new_text, note=note),
         old_id="" if found.old is None else found.old.id,
         new_id="" if found.new is None else found.new.id,
         memory_id="" if known is None else known.memory_id,
     )
-
-
-def _note(found: MemoryDifference) -> str:
-    if found.new is None:
-        return "created and deleted again" if found.old is None else ""
-    if found.old is None:
-        return "created"
-    if found.new.path != found.old.path:
-        return f"renamed from {found.old.path}"
-    return ""
 
 
 def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
@@ -109,7 +106,50 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
             html = marked(line.text, line.marks, "b")
             if not line.newline:
                 html += Markup(' <i class="box">no newline at the end</i>')
-            yield TableRow(
-                line.kind, html, None if line.kind == "added" else old, None if line.kind == "removed" else new
-            )
-            old, new = old + (line.kind != "added"), new + (line.kind != "removed")
+            is_old, is_new = line.kind != "added", line.kind != "removed"
+            yield TableRow(line.kind, html, old if is_old else None, new if is_new else None)
+            old, new = old + is_old, new + is_new
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePlace:
+    """One place that two edits changed: its lines in the person's own text (`mine`) and in the other text (`theirs`).
+
+    Words that differ are marked. `line` is the number of the first line in the person's own text. `pick` is the current
+    choice.
+    """
+
+    line: int
+    mine: tuple[Markup, ...]
+    theirs: tuple[Markup, ...]
+    pick: str
+
+
+def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
+    """Return the merged text with the picked side of each conflicting place.
+
+    Without a valid pick, the person's own side is used.
+    """
+    left, text = iter(picks), ""
+    for part in parts:
+        pick = "mine" if part.line is None else next(left, "mine")
+        if pick == "both" and part.theirs and part.ours:
+            text += part.theirs.removesuffix("\n") + "\n" + part.ours
+        elif pick == "both":
+            text += part.theirs + part.ours
+        else:
+            text += part.theirs if pick == "theirs" else part.ours
+    return text
+
+
+def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[ChoicePlace]:
+    """Return the conflicting places, each with its pick."""
+    left = iter(picks)
+    found = list[ChoicePlace]()
+    for part in parts:
+        if part.line is not None:
+            rows, pick = shown("", part.theirs, part.ours).rows, next(left, "")
+            mine = tuple(row.html for row in rows if row.kind != "removed")
+            theirs = tuple(row.html for row in rows if row.kind != "added")
+            found.append(ChoicePlace(part.line + 1, mine, theirs, pick if pick in PICKS else "mine"))
+    return found

@@ -10,11 +10,11 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from retentive.console.shortcuts import SHORTCUTS
 from retentive.console.visible import boxed, plain
-from retentive.console.visits import page_path
+from retentive.console.visits import page_path, store_url, url_name
 from retentive.storage.contract import Actor
 from retentive.values.paths import ROOT
+from retentive.wire.base import tool_path
 
 STATIC = {
     "console.css": "text/css",
@@ -23,10 +23,24 @@ STATIC = {
     "live.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
+SHORTCUTS = (
+    (("/",), "search"),
+    (("t",), "go to a path"),
+    (("g s", "g m", "g a", "g r"), "stores, memories, activity, review"),
+    (("j", "k"), "next and previous row"),
+    (("o",), "open the row"),
+    (("x",), "select the proposal"),
+    (("a", "r"), "accept and refuse the shown proposal"),
+    (("e", "b", "h"), "edit, blame and history of the memory"),
+    (("p",), "the version before the change of the line, in blame"),
+    (("[", "]"), "older and newer change, version or page"),
+    (("y",), "permanent link of the shown version"),
+    (("u",), "preview of an undo"),
+    (("?",), "this list"),
+)
+"""Keys with a description of what they do. A key activates a visible link or button, or moves the focus."""
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
-FLUSH = Markup("\0")
-"""Marker in the template of a streamed page. Everything before it is sent at once; the marker itself is not sent."""
 
 
 @lru_cache(maxsize=1)
@@ -47,11 +61,13 @@ def environment() -> Environment:
         "size": size,
         "path": page_path,
         "inner": inner,
+        "full": tool_path,
         "boxed": boxed,
         "verbatim": escape,
-        "short": lambda text: text[:8],
+        "counted": counted,
+        "number": lambda value: f"{value:,}",
     }
-    found.globals |= {"flush": FLUSH, "static": static_url, "shortcuts": SHORTCUTS}
+    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "url_name": url_name}
     return found
 
 
@@ -100,19 +116,26 @@ def size(count: int | None) -> str:
     """Format a number of bytes, such as `1.5 KB`."""
     if count is None:
         return ""
-    if count < 1_000:
-        return f"{count} B"
-    for unit in ("KB", "MB", "GB"):
-        count_in = count / 1_000
-        if count_in < 1_000 or unit == "GB":
-            return f"{count_in:.1f} {unit}"
-        count = int(count_in)
-    return ""
+    for exponent, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
+        if count >= 1_000**exponent:
+            return f"{count / 1_000**exponent:.1f} {unit}"
+    return f"{count} B"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Format a number with its noun, such as `1 memory` or `1,200 memories`. The plural ends with `s` by default."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def inner(text: str) -> str:
     """Return a path without `/memories/`."""
     return text.removeprefix(ROOT).lstrip("/") or "/"
+
+
+def shortcuts_table() -> str:
+    """Return the table of keys for the documentation, as Markdown."""
+    rows = (f"| {' '.join(f'`{key}`' for key in keys)} | {meaning} |" for keys, meaning in SHORTCUTS)
+    return "\n".join(["| keys | |", "| --- | --- |", *rows])
 
 
 @lru_cache

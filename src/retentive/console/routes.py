@@ -5,29 +5,27 @@ from __future__ import annotations
 from retentive.console.pages import (
     administration,
     archives,
-    changes,
     editing,
-    erasure,
-    finding,
     history,
     memory,
-    news,
-    privacy,
+    removal,
     review,
+    search,
+    settings,
     stores,
     tree,
+    undo,
     usage,
 )
 from retentive.console.visits import PageRoute
 
-_STORE = "/s/{store_id}"
+_STORE = "/s/{store}"
 _PATH = "{path:path}"
 
 READING = (
     PageRoute("GET", "/", "read", stores.list_stores),
-    PageRoute("GET", "/k/{key:path}", "read", stores.by_key),
-    PageRoute("GET", "/search", "read", finding.search_all),
-    PageRoute("POST", "/search", "read", finding.search_all),
+    PageRoute("GET", "/search", "read", search.search_all),
+    PageRoute("POST", "/search", "read", search.search_all),
     PageRoute("GET", _STORE, "read", tree.root),
     PageRoute("GET", f"{_STORE}/go", "read", tree.go),
     PageRoute("GET", f"{_STORE}/tree", "read", tree.root),
@@ -37,16 +35,16 @@ READING = (
     PageRoute("GET", f"{_STORE}/id/{{memory_id}}", "read", memory.by_id),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}", "read", memory.show_version),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}/download", "read", memory.download),
-    PageRoute("GET", f"{_STORE}/compare", "read", memory.compare),
+    PageRoute("GET", f"{_STORE}/compare", "read", history.compare),
     PageRoute("GET", f"{_STORE}/diff/{{pair}}", "read", history.show_versions),
     PageRoute("GET", f"{_STORE}/change/{{revision}}", "read", history.show_change),
     PageRoute("GET", f"{_STORE}/by/{{actor:path}}", "read", history.show_actor),
     PageRoute("GET", f"{_STORE}/since/{_PATH}", "read", history.show_since),
     PageRoute("GET", f"{_STORE}/activity", "read", history.show_activity),
-    PageRoute("GET", f"{_STORE}/news", "read", news.show_news, is_poll=True),
-    PageRoute("GET", f"{_STORE}/search", "read", finding.search),
-    PageRoute("POST", f"{_STORE}/search", "read", finding.search),
-    PageRoute("GET", f"{_STORE}/settings", "read", administration.settings),
+    PageRoute("GET", f"{_STORE}/news", "read", history.show_news, is_poll=True),
+    PageRoute("GET", f"{_STORE}/search", "read", search.search),
+    PageRoute("POST", f"{_STORE}/search", "read", search.search),
+    PageRoute("GET", f"{_STORE}/settings", "read", settings.show_settings),
     PageRoute("GET", f"{_STORE}/stats", "read", usage.stats),
 )
 WRITING = tuple(
@@ -56,28 +54,33 @@ WRITING = tuple(
         "new": editing.create,
         f"move/{_PATH}": editing.rename,
         f"delete/{_PATH}": editing.delete,
-        "undo": changes.undo,
-        "restore": changes.restore,
+        "undo": undo.undo,
+        "restore": undo.restore,
     }.items()
     for method in ("GET", "POST")
 )
 REVIEWING = (
     PageRoute("GET", f"{_STORE}/review", "review", review.queue),
-    PageRoute("GET", f"{_STORE}/review/{{proposal_id}}", "review", review.proposal),
+    PageRoute("GET", f"{_STORE}/review/{{proposal_id}}", "review", review.show_proposal),
     PageRoute("POST", f"{_STORE}/decide", "review", review.decide),
     PageRoute("GET", f"{_STORE}/trust", "review", review.trust),
+    PageRoute("GET", f"{_STORE}/trust/confirm", "review", review.confirm),
     PageRoute("POST", f"{_STORE}/trust/confirm", "review", review.confirm),
     PageRoute("POST", f"{_STORE}/trust/quarantine", "admin", review.quarantine),
 )
 REMOVING = (
-    PageRoute("GET", f"{_STORE}/sensitive", "erase", privacy.sensitive),
-    PageRoute("GET", f"{_STORE}/redact", "erase", privacy.redact),
-    PageRoute("POST", f"{_STORE}/redact", "erase", privacy.redact),
-    PageRoute("GET", f"{_STORE}/erase", "erase", erasure.erase),
-    PageRoute("POST", f"{_STORE}/erase", "erase", erasure.erase),
+    PageRoute("GET", f"{_STORE}/sensitive", "erase", removal.sensitive),
+    PageRoute("GET", f"{_STORE}/redact", "erase", removal.redact),
+    PageRoute("POST", f"{_STORE}/redact", "erase", removal.redact),
+    PageRoute("GET", f"{_STORE}/erase", "erase", removal.erase),
+    PageRoute("POST", f"{_STORE}/erase", "erase", removal.erase),
 )
 ADMINISTERING = (
-    PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),
+    PageRoute("GET", "/stores/new", "admin", stores.create_store),
+    PageRoute("POST", "/stores/new", "admin", stores.create_store),
+    PageRoute("GET", f"{_STORE}/manage", "admin", stores.manage_store),
+    PageRoute("POST", f"{_STORE}/manage", "admin", stores.manage_store),
+    PageRoute("POST", f"{_STORE}/settings", "admin", settings.change_settings),
     PageRoute("GET", f"{_STORE}/audit", "admin", administration.audit),
     PageRoute("GET", f"{_STORE}/export", "admin", archives.show_export),
     PageRoute("GET", f"{_STORE}/export/file", "admin", archives.export_file),
@@ -86,6 +89,6 @@ ADMINISTERING = (
     PageRoute("GET", "/keys", "admin", administration.list_keys),
     PageRoute("POST", "/keys/create", "admin", administration.create_key),
     PageRoute("POST", "/keys/archive", "admin", administration.archive_key),
-    PageRoute("GET", "/health", "admin", administration.health),
+    PageRoute("GET", "/health", "admin", stores.health),
 )
 PAGES: tuple[PageRoute, ...] = (*READING, *WRITING, *REVIEWING, *REMOVING, *ADMINISTERING)

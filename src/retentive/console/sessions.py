@@ -9,11 +9,11 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from retentive.errors import NotFound
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import SCOPES, KeyRecord
+from retentive.store.location_records import LocationRecords
 
 KIND = "console_session"
 IDLE_S, LONGEST_S = 3_600, 12 * 3_600
@@ -26,21 +26,8 @@ _MASK_CHARS = 16
 _MAX_FAILURES, _MAX_WATCHED = 10, 10_000
 
 
-class Records(Protocol):
-    """Storage of sign-ins, such as `LocationRecords`."""
-
-    def get(self, kind: str, key: str) -> str | None:
-        """Return the value of a record, or None."""
-
-    def put(self, kind: str, key: str, value: str | None) -> None:
-        """Write a record. The value None removes the record."""
-
-    def list(self, kind: str) -> list[tuple[str, str]]:
-        """Return the keys and values of all records of a kind."""
-
-
 class InProcess:
-    """Storage of sign-ins in the memory of the process, for the console of a local location."""
+    """Sign-ins in the memory of the process, for the console of a local location. Replaces `LocationRecords`."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], str] = {}
@@ -85,7 +72,11 @@ class Sessions:
     """Sign-ins of a server. Threads may share the object."""
 
     def __init__(
-        self, keys: KeyStore, records: Records, code: OneTimeCode | None = None, clock: Callable[[], float] = time.time
+        self,
+        keys: KeyStore,
+        records: LocationRecords | InProcess,
+        code: OneTimeCode | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._records = records
@@ -105,36 +96,28 @@ class Sessions:
         self._failures[who] = recent
         return len(recent) >= _MAX_FAILURES
 
-    def _failed(self, who: str) -> None:
-        if len(self._failures) >= _MAX_WATCHED:
-            self._failures.clear()
-        self._failures.setdefault(who, []).append(self._clock())
-
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
         """Return the API key that has the text `given`, or None. `who` is the address of the client.
 
         If people sign in with a one-time code, `given` must be this code. The result is then the key of a local
         location.
         """
-        if self._code is not None:
-            found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
-        else:
+        if self._code is None:
             found = self._keys.authenticated(given.strip())
+        else:
+            found = self._local(self._code) if self._code.accepts(given, time.monotonic()) else None
         if found is None:
-            self._failed(who)
+            if len(self._failures) >= _MAX_WATCHED:
+                self._failures.clear()
+            self._failures.setdefault(who, []).append(self._clock())
         return found
 
     def is_own_key(self, record: KeyRecord, given: str) -> bool:
         """Return whether `given` is the text of the key. A person types it again before an irreversible change."""
         if self._code is not None:
             return True
-        if self.is_blocked(record.id):
-            return False
-        found = self._keys.authenticated(given.strip())
-        if found is None or found.id != record.id:
-            self._failed(record.id)
-            return False
-        return True
+        found = None if self.is_blocked(record.id) else self.authenticated(given, record.id)
+        return found is not None and found.id == record.id
 
     def begin(self, record: KeyRecord) -> str:
         """Start a sign-in and return its new token. Expired sign-ins are removed."""
@@ -145,28 +128,22 @@ class Sessions:
         self._records.put(KIND, _digest(token), json.dumps({"key": record.id, "since": now, "seen": now}))
         return token
 
-    def found(self, token: str) -> KeyRecord | None:
-        """Return the key of a sign-in, or None if the sign-in or the key is no longer valid. Prolongs the sign-in."""
+    def found(self, token: str, *, is_poll: bool = False) -> KeyRecord | None:
+        """Return the key of a sign-in, or None if the sign-in or the key is no longer valid.
+
+        A request prolongs the sign-in, unless the page sent it by itself (`is_poll`).
+        """
         name = _digest(token)
         text = self._records.get(KIND, name)
         if text is None:
             return None
         known, now = json.loads(text), self._clock()
         if not _is_valid(known, now):
-            self._records.put(KIND, name, None)
             return None
         record = self._record(known["key"])
-        if record is not None and now - known["seen"] > SEEN_EVERY_S:
+        if record is not None and not is_poll and now - known["seen"] > SEEN_EVERY_S:
             self._records.put(KIND, name, json.dumps({**known, "seen": now}))
         return record
-
-    def key_of(self, token: str) -> KeyRecord | None:
-        """Return the same as `found`, without prolonging the sign-in."""
-        text = self._records.get(KIND, _digest(token))
-        if text is None:
-            return None
-        known = json.loads(text)
-        return self._record(known["key"]) if _is_valid(known, self._clock()) else None
 
     def end(self, token: str) -> None:
         """Sign out."""
@@ -174,12 +151,26 @@ class Sessions:
 
     def _record(self, key_id: str) -> KeyRecord | None:
         if self._code is not None:
-            return _local(self._code.actor)
+            return self._local(self._code)
         try:
             record = self._keys.get(key_id)
         except NotFound:
             return None
         return record if record.status_at(self._keys.now()) == "active" else None
+
+    @staticmethod
+    def _local(code: OneTimeCode) -> KeyRecord:
+        """Return the key of a local location. It has all scopes: its owner can change the files anyway."""
+        return KeyRecord(
+            id=LOCAL,
+            name="this machine",
+            digest="",
+            partial_key_hint="",
+            workspace_id="wrkspc_default",
+            scopes=SCOPES,
+            created_at="1970-01-01T00:00:00+00:00",
+            principal=code.actor,
+        )
 
 
 def form_token(secret: str, mask: str = "") -> str:
@@ -199,17 +190,3 @@ def _is_valid(known: dict[str, float], now: float) -> bool:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-
-
-def _local(actor: str) -> KeyRecord:
-    """Return the key of a local location. It has all scopes: the owner of the location can change the files anyway."""
-    return KeyRecord(
-        id=LOCAL,
-        name="this machine",
-        digest="",
-        partial_key_hint="",
-        workspace_id="wrkspc_default",
-        scopes=SCOPES,
-        created_at="1970-01-01T00:00:00+00:00",
-        principal=actor,
-    )

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
-from retentive.console.overview import Overview, number_waiting
+from retentive.console.figures import number_waiting
 from retentive.console.sessions import Sessions
-from retentive.errors import NotFound, RetentiveError
-from retentive.server.calls import Caller, RouteCall, ServedLocation
-from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
+from retentive.server.errors import forbidden, invalid, missing
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import REPLIES
+from retentive.wire.base import moment
 from retentive.wire.keys import Scope
 
 BASE = "/console"
 INTEGRATION = "console"
 """Name of the console in audit logs and in the provenance of versions."""
+ID = "memstore_"
+
+
+class PageCall(RouteCall):
+    """Call of a handler of the HTTP API by a page. What it changes is recorded as done through the console."""
+
+    __slots__ = ()
+
+    @property
+    def store(self) -> MemoryStore:
+        """Memory store in the URL. Raises `HttpError` 404 if the caller may not see it."""
+        return super().store.through(INTEGRATION)
 
 
 @dataclass(frozen=True)
@@ -34,17 +49,20 @@ class Visit:
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
-    overview: Overview = field(default_factory=Overview, repr=False)
 
     @cached_property
     def info(self) -> StoreInfo:
-        """The memory store that the URL names. Raises `HttpError` 404 if the key may not see it."""
+        """The memory store that the URL names by its key or id. Raises `HttpError` 404 if the key may not see it."""
+        name = unquote(self.ids["store"])
         try:
-            found = self.location.info(self.ids["store_id"])
-        except NotFound:
-            raise missing("memory store") from None
+            if name.startswith(ID):
+                found = self.location.info(name)
+            else:
+                found = self.location.opened.get_store(name, workspace=self.caller.workspace_id)
+        except (NotFound, InvalidInput):
+            raise missing(NO_STORE) from None
         if not self.caller.sees(found):
-            raise missing("memory store")
+            raise missing(NO_STORE)
         return found
 
     @cached_property
@@ -63,6 +81,12 @@ class Visit:
     def opened(self, info: StoreInfo) -> MemoryStore:
         """Open a memory store that the key may see. Changes are recorded with the actor of the key."""
         return self.location.store(info.id, self.caller)[1].through(INTEGRATION)
+
+    def call(self, store: StoreInfo | None = None, **ids: str) -> PageCall:
+        """Return a call for a handler of the HTTP API: of the memory store in the URL, or of `store`."""
+        info = store or (self.info if "store" in self.ids else None)
+        own = {} if info is None else {"memory_store_id": info.id}
+        return PageCall(self.location, self.caller, self.method, BASE, ids={**own, **ids})
 
     def can(self, scope: Scope) -> bool:
         """Return whether the key has a scope."""
@@ -87,6 +111,10 @@ class Visit:
         """Return the value of a field in the form."""
         return next(iter(self.form.get(name, ())), default)
 
+    def asked(self, name: str) -> str:
+        """Return the value of a field in the form, or else in the query."""
+        return (self.given(name) or self.query.get(name, "")).strip()
+
     def check_key(self) -> None:
         """Raise `HttpError` 403 unless the person typed the key again."""
         if not self.sessions.is_own_key(self.caller.key, self.given("key")):
@@ -94,12 +122,21 @@ class Visit:
 
     @property
     def memory_path(self) -> str:
-        """Path of the memory or directory in the URL."""
-        return tool_path(self.ids.get("path", ""))
+        """Path of the memory or directory in the URL. Raises `HttpError` 400 if it is not normalised."""
+        path = f"{ROOT}/{self.ids.get('path', '')}".rstrip("/")
+        if typed_path(path) != path:
+            raise invalid("the path must be in Unicode NFC and must not contain empty names", "invalid_path")
+        return path
+
+    @property
+    def at(self) -> str | datetime | None:
+        """Earlier state that the URL names. None for the current state."""
+        named = self.query.get("at")
+        return moment(named) if named else None
 
     def url(self, *parts: str, **query: str | int | None) -> str:
-        """Return the URL of a page of the memory store."""
-        return store_url(self.info.id, *parts, **query)
+        """Return the URL of a page of the memory store. The store has the name that the person's URL has."""
+        return store_url(quote(self.ids["store"], safe=""), *parts, **query)
 
     def proposed_url(self) -> str:
         """Return the URL of the page to open after a change became a proposal.
@@ -111,13 +148,12 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """Answer in HTML: a template and its values. A streamed page is sent while its template is rendered."""
+    """Answer in HTML: a template and its values."""
 
     template: str
     values: Mapping[str, object] = field(default_factory=dict)
     status: int = 200
     title: str = ""
-    is_streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +191,12 @@ class PageRoute:
     is_poll: bool = False
 
 
-def call_of(visit: Visit, **ids: str) -> RouteCall:
-    """Convert the request to a call of the HTTP API, so that the handlers of the API can answer it."""
-    return RouteCall(visit.location, visit.caller, visit.method, BASE, ids=ids)
-
-
-def tool_path(path: str) -> str:
-    """Convert a path in a URL to a memory path."""
-    return f"{ROOT}/{path}".rstrip("/")
+def typed_path(path: str) -> str:
+    """Normalise a path that a person typed. Raises `HttpError` 400."""
+    try:
+        return MemoryPath.parse(path).text
+    except Refused as refusal:
+        raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
 
 
 def page_path(text: str) -> str:
@@ -170,10 +204,25 @@ def page_path(text: str) -> str:
     return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
 
 
-def store_url(store_id: str, *parts: str, **query: str | int | None) -> str:
-    """Return the URL of a page of a memory store. `parts` must be percent-encoded already."""
+def url_name(info: StoreInfo) -> str:
+    """Return the name of a memory store in URLs, percent-encoded: its key, or its id if it has no key.
+
+    The path of a URL is decoded before it is split, so a slash in a key is encoded twice.
+    """
+    if not info.key or info.key.startswith(ID) or info.key in {".", ".."}:
+        return info.id
+    return quote(info.key.replace("%", "%25").replace("/", "%2F"), safe="")
+
+
+def store_url(name: str, *parts: str, **query: str | int | None) -> str:
+    """Return the URL of a page of a memory store. `name` and `parts` must be percent-encoded already."""
+    return with_query("/".join([BASE, "s", name, *parts]), **query)
+
+
+def with_query(url: str, **query: str | int | None) -> str:
+    """Return a URL with a query. Empty fields are left out."""
     asked = {name: value for name, value in query.items() if value not in {None, ""}}
-    return "/".join([BASE, "s", store_id, *parts]) + (f"?{urlencode(asked)}" if asked else "")
+    return url + (f"?{urlencode(asked)}" if asked else "")
 
 
 def number(text: str, low: int, high: int, default: int) -> int:
@@ -183,8 +232,3 @@ def number(text: str, low: int, high: int, default: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
         raise invalid(f"the number in the URL must be from {low} to {high}")
     return int(text)
-
-
-def not_found(what: str) -> HttpError:
-    """Return the error for something that does not exist."""
-    return missing(what)

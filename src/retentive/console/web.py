@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import parse_qs, quote, urlsplit
@@ -15,8 +15,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from retentive.console import request_checks
-from retentive.console.overview import Overview
-from retentive.console.rendering import FLUSH, STATIC, environment, static_file
+from retentive.console.rendering import STATIC, environment, static_file
 from retentive.console.routes import PAGES
 from retentive.console.sessions import (
     IDLE_S,
@@ -57,14 +56,11 @@ class Console:
     sessions: Sessions
     hosts: frozenset[str] = frozenset()
     by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
-    polls: set[str] = field(default_factory=set)
-    overview: Overview = field(default_factory=Overview)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the console, to add to those of the server."""
         for route in PAGES:
             self.by_path.setdefault(BASE + route.path, {})[route.method] = route
-            self.polls |= {BASE + route.path} if route.is_poll else set()
         known: list[BaseRoute] = [
             HttpRoute(f"{BASE}/static/{{digest}}/{{name}}", _Endpoint(self.static)),
             HttpRoute(f"{BASE}/login", _Endpoint(self.login)),
@@ -89,7 +85,7 @@ class Console:
         """Send a static file."""
         name = request.path_params["name"]
         if name not in STATIC:
-            return self.failed(request, missing("page"), None)
+            return self.failed(request, missing("page"))
         headers = {**request_checks.HEADERS, "cache-control": "public, max-age=31536000, immutable"}
         return Response(static_file(name), headers=headers, media_type=STATIC[name])
 
@@ -97,7 +93,7 @@ class Console:
         """Show the sign-in page. With POST, sign a person in."""
         refusal = self._refused(request)
         if refusal is not None:
-            return self.failed(request, refusal, None)
+            return self.failed(request, refusal)
         secure, wanted = _is_secure(request), _own_url(request.query_params.get("next", ""))
         who = "" if request.client is None else request.client.host
         if request.method == "POST":
@@ -139,7 +135,7 @@ class Console:
         if refusal is None and not is_form_token(token, _first(await self._form(request), "csrf")):
             refusal = forbidden("the form is too old; open the page again")
         if refusal is not None:
-            return self.failed(request, refusal, None)
+            return self.failed(request, refusal)
         await self.server.workers.run(partial(self.sessions.end, token))
         headers = {**request_checks.HEADERS, **request_checks.PRIVATE}
         response = RedirectResponse(f"{BASE}/login", 303, headers)
@@ -148,21 +144,18 @@ class Console:
 
     async def page(self, request: Request, path: str) -> Response:
         """Answer a request for a page or an action. A person who is not signed in is redirected to the sign-in page."""
-        key: KeyRecord | None = None
         try:
             refusal = self._refused(request)
             if refusal is not None:
                 raise refusal
-            token, is_poll = self._token(request), path in self.polls
-            find = self.sessions.key_of if is_poll else self.sessions.found
-            key = await self.server.workers.run(partial(find, token)) if token else None
+            token, is_poll = self._token(request), any(each.is_poll for each in self.by_path.get(path, {}).values())
+            found = partial(self.sessions.found, token, is_poll=is_poll)
+            key = await self.server.workers.run(found) if token else None
             if key is None:
                 return self._html(HtmlPage("_signed_out.html"), None) if is_poll else self._to_login(request)
             return await self._answered(request, self._route(path, request.method), key, token)
-        except HttpError as error:
-            return self.failed(request, error, key)
-        except RetentiveError as error:
-            return self.failed(request, api_error(error), key)
+        except (HttpError, RetentiveError) as error:
+            return self.failed(request, error)
 
     async def _answered(self, request: Request, route: PageRoute, key: KeyRecord, token: str) -> Response:
         request.scope["state"].update(key_id=key.id, route=BASE + route.path)
@@ -174,31 +167,29 @@ class Console:
                 raise forbidden("the form is too old, or another page sent it; open the page again")
         if not key.allows(route.scope):
             raise forbidden(f"this page needs an API key with the scope {route.scope}")
-        asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
+        try:
+            asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
+        except ValueError:
+            raise invalid("the URL has too many fields") from None
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
-        visit = Visit(
-            self.server.location,
-            self.sessions,
-            caller,
-            route.method,
-            request.path_params,
-            query,
-            form,
-            self.overview,
-        )
+        visit = Visit(self.server.location, self.sessions, caller, route.method, request.path_params, query, form)
         answer = await self.server.workers.run(partial(self._made, visit, route, token))
-        if route.method == "POST" and "store_id" in request.path_params:
-            self.server.hub.wake(request.path_params["store_id"])
+        if route.method == "POST" and (info := _info(visit)) is not None:
+            self.server.hub.wake(info.id)
         return answer
 
     def _made(self, visit: Visit, route: PageRoute, token: str) -> Response:
         csrf = form_token(token)
+        if "store" in visit.ids:
+            try:
+                _ = visit.info
+            except (HttpError, RetentiveError) as error:  # the same for every page, so that it reveals no store
+                return self._html(_error_page(error), visit, csrf)
         try:
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
-            found = error if isinstance(error, HttpError) else api_error(error)
-            return self._html(_error_page(found), visit, csrf)
+            return self._html(_error_page(error), visit, csrf)
         if answer is None:
             return Response(None, 204, {**request_checks.HEADERS, **request_checks.PRIVATE})
         if isinstance(answer, Redirect):
@@ -206,20 +197,12 @@ class Console:
         return _file(answer) if isinstance(answer, Download) else self._html(answer, visit, csrf)
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
-        values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
-        template, headers = (
-            environment().get_template(page.template),
-            {**request_checks.HEADERS, **request_checks.PRIVATE},
-        )
-        if page.is_streamed:
-            headers["x-accel-buffering"] = "no"
-            parts = template.generate(values)
-            also = [parts, *page.values.values()]  # a long call stops when the generator of its steps is closed
-            return ClosingResponse(_pieces(parts), "text/html", status_code=page.status, headers=headers, also=also)
-        body = template.render(values)
+        common = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "at": "", "info": _info(visit)}
+        body = environment().get_template(page.template).render({**common, **page.values})
+        headers = {**request_checks.HEADERS, **request_checks.PRIVATE}
         return Response(body, page.status, headers, media_type="text/html")
 
-    def failed(self, request: Request, error: HttpError, key: KeyRecord | None) -> Response:
+    def failed(self, request: Request, error: HttpError | RetentiveError) -> Response:
         """Return the page for an error."""
         request.scope["state"]["code"] = error.code
         return self._html(_error_page(error), None)
@@ -297,7 +280,7 @@ def _is_secure(request: Request) -> bool:
 
 def _info(visit: Visit | None) -> StoreInfo | None:
     """Return the memory store of a page. None for a page without a store, and for a store that the key may not see."""
-    if visit is None or "store_id" not in visit.ids:
+    if visit is None or "store" not in visit.ids:
         return None
     try:
         return visit.info
@@ -309,18 +292,6 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
     return next(iter(form.get(name, ())), "")
 
 
-def _pieces(parts: Iterator[str]) -> Generator[str]:
-    """Yield a streamed page in pieces. A piece has all parts up to the next `FLUSH`, joined."""
-    held: list[str] = []
-    for part in parts:
-        if part == FLUSH:
-            yield "".join(held)
-            held.clear()
-        else:
-            held.append(part)
-    yield "".join(held)
-
-
 def _own_url(wanted: str) -> str:
     """Return `wanted` if it is a URL of the console, otherwise the URL of the first page."""
     parts = urlsplit(wanted)
@@ -328,10 +299,11 @@ def _own_url(wanted: str) -> str:
     return wanted if is_own and "\\" not in wanted else f"{BASE}/"
 
 
-def _error_page(error: HttpError) -> HtmlPage:
+def _error_page(error: HttpError | RetentiveError) -> HtmlPage:
+    found = error if isinstance(error, HttpError) else api_error(error)
     titles = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
-    values = {"message": error.message, "code": error.code, "status": error.status}
-    return HtmlPage("error.html", values, error.status, titles.get(error.status, "This did not work"))
+    title = titles.get(found.status, "This did not work")
+    return HtmlPage("error.html", {"message": found.message, "code": found.code}, found.status, title)
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentive import MemoryStore
-from retentive.console import conflicts
+from retentive.console import differences
 from retentive.values.diff import merge_parts
 from support.console import Person, Seen
 
@@ -31,14 +31,14 @@ def conflict(person: Person, store: MemoryStore, at: str) -> Seen:
     ],
 )
 def test_each_place_has_the_chosen_text(picks: list[str], expected: str) -> None:
-    assert conflicts.chosen(merge_parts(BASE, MINE, THEIRS), picks) == expected
+    assert differences.chosen(merge_parts(BASE, MINE, THEIRS), picks) == expected
 
 
 def test_a_deleted_part_can_be_kept() -> None:
     parts = merge_parts("1\n2\n3\n", "1\n3\n", "1\n2 theirs\n3\n")
-    assert [(each.line, each.mine, each.theirs) for each in conflicts.places(parts, [])] == [(2, (), ("2 theirs",))]
-    assert conflicts.chosen(parts, ["both"]) == conflicts.chosen(parts, ["theirs"]) == "1\n2 theirs\n3\n"
-    assert conflicts.chosen(parts, ["mine"]) == "1\n3\n"
+    assert [(each.line, each.mine, each.theirs) for each in differences.places(parts, [])] == [(2, (), ("2 theirs",))]
+    assert differences.chosen(parts, ["both"]) == differences.chosen(parts, ["theirs"]) == "1\n2 theirs\n3\n"
+    assert differences.chosen(parts, ["mine"]) == "1\n3\n"
 
 
 def test_choices_are_shown_and_then_saved(person: Person, store: MemoryStore, at: str) -> None:

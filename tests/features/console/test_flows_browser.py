@@ -170,8 +170,7 @@ def review(visitor: Visitor) -> None:
     for name in ("x", "y", "z"):
         visitor.store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
     visitor.open("review")
-    visitor.link("x.md")
-    visitor.sees("proposed")
+    visitor.sees("created /memories/x.md")
     for button, path, waiting in (("Accept", "y.md", 2), ("Refuse", "z.md", 1)):
         visitor.press(button)
         next_proposal(visitor.page, path, waiting)
@@ -183,7 +182,10 @@ def review(visitor: Visitor) -> None:
 def administer(visitor: Visitor) -> None:
     page = visitor.page
     visitor.open("settings")
-    page.get_by_label("audit", exact=True).fill("true")
+    page.locator("#s-audit").check()
+    page.get_by_role("button", name="Preview the changes").first.click()
+    visitor.sees("What you would change")
+    visitor.check()
     page.get_by_label("Type the API key again").fill(visitor.api.key)
     visitor.press("Save")
     assert visitor.store.settings().audit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -60,7 +61,8 @@ def test_a_conflict_and_a_refused_form_show_hostile_text_escaped(person: Person,
         person.post(f"{at}/edit/c.md", {**fields, "text": "\n".join(hostile.texts()[50:100])}),
         person.submit(f"{at}/new", "/new", path=hostile.texts()[0], text="x"),
         person.submit(f"{at}/search", "/search", q=hostile.texts()[0]),
-        person.submit(f"{at}/trust", "/trust/confirm", path=hostile.texts()[0]),
+        person.submit(f"{at}/trust", "/trust/quarantine", pattern=hostile.texts()[0]),
+        person.get(f"{at}/trust/confirm?path={quote(hostile.texts()[0])}"),
         person.submit(f"{at}/erase", "/erase", q="script"),
         person.submit(f"{at}/erase", "/erase", q=hostile.texts()[0], deep="1"),
         person.post(f"{at}/erase", {**found, "step": "check", "q": "script", "id": ids}),

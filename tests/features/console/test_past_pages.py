@@ -39,10 +39,10 @@ def test_marks_of_the_root(person: Person, lived: MemoryStore, at: str) -> None:
     page = person.get(f"{at}/tree/?at=r3")
     found = rows(page)
     assert list(found) == ["b.txt", "notes/", "fresh/", "new.md"]
-    assert found["b.txt"].endswith("gone")
-    assert found["notes/"].endswith("1 new 1 changed")
-    assert found["fresh/"].endswith("1 new")
-    assert found["new.md"].endswith("new")
+    assert " gone " in found["b.txt"]
+    assert "1 new 1 changed" in found["notes/"]
+    assert "1 new" in found["fresh/"]
+    assert " new " in found["new.md"]
     assert "Since then: 7 changes by 4 actors; 3 new, 1 changed, 1 gone" in page.text
     assert {f"{at}/m/new.md", f"{at}/tree/fresh", f"{at}/m/b.txt?at=r3", f"{at}/since/?at=r3"} <= set(page.links)
     assert "unchanged" in rows(person.get(f"{at}/tree/?at=r8"))["notes/"]
@@ -84,7 +84,6 @@ def test_the_last_change_of_each_entry(person: Person, lived: MemoryStore, at: s
     assert "job:expiry deleted new.md" in found["notes/"]
     assert "session:s4 created deep/new.md" in found["fresh/"]
     assert "session:s4 created" in found["new.md"]
-    assert "session:s1 created a.md" in rows(person.get(f"{at}/tree/?at=r1"))["notes/"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentive import MemoryStore
-from retentive.console.pages import changes
+from retentive.console.pages import undo
 from support.console import Person, query_of
 
 MOVED = 120
@@ -92,7 +92,7 @@ def test_an_error_is_sent_with_its_status(person: Person, at: str, asked: str, s
 def test_a_preview_lists_some_of_many_conflicts(
     person: Person, store: MemoryStore, at: str, moved: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "CONFLICTS", 2)
+    monkeypatch.setattr(undo, "CONFLICTS", 2)
     for number in range(3):
         store.write(f"/memories/other/{number:03}.md", "later\n", actor="session:s6")
     page = person.get(f"{at}/undo?actor=session:s4")

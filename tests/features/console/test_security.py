@@ -12,12 +12,12 @@ from retentive import MemoryStore
 from retentive.console.routes import PAGES
 from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions
 from retentive.console.visits import PageRoute
-from support.console import Person, pages_of
+from support.console import Person, pages_of, url_name
 from support.http_api import Api
 
 SCOPES = ("read", "write", "review", "erase")
 ENDINGS = {
-    "key": "none", "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
+    "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
     "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0",
 }  # fmt: skip
 
@@ -32,7 +32,7 @@ def reader(api: Api) -> Iterator[Person]:
 
 def url_of(route: PageRoute, store_id: str) -> str:
     return "/console" + re.sub(
-        r"\{(\w+)(?::path)?\}", lambda found: {"store_id": store_id, **ENDINGS}[found[1]], route.path
+        r"\{(\w+)(?::path)?\}", lambda found: {"store": store_id, **ENDINGS}[found[1]], route.path
     )
 
 
@@ -241,7 +241,7 @@ def test_a_store_of_another_key_does_not_exist(api: Api, store: MemoryStore) -> 
     """The answer is that for an unknown store, also after the server has opened the store for another key."""
     other = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
     token = other.get("/console/keys").form("/keys/create")["csrf"]
-    for route in (each for each in PAGES if "store_id" in each.path):
+    for route in (each for each in PAGES if "{store}" in each.path):
         texts = []
         for store_id in (store.id, "memstore_" + "0" * 32):
             url = url_of(route, store_id)
@@ -256,7 +256,7 @@ def test_a_key_sees_only_its_stores(api: Api, store: MemoryStore) -> None:
     assert store.key is not None
     other = Person(api, api.with_key("read", stores=("memstore_other",)).key)
     assert store.key not in other.get("/console/").text
-    assert other.get(f"/console/k/{store.key}").status == 404
+    assert other.get(f"/console/s/{url_name(store)}").status == 404
     other.close()
 
 
@@ -313,7 +313,7 @@ def test_a_revoked_key_ends_the_sign_in(api: Api) -> None:
 PAGES_OF_A_STORE = [
     each.path
     for each in PAGES
-    if each.method == "GET" and each.path.startswith("/s/{store_id}") and not re.search("[{]|/news", each.path[13:])
+    if each.method == "GET" and each.path.startswith("/s/{store}") and not re.search("[{]|/news", each.path[10:])
 ]
 
 
@@ -323,7 +323,7 @@ def test_a_key_for_some_paths_sees_no_other(api: Api, store: MemoryStore, at: st
     store.create("/memories/team/a.md", "inside\n")
     store.create("/memories/MARKER.md", "MARKER\n", actor="user:MARKER")
     person = Person(api, api.with_key("read", "write", stores=(store.id,), paths=("/memories/team/**",)).key)
-    path = page.format(store_id=store.id) if page.startswith("/s/") else f"/s/{store.id}{page}" if page else "/"
+    path = page.format(store=store.id) if page.startswith("/s/") else f"/s/{store.id}{page}" if page else "/"
     answer = person.get(f"/console{path}")
     assert answer.status in {200, 303, 307, 400, 403, 404}
     assert "MARKER" not in answer.body.replace("/m/MARKER.md", "")

@@ -6,28 +6,28 @@ import re
 from pathlib import Path
 
 from retentive import MemoryStore
-from retentive.console.rendering import static_file
-from retentive.console.shortcuts import SHORTCUTS, as_table
+from retentive.console.rendering import SHORTCUTS, shortcuts_table, static_file
 from support.console import Person
 
 ROOT = Path(__file__).resolve().parents[3]
-KEYS = {key for each in SHORTCUTS for key in each.keys}
+KEYS = {key for keys, _ in SHORTCUTS for key in keys}
 
 
 def test_the_documentation_has_the_table() -> None:
-    assert as_table() in (ROOT / "docs" / "console.md").read_text("utf-8")
+    assert shortcuts_table() in (ROOT / "docs" / "console.md").read_text("utf-8")
 
 
 def test_the_help_lists_the_keys(person: Person, at: str) -> None:
     page = person.get(f"{at}/tree/").text.partition("Keyboard")[2]
-    for each in SHORTCUTS:
-        assert f"{' '.join(each.keys)} {each.meaning}" in page
+    for keys, meaning in SHORTCUTS:
+        assert f"{' '.join(keys)} {meaning}" in page
 
 
 def test_each_key_of_a_template_is_in_the_table_and_each_of_the_table_does_something() -> None:
     templates = "".join(each.read_text("utf-8") for each in (ROOT / "src/retentive/console/templates").glob("*.html"))
     script = static_file("console.js").decode()
     pressed = {each for each in re.findall(r'data-key="([^"]+)"', templates) if "{" not in each} | {"b", "h"}
+    pressed |= set(re.findall(r'"(g \w)"\) [%}]', templates))
     moving = set(re.findall(r"^    (\w): \(\)", script, re.MULTILINE))
     assert moving == {"j", "k", "o", "x"}
     assert pressed | moving == KEYS

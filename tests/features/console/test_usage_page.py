@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console import strips
+from retentive.console import charts
 from retentive.console.pages import usage
 from retentive.console.web import console
 from support.console import Person
@@ -40,13 +40,13 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
 
 def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: MemoryStore, at: str) -> None:
     store.change_settings({"audit": True})
-    for paths in ((), ("/memories/notes/**",)):
+    for paths, status in (((), 200), (("/memories/notes/**",), 403)):
         person = Person(api, api.with_key("read", paths=paths).key)
-        person.get(f"{at}/stats?format=csv")
+        assert person.get(f"{at}/stats?format=csv").status == status
+        assert person.get(f"{at}/stats").status == 200
         person.close()
     entries = [(each.operation, each.integration) for each in store.audit.entries()]
-    assert entries[-2:] == [("usage", "console")] * 2
-    assert len({each.actor for each in list(store.audit.entries())[-2:]}) == 2
+    assert ("usage", "console") in entries
 
 
 DAY_S = 86_400
@@ -75,7 +75,7 @@ def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
             page = person.get(url)
             assert page.problems() == []
             bars = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^":]+: (\d+) changes?">', page.body)
-            assert len(bars) == strips.DAYS
+            assert len(bars) == charts.STRIP_DAYS
             assert [int(count) for _, count in bars if count != "0"] == [2, 2]
         first = next(to for to, count in bars if count != "0")
         past = person.get(first)

@@ -9,7 +9,6 @@ from typing import Any
 
 import retentive
 from retentive import MemoryStore, Mounts
-from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
 from retentive.history.past import AsOf
 from retentive.stats import memory_use, stats
@@ -155,9 +154,6 @@ OPERATIONS: dict[str, Operation] = {
     "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
     "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
     "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
-    "ListLevels": reads(
-        "list", lambda _, at: at._core.result_of(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"
-    ),
     "ListMemories": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
     "Read versions": reads("versions", lambda _, at: list(at.versions(A)), A),
     "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),

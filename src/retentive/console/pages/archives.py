@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import cast
 
-from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit, call_of
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
 from retentive.engine.operation import AuditOnly
 from retentive.errors import RetentiveError
 from retentive.server.calls import Streamed
@@ -38,7 +38,7 @@ def export_file(visit: Visit) -> PageAnswer:
     wanted = visit.query.get("format", "tar.gz")
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
-    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), cast("transfers.Format", wanted))
+    found = transfers.export_store(visit.call(), cast("transfers.Format", wanted))
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]
     return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from retentive.console import conflicts, differences
-from retentive.console.pages.tree import parsed
+from retentive.console import differences
 from retentive.console.visible import is_hidden
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, page_path
 from retentive.errors import Conflict, NotFound
-from retentive.server.errors import invalid
+from retentive.server.errors import finding, invalid
 from retentive.storage.contract import Memory
-from retentive.store import core_of
-from retentive.store.by_id import read_memory
 from retentive.values import diff
+from retentive.values.paths import ROOT
 from retentive.values.records import Written
 
 MAX_PLACES = 50
@@ -22,45 +20,43 @@ MAX_PLACES = 50
 
 def edit(visit: Visit) -> PageAnswer:
     """Show a form with the text of a memory. With POST, save the text."""
-    path = parsed(visit.memory_path).text
+    path = visit.memory_path
     if visit.method == "POST":
         return _save(visit, path)
-    memory, text = _load(visit, path)
-    _check_line_ends(text)
+    with finding("memory"):
+        memory, text = visit.store.load(path)
+    if "\r" in text.replace("\r\n", "") or ("\r\n" in text and "\n" in text.replace("\r\n", "")):
+        raise invalid(
+            "the text has mixed line ends, which a browser would change; edit the memory with `retentive edit`"
+        )
     return _form(path, text, memory.version_id)
 
 
 def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> HtmlPage:
     hidden = sum(char not in "\n\t" and is_hidden(char) for char in text)
     values = {"path": path, "text": text, "version_id": version_id, "is_new": is_new, "hidden": hidden, "area": "tree"}
-    return HtmlPage("edit.html", values, title=f"Edit {path}")
+    return HtmlPage("edit.html", values, title="New memory" if is_new else f"Edit {path}")
 
 
 def _save(visit: Visit, path: str) -> PageAnswer:
     """Save the text, or the choices made on the conflict page. If the memory has a newer version, show the conflict."""
     seen_id, choosing = visit.given("version"), visit.given("choose")
-    text = typed = _typed(visit, _text_of(visit, seen_id))
+    theirs = _text_of(visit, seen_id)
+    text = typed = _line_ends(visit.given("text"), theirs)
     is_edited = choosing != "" and visit.given("filled") not in {"", _digest(typed)}
     if choosing:
-        text = _chosen(visit, seen_id)
+        parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
+        text = differences.chosen(parts, _picks(visit))
     if choosing == "show" or is_edited:
         return _conflict(visit, path, text, seen_id, is_shown=True, edited=typed if is_edited else None)
     try:
-        written = visit.store.write(path, text, if_version=seen_id)
+        return _saved(visit, visit.store.write(path, text, if_version=seen_id))
     except (Conflict, NotFound):
         return _conflict(visit, path, text, seen_id)
-    return _saved(visit, written)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _chosen(visit: Visit, seen_id: str) -> str:
-    """Merge the person's text and the other text of the conflict page. Each conflicting place gets the picked side."""
-    theirs = _text_of(visit, seen_id)
-    parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
-    return conflicts.chosen(parts, _picks(visit))
 
 
 def _picks(visit: Visit) -> list[str]:
@@ -92,9 +88,9 @@ def _conflict(
     base = _text_of(visit, base_id)
     parts = [] if memory is None else diff.merge_parts(base, mine, theirs)
     if parts and not picks:
-        text = conflicts.chosen(parts, [])
+        text = differences.chosen(parts, [])
     text = text if edited is None else edited
-    places = conflicts.places(parts, picks)
+    places = differences.places(parts, picks)
     at = path if memory is None else memory.path
     newest = visit.store.history.log(at, limit=1)
     values = {
@@ -125,7 +121,7 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
         pass
     try:
         memory_id = visit.store.history.show(base_id)[0].memory_id if base_id else ""
-        return core_of(visit.store).result_of(read_memory(memory_id)) if memory_id else (None, "")
+        return visit.store.by_id.get(memory_id) if memory_id else (None, "")
     except NotFound:
         return None, ""
 
@@ -133,60 +129,41 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
 def create(visit: Visit) -> PageAnswer:
     """Show the form for a new memory. With POST, create the memory."""
     if visit.method != "POST":
-        under = visit.query.get("under") or tool_path("")
-        return _form(f"{parsed(under).text}/", "", "", is_new=True)
-    path = parsed(visit.given("path").strip()).text
-    return _saved(visit, visit.store.write(path, _typed(visit, ""), if_version=""))
+        under = visit.query.get("under") or ROOT
+        return _form(under.rstrip("/") + "/", "", "", is_new=True)
+    path, text = visit.given("path").strip(), _line_ends(visit.given("text"), "")
+    return _saved(visit, visit.store.write(path, text, if_version=""))
 
 
 def rename(visit: Visit) -> PageAnswer:
     """Show the form for a new path. With POST, rename the memory."""
-    path = parsed(visit.memory_path).text
+    path = visit.memory_path
     if visit.method != "POST":
-        memory, _ = _load(visit, path)
-        return HtmlPage("move.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Rename {path}")
-    target = parsed(visit.given("path").strip()).text
+        return _about(visit, "move.html", f"Rename {path}")
+    target = visit.given("path").strip()
     return _saved(visit, visit.store.rename(path, target, if_version=visit.given("version")))
 
 
 def delete(visit: Visit) -> PageAnswer:
     """Ask for confirmation. With POST, delete the memory. Its history is kept."""
-    path = parsed(visit.memory_path).text
+    path = visit.memory_path
     if visit.method != "POST":
-        memory, _ = _load(visit, path)
-        return HtmlPage("delete.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Delete {path}")
+        return _about(visit, "delete.html", f"Delete {path}")
     written = visit.store.delete(path, if_version=visit.given("version"))
     return Redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
 
 
+def _about(visit: Visit, template: str, title: str) -> PageAnswer:
+    with finding("memory"):
+        memory, _ = visit.store.load(visit.memory_path)
+    return HtmlPage(template, {"path": visit.memory_path, "memory": memory, "area": "tree"}, title=title)
+
+
 def _saved(visit: Visit, written: Written) -> PageAnswer:
-    if written.is_proposed:
-        return Redirect(visit.proposed_url())
-    return Redirect(visit.url("m", page_path(written.path)))
-
-
-def _load(visit: Visit, path: str) -> tuple[Memory, str]:
-    try:
-        return visit.store.load(path)
-    except NotFound:
-        raise not_found("memory") from None
-
-
-def _typed(visit: Visit, before: str) -> str:
-    """Return the text that was typed into the form.
-
-    Browsers send each line end as CRLF. The result has the line ends of the text `before`.
-    """
-    return _line_ends(visit.given("text"), before)
+    return Redirect(visit.proposed_url() if written.is_proposed else visit.url("m", page_path(written.path)))
 
 
 def _line_ends(typed: str, before: str) -> str:
+    """Return a typed text with the line ends of the text `before`. Browsers send each line end as CRLF."""
     text = typed.replace("\r\n", "\n")
     return text.replace("\n", "\r\n") if "\r\n" in before else text
-
-
-def _check_line_ends(text: str) -> None:
-    if "\r" in text.replace("\r\n", "") or ("\r\n" in text and "\n" in text.replace("\r\n", "")):
-        raise invalid(
-            "the text has mixed line ends, which a browser would change; edit the memory with `retentive edit`"
-        )

@@ -5,104 +5,115 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import is_pattern
-from retentive.console.pages.tree import Beside, ListLevels, levels, parsed, parts, read
-from retentive.console.progress import Later
-from retentive.console.reads import reads_of
+from retentive.console.pages.tree import levels, parts
 from retentive.console.visible import boxed
-from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
-from retentive.engine.queries import load
-from retentive.errors import NotFound
-from retentive.history.log import BlameLine
-from retentive.storage.contract import Memory, Version
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number, page_path
+from retentive.server.errors import HttpError, missing
+from retentive.server.handlers.history import blame_memory
+from retentive.server.handlers.memories import read_memory, retrieve_memory
+from retentive.server.handlers.versions import list_memory_versions, retrieve_memory_version
 from retentive.store import core_of
-from retentive.store.by_id import read_memory
-from retentive.values.paths import MemoryPath
-from retentive.wire.base import VERSION_ID
+from retentive.values.paths import ROOT
+from retentive.wire.base import AnswerPage, tool_path
+from retentive.wire.history import BlameLineObject
+from retentive.wire.memories import MemoryObject
+from retentive.wire.versions import VersionObject
 
 LINES = 2_000
 VERSIONS = 50
+NEWEST = 6
 MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
 VIEWS = ("rendered", "raw", "blame", "history")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Line of a text. In the blame view, `by` is the version that added the line.
+    """Line of a text. In the blame view, `by` tells about the version that added the line.
 
     `is_first` is true if the previous line was added by another version.
     """
 
     number: int
     html: Markup
-    by: Version | None = None
+    by: BlameLineObject | None = None
     is_first: bool = False
 
 
 def show_memory(visit: Visit) -> PageAnswer:
     """Show a memory in one of its views."""
-    path, at = parsed(visit.memory_path), visit.query.get("at", "")
+    path, at, core = visit.memory_path, visit.query.get("at", ""), core_of(visit.store)
     try:
-        memory, text = read(visit, load(path))
-    except NotFound:
-        return _gone(visit, path)
-    view = _view(visit, memory)
-    newest = visit.store.history.page(memory_id=memory.id, limit=6)
-    version = next((each for each in newest.items if each.id == memory.version_id), None)
-    reads = reads_of(visit, memory)
-    core_of(visit.store).accesses.note(visit.store.id, memory)
+        memory = read_memory(visit.call(), path, at=visit.at)
+    except HttpError as error:
+        if error.status != 404 or at:
+            raise
+        return _gone(visit)
+    text, view = memory.content or "", _view(visit, memory)
+    newest = versions_of(visit, memory.id, NEWEST).data
+    version = _version(visit, memory.memory_version_id)
+    last = core.accesses.recorded(core.id, memory.id)
     values = {
-        "path": path.text,
-        "parts": parts(path.text),
+        "path": path,
+        "parts": parts(path),
+        "levels": levels(visit, path.rpartition("/")[0]),
         "memory": memory,
-        "contributors": visit.store.trust.contributors(memory),
         "version": version,
-        "reads": reads,
+        "viewed_at": None if last is None else datetime.fromtimestamp(last, UTC),
         "is_pattern": is_pattern,
-        "newest": newest.items,
-        "older": _neighbour(visit, memory.id, memory.version_id),
+        "newest": newest,
+        "older": _neighbour(visit, memory.id, memory.memory_version_id),
         "view": view,
         "at": at,
+        "then": None,
         "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
-        "delayed": _tree_beside(visit, MemoryPath.known(path.text.rpartition("/")[0])),
         **_content(visit, memory, text, view),
     }
-    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path)
 
 
-def _tree_beside(visit: Visit, directory: MemoryPath) -> Later[Beside]:
-    """Return the tree beside a memory. For an earlier state, the tree is read after the head of the page was sent."""
-    if visit.query.get("at"):
-        return Later(lambda: Beside(levels(visit, ListLevels(directory))[0]))
-    beside = Beside(levels(visit, ListLevels(directory))[0])
-    return Later(lambda: beside)
+def versions_of(visit: Visit, memory_id: str, limit: int, page: str | None = None) -> AnswerPage[VersionObject]:
+    """Return versions of a memory, newest first: the answer of the API."""
+    return list_memory_versions(visit.call(), limit=limit, page=page, path_prefix=ROOT, memory_id=memory_id)
 
 
-def _view(visit: Visit, memory: Memory) -> str:
+def _version(visit: Visit, version_id: str) -> VersionObject | None:
+    """Return a version without its text. None if it is a proposed text, which is no version yet."""
+    try:
+        return retrieve_memory_version(visit.call(memory_version_id=version_id), "basic")
+    except HttpError:
+        return None
+
+
+def _view(visit: Visit, memory: MemoryObject) -> str:
     wanted = visit.query.get("view", "")
     if wanted in VIEWS[1:] and not (wanted == "blame" and visit.query.get("at")):
         return wanted
-    can_render = MARKDOWN.fullmatch(memory.path) is not None and memory.size_bytes <= MAX_RENDERED_BYTES
+    can_render = MARKDOWN.fullmatch(memory.path) is not None and memory.content_size_bytes <= MAX_RENDERED_BYTES
     return "rendered" if can_render else "raw"
 
 
-def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, object]:
+def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[str, object]:
     if view == "rendered":
         return {"html": rendered(text, visit.url("m"))}
-    if view == "blame":
-        log = visit.store.history.log(memory_id=memory.id)
-        before = {newer.id: older.id for newer, older in pairwise(log)}
-        return {**_lines(visit, _blamed(visit.store.history.blame(memory.path))), "before": before}
     if view == "history":
-        after = visit.query.get("after")
-        found = visit.store.history.page(memory_id=memory.id, limit=VERSIONS, after=after)
-        return {"versions": found.items, "following": found.next}
-    return _lines(visit, raw_lines(text))
+        found = versions_of(visit, memory.id, VERSIONS, visit.query.get("page"))
+        return {"versions": found.data, "following": found.next_page}
+    if view == "raw":
+        return _lines(visit, raw_lines(text))
+    lines, before = list[SourceLine](), ""
+    for each in blame_memory(visit.call(memory_id=memory.id)).lines:
+        version_id = each.memory_version_id
+        lines.append(SourceLine(each.line, boxed(each.text.removesuffix("\n")), each, version_id != before))
+        before = version_id
+    known = versions_of(visit, memory.id, 100).data
+    return {**_lines(visit, lines), "before": {newer.id: older.id for newer, older in pairwise(known)}}
 
 
 def _lines(visit: Visit, lines: Sequence[SourceLine]) -> dict[str, object]:
@@ -119,24 +130,13 @@ def raw_lines(text: str) -> list[SourceLine]:
     return [SourceLine(at, boxed(row)) for at, row in enumerate(rows, start=1)]
 
 
-def _blamed(lines: Sequence[BlameLine]) -> list[SourceLine]:
-    found, before = list[SourceLine](), ""
-    for each in lines:
-        html = boxed(each.text.removesuffix("\n"))
-        found.append(SourceLine(each.number, html, each.version, each.version.id != before))
-        before = each.version.id
-    return found
-
-
-def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
+def _gone(visit: Visit) -> PageAnswer:
     """Show the last versions of a deleted memory. Raises `HttpError` 404 if there never was a memory at the path."""
-    if visit.query.get("at"):
-        raise not_found("memory")
-    versions = visit.store.history.log(path.text, limit=20)
+    versions = visit.store.history.log(visit.memory_path, limit=20)
     if not versions:
-        raise not_found("memory")
-    values = {"path": path.text, "parts": parts(path.text), "versions": versions, "area": "tree"}
-    return HtmlPage("gone.html", values, 404, title=path.text)
+        raise missing("memory")
+    values = {"path": visit.memory_path, "parts": parts(visit.memory_path), "versions": versions, "area": "tree"}
+    return HtmlPage("gone.html", values, 404, title=visit.memory_path)
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
@@ -146,55 +146,33 @@ def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool 
 
 def by_id(visit: Visit) -> PageAnswer:
     """Redirect from the id of a memory to its current path, so that links survive renames."""
-    try:
-        found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
-    except NotFound:
-        raise not_found("memory") from None
-    return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
+    found = retrieve_memory(visit.call(memory_id=visit.ids["memory_id"]), view="basic")
+    return Redirect(visit.url("m", page_path(tool_path(found.path)), view=visit.query.get("view")))
+
+
+def _shown_version(visit: Visit) -> VersionObject:
+    return retrieve_memory_version(visit.call(memory_version_id=visit.ids["version_id"]))
 
 
 def show_version(visit: Visit) -> PageAnswer:
     """Show one version with its text."""
-    version, text = _version(visit)
-    lines = [] if text is None else raw_lines(text)
-    first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
-    shown = lines[first - 1 : first - 1 + LINES]
+    version = _shown_version(visit)
+    path = "" if version.path is None else tool_path(version.path)
     values = {
         "version": version,
-        "path": version.path,
-        "parts": parts(version.path),
-        "lines": shown,
-        "first": first,
-        "last": first - 1 + len(shown),
-        "total": len(lines),
-        "has_text": text is not None,
+        "path": path,
+        "parts": parts(path),
+        **_lines(visit, raw_lines(version.content or "")),
         "older": _neighbour(visit, version.memory_id, version.id),
         "newer": _neighbour(visit, version.memory_id, version.id, is_newer=True),
-        "at": "",
+        "area": "tree",
     }
-    return HtmlPage("version.html", {**values, "area": "tree"}, title=f"Version {version.id[-8:]}")
+    return HtmlPage("version.html", values, title=f"Version r{version.revision}")
 
 
 def download(visit: Visit) -> PageAnswer:
     """Send the text of a version as a file to save. The browser does not display it."""
-    version, text = _version(visit)
-    if text is None:
-        raise not_found("text")
-    return Download(version.path.rpartition("/")[2] or "memory.txt", iter([text.encode()]))
-
-
-def compare(visit: Visit) -> PageAnswer:
-    """Redirect to the difference between two selected versions."""
-    old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
-    if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
-        raise not_found("memory version")
-    return Redirect(visit.url("diff", f"{old}..{new}"))
-
-
-def _version(visit: Visit) -> tuple[Version, str | None]:
-    if not VERSION_ID.fullmatch(visit.ids["version_id"]):
-        raise not_found("memory version")
-    try:
-        return visit.store.history.show(visit.ids["version_id"])
-    except NotFound:
-        raise not_found("memory version") from None
+    version = _shown_version(visit)
+    if version.content is None:
+        raise missing("text")
+    return Download((version.path or "").rpartition("/")[2] or "memory.txt", iter([version.content.encode()]))

@@ -1,33 +1,30 @@
-"""Page with the list of memory stores and their figures."""
+"""Pages for memory stores: the list with its figures, and what an administrator does with a store."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
 
-from retentive.console.overview import (
-    AT_ONCE,
-    SCANNED,
-    VERIFIED,
-    LastCheck,
-    StoreRow,
-    last_checks,
-    totals,
-)
-from retentive.console.visits import BASE, HtmlPage, PageAnswer, Redirect, Visit, not_found, store_url
-from retentive.errors import NotFound
+import retentive
+from retentive.console.figures import NEAR, StoreRow, last_days, store_row
+from retentive.console.rendering import counted
+from retentive.console.visits import BASE, HtmlPage, PageAnswer, Redirect, Visit, store_url, url_name, with_query
 from retentive.server.errors import invalid
+from retentive.server.handlers import stores as api
 from retentive.storage.contract import StoreInfo
+from retentive.store.location_records import LocationRecords
+from retentive.wire.stores import StoreCreation, StoreUpdate
 
 ROWS = 50
-LISTED = 2_000
-"""Maximum number of stores in the list. If there are more, only the newest are listed."""
+LISTED = 500
+"""Maximum number of stores in the list and in its figures. If there are more, only the newest are listed."""
 LOOKED_AT = 10_000
-MORE = 200
-"""Maximum number of stores whose figures are read for the totals if the query has `more=1`."""
+DAYS = 14
 _AT_ONCE = 500
+SCANNED, VERIFIED = "console.scan", "console.audit"
+"""Kinds of location records: the last scan of a store, and the last verification of its audit log."""
 SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "changed": lambda row: row.at,
     "name": lambda row: (row.info.key or row.info.name or row.info.id).casefold(),
@@ -37,33 +34,13 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "full": lambda row: (row.full, row.at),
     "today": lambda row: (row.today, row.at),
 }
-"""Orders of the list. The largest value is first, except for names. `_order` adds the orders `findings` and `audit`."""
-
-
+"""Orders of the list. The largest value is first, except for names. `findings` and `audit` are orders too."""
 WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
 """Orders that need figures of whole stores. A key that is limited to some paths cannot use them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """Last scans and last verifications of the listed stores, by store id."""
-
-    scans: Mapping[str, LastCheck]
-    audits: Mapping[str, LastCheck]
-
-    @property
-    def findings(self) -> int:
-        """Number of findings of all scans together."""
-        return sum(each.findings for each in self.scans.values())
-
-    @property
-    def is_sound(self) -> bool:
-        """True if no verification had a finding."""
-        return not any(each.findings for each in self.audits.values())
-
-
 def list_stores(visit: Visit) -> PageAnswer:
-    """Show the stores that the key may see, and their totals. The query names the order of the stores."""
+    """Show the stores that the key may see, and figures of them. The query names the order of the stores."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
     if sort not in {*SORTS, "findings", "audit"}:
@@ -71,35 +48,78 @@ def list_stores(visit: Visit) -> PageAnswer:
     if sort in WHOLE_SORTS and not visit.is_whole:
         raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
     infos, is_cut = listed(visit, wanted, is_archived=is_archived)
-    checks = _checks(visit, infos)
-    visit.overview.read_some(infos, visit.caller.key.paths, visit.opened, MORE if query.get("more") == "1" else AT_ONCE)
-    shown, following = _page(visit, infos, checks, sort)
-    known = {row.info.id: row for row in shown} | {
-        info.id: row for info in infos if (row := visit.overview.known(info, visit.caller.key.paths)) is not None
+    records = visit.location.opened.records
+    scans = checks_of(records, SCANNED) if visit.can("erase") and visit.is_whole else {}
+    audits = checks_of(records, VERIFIED) if visit.can("admin") and visit.is_whole else {}
+    orders = {
+        **SORTS,
+        "findings": lambda row: (scans.get(row.info.id, 0), row.at),
+        "audit": lambda row: (audits.get(row.info.id, 0), row.is_audited, row.at),
     }
+    rows = sorted(_rows(visit, infos), key=orders[sort], reverse=sort != "name")
+    ids = [row.info.id for row in rows]
+    start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     asked = {"q": wanted, "sort": sort if sort != "changed" else "", "archived": "1" if is_archived else ""}
     values = {
-        "rows": shown,
-        "totals": totals(infos, known),
-        "checks": checks,
+        "rows": rows[start : start + ROWS],
+        "following": ids[start + ROWS - 1] if start + ROWS < len(ids) else "",
+        "count": len(infos),
+        "memories": sum(each.memories for each in infos),
+        "size_bytes": sum(each.size_bytes for each in infos),
+        "figures": _figures(visit, rows, scans, audits) if visit.is_whole and rows else (),
+        "scans": scans,
+        "audits": audits,
         "is_cut": is_cut,
-        "following": following,
         "sort": sort,
         "asked": asked,
         "is_archived": is_archived,
-        "is_whole": visit.is_whole,
         "whole_sorts": WHOLE_SORTS,
-        "url": lambda **changed: _url(**{**asked, **changed}),
+        "url": lambda **changed: with_query(f"{BASE}/", **{**asked, **changed}),
     }
     return HtmlPage("stores.html", values, title="Stores")
 
 
-def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
-    records, is_whole = visit.location.opened.records, visit.is_whole
-    return Checks(
-        last_checks(records, SCANNED, infos) if visit.can("erase") and is_whole else {},
-        last_checks(records, VERIFIED, infos) if visit.can("admin") and is_whole else {},
-    )
+def _rows(visit: Visit, infos: Sequence[StoreInfo]) -> list[StoreRow]:
+    days = last_days(DAYS, datetime.now(UTC).date())
+    return [store_row(info, visit.opened, days) for info in infos]
+
+
+def _figures(
+    visit: Visit, rows: Sequence[StoreRow], scans: Mapping[str, int], audits: Mapping[str, int]
+) -> list[tuple[str, str, str, str]]:
+    """Return the figures that may need a person: the order of the list to open, the figure, its text and its tone."""
+    today, near = sum(row.today for row in rows), sum(row.full >= NEAR for row in rows)
+    waiting, stores = sum(row.waiting for row in rows), sum(row.waiting > 0 for row in rows)
+    found = [("today", f"{today:,}", f"change{'s' if today != 1 else ''} today", "")]
+    if visit.can("review"):
+        text = ("proposal waits" if waiting == 1 else "proposals wait") + (
+            f" in {counted(stores, 'store')}" if waiting else ""
+        )
+        found.append(("waiting", f"{waiting:,}", text, "warn" if waiting else ""))
+    found.append(("full", f"{near:,}", f"store{'s' if near != 1 else ''} near a limit", "warn" if near else ""))
+    ids = {row.info.id for row in rows}
+    if visit.can("erase"):
+        scanned = [count for store_id, count in scans.items() if store_id in ids]
+        findings = sum(scanned)
+        what = "memory with a sensitive finding" if findings == 1 else "memories with sensitive findings"
+        text = f"{what}, {len(scanned)} of {len(rows)} scanned"
+        found.append(("findings", f"{findings:,}", text, "warn" if findings else ""))
+    if visit.can("admin"):
+        verified, on = [count for store_id, count in audits.items() if store_id in ids], sum(r.is_audited for r in rows)
+        state = "Not sound" if any(verified) else "Sound" if verified else "Not verified" if on else "Off"
+        tone = "bad" if any(verified) else "good" if verified else ""
+        found.append(("audit", state, f"audit logs: {on} on, {len(verified)} verified", tone))
+    return found
+
+
+def note_check(records: LocationRecords, kind: str, store_id: str, findings: int) -> None:
+    """For the list of stores, record that a scan or verification has ended. The record does not name any memory."""
+    records.put(kind, store_id, json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings}))
+
+
+def checks_of(records: LocationRecords, kind: str) -> dict[str, int]:
+    """Return the numbers of findings of the last scans or verifications, by store id."""
+    return {name: json.loads(text)["findings"] for name, text in records.list(kind)}
 
 
 def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
@@ -113,55 +133,54 @@ def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreI
         page = visit.location.opened.list_stores(
             workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=_AT_ONCE
         )
-        found += [each for each in page.items if visit.caller.sees(each) and _fits(each, wanted)]
+        for each in page.items:
+            names = f"{each.key or ''}\n{each.name}\n{each.id}".casefold()
+            found += [each] if visit.caller.sees(each) and wanted.casefold() in names else []
         after = page.next
         if after is None or len(found) >= LISTED:
             break
     return found[:LISTED], after is not None or len(found) > LISTED
 
 
-def _page(visit: Visit, infos: Sequence[StoreInfo], checks: Checks, sort: str) -> tuple[list[StoreRow], str]:
-    """Read the figures of the stores on a page. Return its rows, and the id after which the next page begins."""
-    reach = visit.caller.key.paths
-    rows = [visit.overview.known(info, reach) or StoreRow(info) for info in infos]
-    rows.sort(key=_order(sort, checks), reverse=sort != "name")
-    ids = [row.info.id for row in rows]
-    after = visit.query.get("after", "")
-    start = ids.index(after) + 1 if after in ids else 0
-    present = {info.id: info for info in infos}
-    shown = [visit.overview.read(present[each], reach, visit.opened) for each in ids[start : start + ROWS]]
-    following = ids[start + ROWS - 1] if start + ROWS < len(ids) else ""
-    return sorted(shown, key=_order(sort, checks), reverse=sort != "name"), following
+def create_store(visit: Visit) -> PageAnswer:
+    """Show the form for a new memory store. With POST, create it."""
+    if visit.method != "POST":
+        return HtmlPage("store_new.html", title="New store")
+    key = visit.given("key").strip() or None
+    if key is not None and api.list_memory_stores(visit.call(), key=key, include_archived=True).data:
+        raise invalid("key: there is a store with this key")
+    name, description = visit.given("name").strip() or key, visit.given("description").strip()
+    body = StoreCreation.read({"name": name or "", "key": key, "description": description})
+    made = api.create_memory_store(visit.call(), body)
+    return Redirect(store_url(url_name(visit.location.info(made.id)), "tree", ""))
 
 
-def _order(sort: str, checks: Checks) -> Callable[[StoreRow], Any]:
-    if sort == "findings":
-        return lambda row: (_findings(checks.scans, row), row.at)
-    if sort == "audit":
-        return lambda row: (_findings(checks.audits, row), row.is_audited, row.at)
-    return SORTS[sort]
+def manage_store(visit: Visit) -> PageAnswer:
+    """Show the forms to rename, archive and delete a memory store. With POST, do it."""
+    if visit.method != "POST":
+        return HtmlPage(
+            "store_manage.html", {"sentence": visit.info.key or visit.info.id, "area": "manage"}, title="Store"
+        )
+    action = visit.given("action")
+    if action == "rename":
+        body = {"name": visit.given("name").strip(), "description": visit.given("description").strip()}
+        api.update_memory_store(visit.call(), StoreUpdate.read(body))
+    elif action in {"archive", "delete"}:
+        if visit.given("typed").strip() != (visit.info.key or visit.info.id):
+            raise invalid("type the key of the store, or its id if it has no key; nothing was changed")
+        visit.check_key()
+        if action == "delete":
+            api.delete_memory_store(visit.call())
+            return Redirect(f"{BASE}/")
+        api.archive_memory_store(visit.call())
+    else:
+        raise invalid("action: must be rename, archive or delete")
+    return Redirect(visit.url("manage"))
 
 
-def _findings(found: Mapping[str, LastCheck], row: StoreRow) -> int:
-    check = found.get(row.info.id)
-    return 0 if check is None else check.findings
-
-
-def by_key(visit: Visit) -> PageAnswer:
-    """Redirect to the store with the key in the URL."""
-    try:
-        found = visit.location.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
-    except NotFound:
-        raise not_found("memory store") from None
-    if not visit.caller.sees(found):
-        raise not_found("memory store")
-    return Redirect(store_url(found.id, "tree", ""))
-
-
-def _url(**asked: str) -> str:
-    given = {name: value for name, value in asked.items() if value}
-    return f"{BASE}/" + (f"?{urlencode(given)}" if given else "")
-
-
-def _fits(info: StoreInfo, wanted: str) -> bool:
-    return wanted.casefold() in f"{info.key or ''}\n{info.name}\n{info.id}".casefold()
+def health(visit: Visit) -> PageAnswer:
+    """Show the stores of the workspace that need attention, and the version of the server."""
+    infos, is_cut = listed(visit, "", is_archived=False)
+    rows = [row for row in _rows(visit, infos) if row.problem or row.full >= NEAR]
+    values = {"rows": rows[:ROWS], "version": retentive.__version__, "count": len(infos), "is_cut": is_cut}
+    return HtmlPage("health.html", values, title="Health")

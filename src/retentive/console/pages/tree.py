@@ -2,245 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from markupsafe import Markup
 
+from retentive.console.charts import strip_of
+from retentive.console.figures import newest_of, recent_versions
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
-from retentive.console.pages.listing import SINCE, EntryRow, new_rows, recent_changes, rows_of
-from retentive.console.pages.news import news_url
-from retentive.console.progress import Later
-from retentive.console.strips import Strip, strip_of
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
-from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
-from retentive.engine.operation import Read, ReadOperation
-from retentive.engine.queries import load
-from retentive.errors import CursorExpired, NotFound, Refused, RetentiveError
-from retentive.history.log import SinceMoment, since
-from retentive.history.past import AsOf, past_of
-from retentive.server.errors import HttpError, invalid
-from retentive.storage.contract import Snapshot, Version
+from retentive.console.pages.history import news_url
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, page_path
+from retentive.history.log import Fate, SinceMoment, since
+from retentive.server.errors import HttpError, missing
+from retentive.server.handlers.memories import list_memories, read_memory
+from retentive.storage.contract import Version
 from retentive.store import core_of
-from retentive.values.listing import ListPage
-from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import REPLIES
-from retentive.values.settings import Settings
-from retentive.wire.base import moment
+from retentive.values.paths import ROOT
+from retentive.wire.base import tool_path
+from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
 
-R = TypeVar("R")
-ROWS = 500
-SIDE_ROWS = 100
+ROWS = 50
+SIDE_ROWS = 50
 NEWEST = 6
-LOOKED_AT = 20
-"""Number of memories whose earlier versions are read to find out whether a directory existed."""
-
-
-def typed(path: str) -> MemoryPath:
-    """Parse and normalise a path that a person typed. Raises `HttpError` 400."""
-    try:
-        return MemoryPath.parse(path)
-    except Refused as refusal:
-        raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
-
-
-def parsed(path: str) -> MemoryPath:
-    """Parse a path in the URL. The path must be normalised. Raises `HttpError` 400."""
-    found = typed(path)
-    if found.text != path:
-        raise invalid("the path must be in Unicode NFC and must not contain empty names", "invalid_path")
-    return found
-
-
-def read(visit: Visit, operation: ReadOperation[R]) -> R:
-    """Run a read operation on the current state, or on the earlier state that the URL names."""
-    at = visit.query.get("at")
-    return core_of(visit.store).result_of(operation if not at else AsOf(operation, moment(at)))
+SINCE = 1_000
+"""Maximum number of newer versions that a page of an earlier state reads to mark changes."""
+FATES: tuple[Fate, ...] = ("new", "changed", "gone")
 
 
 @dataclass(frozen=True, slots=True)
-class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
-    """List one level of each directory from the root down to `path`, all in the same state of the store.
+class EntryRow:
+    """Row of a listing. For a directory, `below` is the path of its last change, relative to the directory.
 
-    `cursor` and `limit` apply only to the last directory.
+    On a page of an earlier state, `marks` has the numbers of memories that are new, changed and gone since that time.
+    If `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
     """
 
-    name = "list"
-    for_paths = True
-    path: MemoryPath
-    limit: int = SIDE_ROWS
-    cursor: ListingCursor | None = None
-
-    @property
-    def directories(self) -> list[str]:
-        """The directories to list, the root first."""
-        return [ROOT] if self.path.is_root else [ROOT, *self.path.ancestors, self.path.text]
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the fields for the audit entry. They are the same as for the listing of one level."""
-        return {"listed": True}
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> list[ListPage[Listed, ListingCursor]]:
-        """Read the levels. Raises `CursorExpired`."""
-        *above, last = self.directories
-        pages = [ListMemories(MemoryPath.known(each), 1, None, SIDE_ROWS) for each in above]
-        operations = [*pages, ListMemories(MemoryPath.known(last), 1, self.cursor, self.limit)]
-        return [each.apply(snapshot, settings) for each in operations]
+    path: str
+    is_directory: bool
+    memory: MemoryObject | None = None
+    last: Version | None = None
+    below: str = ""
+    marks: tuple[tuple[Fate, int], ...] = ()
+    is_new: bool = False
 
 
-def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
-    """Return the levels of the tree for the side bar of a page, and the full result for the last level."""
-    found = read(visit, operation)
-    shown = [_level(path, page) for path, page in zip(operation.directories, found, strict=True)]
-    return shown, found[-1]
+def listing(visit: Visit, directory: str, limit: int, page: str | None = None) -> MemoryPage:
+    """Return one level of a directory: the answer of the API, now or in the earlier state that the URL names."""
+    return list_memories(visit.call(), limit=limit, page=page, path_prefix=directory, depth=1, at=visit.at)
+
+
+def levels(visit: Visit, directory: str, last: MemoryPage | None = None) -> list[dict[str, object]]:
+    """Return the levels of the tree beside a page, from the root down to a directory."""
+    names = directory.split("/")[2:]
+    above = ["/".join([ROOT, *names[:depth]]) for depth in range(len(names))]
+    pages = [(each, listing(visit, each, SIDE_ROWS)) for each in above]
+    return [level(*each) for each in [*pages, (directory, last or listing(visit, directory, SIDE_ROWS))]]
+
+
+def level(directory: str, page: MemoryPage) -> dict[str, object]:
+    """Return one level of the tree beside a page."""
+    entries = [(tool_path(each.path).rstrip("/"), isinstance(each, PrefixObject)) for each in page.data]
+    return {"path": directory, "entries": entries, "has_more": page.next_page is not None}
 
 
 def children(visit: Visit) -> PageAnswer:
     """Send the direct entries of a directory, for a page whose tree already shows the levels above them."""
-    path = parsed(visit.memory_path)
-    found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
-    if not found.items:
-        raise not_found("directory")
-    return HtmlPage("children.html", {"level": _level(path.text, found), "at": visit.query.get("at", "")})
-
-
-def _level(path: str, page: ListPage[Listed, ListingCursor]) -> dict[str, object]:
-    return {"path": path, "entries": list(map(_entry, page.items[:SIDE_ROWS])), "has_more": _has_more(page)}
-
-
-def _has_more(page: ListPage[Listed, ListingCursor]) -> bool:
-    return page.next is not None or len(page.items) > SIDE_ROWS
-
-
-def _entry(item: Listed) -> dict[str, object]:
-    if isinstance(item, ListedDirectory):
-        return {"path": item.path.rstrip("/"), "is_directory": True}
-    return {"path": item.memory.path, "is_directory": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Levels of the tree beside a page. `then` has the changes since the earlier state that the page shows."""
-
-    levels: Sequence[Mapping[str, object]]
-    then: SinceMoment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDirectory(Beside):
-    """Content of a directory page. `following` is the cursor of the next page.
-
-    `oldest` is the oldest version that was read to find the last changes. `newest` and `strip` are shown on the page
-    of the root. `index` is the text of the index.md.
-    """
-
-    rows: Sequence[EntryRow] = ()
-    following: str | None = None
-    oldest: Version | None = None
-    newest: Sequence[Version] = ()
-    index: Markup | None = None
-    strip: Strip | None = None
+    found = listing(visit, visit.memory_path, SIDE_ROWS)
+    if not found.data:
+        raise missing("directory")
+    return HtmlPage("children.html", {"level": level(visit.memory_path, found), "at": visit.query.get("at", "")})
 
 
 def show_directory(visit: Visit) -> PageAnswer:
-    """Show the memories and directories in a directory, and the text of its index.md.
-
-    For an earlier state, the head of the page is sent before the state is read, unless the answer may be an error. In a
-    large store, the first read of an early state takes long.
-    """
-    path, at, after = parsed(visit.memory_path), visit.query.get("at", ""), visit.query.get("after", "")
-    again = news_url(visit, path=path.text)
-    if at and not after and _was_there(visit, path):
-        later = Later(lambda: _shown(visit, path, *_listed(visit, path)))
-    else:
-        try:
-            beside, found = _listed(visit, path)
-        except CursorExpired:
-            raise invalid("the listing has changed; open the directory again", "cursor_expired") from None
-        if not found.items and not path.is_root and not after:
-            return _memory_instead(visit, path, at)
-        shown = _shown(visit, path, beside, found)
-        later = Later(lambda: shown)
+    """Show the memories and directories in a directory, and the text of its index.md."""
+    path, at, page = visit.memory_path, visit.query.get("at", ""), visit.query.get("page")
+    again = news_url(visit, path=path)
+    found = listing(visit, path, ROWS, page)
+    if not found.data and path != ROOT and not page:
+        return _memory_instead(visit)
+    then, recent = since_moment(visit), () if at else recent_versions(visit.store)
+    rows = _rows(visit, path, found, recent, then)
+    if then is not None and not page and found.next_page is None:
+        rows += _new_rows(path, rows, then)
+    moment_of_page = None if then is None or then.last is None else then.last.created_at
     values = {
-        "path": path.text,
-        "parts": parts(path.text),
-        "delayed": later,
+        "path": path,
+        "parts": parts(path),
+        "levels": levels(visit, path, None if page else found),
+        "then": then,
+        "rows": rows,
+        "following": found.next_page,
+        "newest": recent[:NEWEST] if path == ROOT else (),
+        "index": _index(visit, path, found),
+        "strip": strip_of(visit.store, moment_of_page) if path == ROOT and not page else None,
         "at": at,
-        "after": after,
         "again": again,
         "settings": visit.store.settings(),
+        "area": "tree",
     }
-    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+    return HtmlPage("tree.html", values, title=path)
 
 
-def _was_there(visit: Visit, path: MemoryPath) -> bool:
-    """Return whether it is certain that a directory existed in the earlier state that the URL names.
-
-    Reads only the earlier versions of some of the memories that the directory contains now.
-    """
-
-    def work(snapshot: Snapshot) -> bool:
-        past = past_of(snapshot, moment(visit.query["at"]))
-        present = snapshot.list(path.text, limit=LOOKED_AT)
-        earlier = (past.find(memory.id) for memory, _ in present)
-        return path.is_root or any(was is not None and was.path.startswith(f"{path.text}/") for was in earlier)
-
-    try:
-        return core_of(visit.store).peek(Read("list", work))
-    except (RetentiveError, HttpError):  # the listing raises the error again, and its status is sent
-        return False
-
-
-def _listed(visit: Visit, path: MemoryPath) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
-    pin, _, last = visit.query.get("after", "").partition(":")
-    return levels(visit, ListLevels(path, ROWS, ListingCursor(pin, last) if pin else None))
-
-
-def _shown(
-    visit: Visit, path: MemoryPath, beside: list[dict[str, object]], found: ListPage[Listed, ListingCursor]
-) -> ShownDirectory:
-    at, is_first = visit.query.get("at"), not visit.query.get("after")
-    recent, then = recent_changes(visit.store, moment(at) if at else None), since_moment(visit)
-    fresh = [] if then is None or not is_first or found.next is not None else new_rows(path.text, found.items, then)
-    return ShownDirectory(
-        beside,
-        then,
-        rows=[*rows_of(path.text, found.items, recent, then), *fresh],
-        following=None if found.next is None else f"{found.next.pin}:{found.next.last}",
-        oldest=recent.oldest,
-        newest=recent.versions[:NEWEST] if path.is_root and not at else (),
-        index=_index(visit, path, found.items),
-        strip=_strip(visit, then) if path.is_root and is_first else None,
-    )
+def _rows(
+    visit: Visit, directory: str, found: MemoryPage, recent: Sequence[Version], then: SinceMoment | None
+) -> list[EntryRow]:
+    ids = [each.id for each in found.data if isinstance(each, MemoryObject)]
+    newest, lasts = {} if then else newest_of(visit.store, ids), dict[str, tuple[Version, str]]()
+    for version in recent:
+        if version.path.startswith(f"{directory}/"):
+            name, _, rest = version.path[len(directory) + 1 :].partition("/")
+            lasts.setdefault(name, (version, rest))
+    rows = []
+    for each in found.data:
+        path = tool_path(each.path).rstrip("/")
+        if isinstance(each, MemoryObject):
+            fate = None if then is None else then.fates.get(each.id)
+            marks = () if fate is None else ((fate[0], 1),)
+            rows.append(EntryRow(path, False, each, newest.get(each.id), marks=marks))
+        else:
+            last, below = lasts.get(path.rpartition("/")[2], (None, ""))
+            counts = () if then is None else tuple((fate, then.below(path, fate)) for fate in FATES)
+            rows.append(EntryRow(path, True, None, last, below, tuple(pair for pair in counts if pair[1])))
+    return rows
 
 
-def _index(visit: Visit, path: MemoryPath, items: Sequence[Listed]) -> Markup | None:
-    index = f"{path.text}/index.md"
-    sizes = {each.memory.path: each.memory.size_bytes for each in items if isinstance(each, ListedMemory)}
-    if sizes.get(index, MAX_RENDERED_BYTES) >= MAX_RENDERED_BYTES:
+def _new_rows(directory: str, rows: Sequence[EntryRow], then: SinceMoment) -> list[EntryRow]:
+    """Return rows for the entries that were added to a directory since an earlier state, sorted by name."""
+    there, found = {row.path for row in rows}, dict[str, EntryRow]()
+    for fate, version in then.fates.values():
+        if fate == "new" and version.path.startswith(f"{directory}/"):
+            name, slash, rest = version.path[len(directory) + 1 :].partition("/")
+            path = f"{directory}/{name}"
+            count = then.below(path, "new") if slash else 1
+            found[path] = EntryRow(path, bool(slash), None, version, rest, (("new", count),), is_new=True)
+    return [found[path] for path in sorted(found.keys() - there)][:ROWS]
+
+
+def _index(visit: Visit, directory: str, found: MemoryPage) -> Markup | None:
+    path, own = f"{directory}/index.md", f"{directory.removeprefix(ROOT)}/index.md"
+    sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == own]
+    if not sizes or sizes[0] >= MAX_RENDERED_BYTES:
         return None
-    _, raw = read(visit, load(MemoryPath.known(index)))
-    return rendered(raw, visit.url("m"))
-
-
-def _strip(visit: Visit, then: SinceMoment | None) -> Strip | None:
-    """Return the bar chart of recent changes. On a page of an earlier state, it has a mark at the time of the state."""
-    return strip_of(visit.store, None if then is None or then.last is None else then.last.created_at)
+    return rendered(read_memory(visit.call(), path, at=visit.at).content or "", visit.url("m"))
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:
     """Return the changes since the earlier state that the URL names, or None for a page of the current state."""
-    at = visit.query.get("at")
-    return core_of(visit.store).peek(since(moment(at), SINCE)) if at else None
+    return None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
 
 
-def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> PageAnswer:
+def _memory_instead(visit: Visit) -> PageAnswer:
     try:
-        read(visit, load(path))
-    except NotFound:
-        raise not_found("directory") from None
-    return Redirect(visit.url("m", page_path(path.text), at=at))
+        read_memory(visit.call(), visit.memory_path, at=visit.at)
+    except HttpError as error:
+        raise missing("directory") if error.status == 404 else error from None
+    return Redirect(visit.url("m", page_path(visit.memory_path), at=visit.query.get("at")))
 
 
 def root(visit: Visit) -> PageAnswer:
@@ -251,7 +167,7 @@ def root(visit: Visit) -> PageAnswer:
 def go(visit: Visit) -> PageAnswer:
     """Redirect to the path that a person typed."""
     wanted = visit.query.get("path", "").strip().removeprefix(ROOT).strip("/")
-    return Redirect(visit.url("tree", page_path(tool_path(wanted)), at=visit.query.get("at")))
+    return Redirect(visit.url("tree", page_path(f"/{wanted}"), at=visit.query.get("at")))
 
 
 def parts(path: str) -> list[tuple[str, str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from datetime import datetime
 
 import click
@@ -51,7 +49,7 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("Pass --anchor and --key together.")
-    with location.existing() as store, _naming(anchor, key), output.progress("Verifying"):
+    with location.existing() as store, naming("Key file", key or ""), naming("Anchors", anchor or ""):
         found = store.audit.verify(expect=expect, anchor=anchor, key=key)
     heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
     value = output.attributes(found, "entries", "problem", "differences") | heads
@@ -73,7 +71,7 @@ def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     If a store cannot be anchored, the others are, and the status is that of the first error.
     """
     rows, objects, failed = list[str](), list[dict[str, object]](), list[RetentiveError]()
-    with location.opened() as opened, output.progress("Anchoring"):
+    with location.opened() as opened:
         if not of_all:
             rows.append(_anchor(location.chosen(opened), file, key, objects))
         for info in opened.stores() if of_all else ():
@@ -96,7 +94,7 @@ def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
 
 def _anchor(store: MemoryStore, file: str, key: str, objects: list[dict[str, object]]) -> str:
     """Anchor one memory store, and return a line for people. If the log changed, append an object to `objects`."""
-    with _naming(file, key):
+    with naming("Key file", key), naming("Anchors", file):
         made = store.audit.anchor(file, key)
     text = "Nothing changed since the last anchor.\n"
     if made is not None:
@@ -137,16 +135,6 @@ def show(location: Location, *, since: datetime | None) -> None:
     columns: dict[str, output.Column] = {name: name for name in ("time", "actor")}
     columns |= {"operation": _operation, "outcome": "outcome", "paths": _paths, "versions": _versions}
     output.emit(map(_object, found), output.Table(found, columns, empty="No entries."))
-
-
-@contextmanager
-def _naming(anchors: str | None, key: str | None) -> Iterator[None]:
-    """Context manager that adds the names of the anchor file and of the key file to errors."""
-    with ExitStack() as stack:
-        if anchors is not None and key is not None:
-            stack.enter_context(naming("Key file", key))
-            stack.enter_context(naming("Anchors", anchors))
-        yield
 
 
 def _lines(found: Verified) -> str:

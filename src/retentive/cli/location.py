@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -117,13 +117,6 @@ class Location:
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
 
-    def _keeps_ids(self) -> bool:
-        """Return whether the plain files of a directory can be recorded with the ids that earlier reads returned.
-
-        The ids cannot be kept if encryption keys are used, or if the store is not the default store.
-        """
-        return self.store_key == DEFAULT_KEY and self.given_keys() is None and self._becomes_store()
-
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores.
@@ -131,48 +124,38 @@ class Location:
         If `create` is true, a location that does not exist is created. If `create` is false, raises `NotFound` for it.
         """
         if is_url_of_server(self.url):
-            with self._server(create=create) as found:
-                yield found
-            return
-        with naming("Location", self.shown):
-            is_there = location_exists(self.url)
-        if not create and not is_there:
-            raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
-        actor, keys = as_actor(self.actor or _login()), self.given_keys()
-        with naming("Location", self.shown):
-            opened = retentive.open(
-                self.url,
-                actor=actor,
-                keys=keys,
-                sweep=sweep,
-                create=not is_foreign(self.url) or (create and not self._keeps_ids()),
-            )
-        with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
-            yield found
-
-    @contextmanager
-    def _server(self, *, create: bool) -> Iterator[Retentive]:
-        """Connect to a server. Raises `InvalidInput` if the command cannot be run through a server.
-
-        If --actor is not given, the server records the actor of the API key.
-        """
-        name = click.get_current_context().command_path.partition(" ")[2]
-        if name.startswith(NEEDS_MACHINE) and not name.startswith("admin audit"):
-            raise InvalidInput(f"`retentive {name}` cannot use a server; run the command on the machine of the server")
-        if "keys" in self.typed:
-            raise InvalidInput("--keys has no effect on a server")
-        with naming("Location", self.shown):
-            opened = retentive.open(self.url, actor=as_actor(self.actor), create=create)
+            name = click.get_current_context().command_path.partition(" ")[2]
+            if name.startswith(NEEDS_MACHINE) and not name.startswith("admin audit"):
+                raise InvalidInput(
+                    f"`retentive {name}` cannot use a server; run the command on the machine of the server"
+                )
+            if "keys" in self.typed:
+                raise InvalidInput("--keys has no effect on a server")
+            with naming("Location", self.shown):  # without --actor, the server records the actor of the API key
+                opened = retentive.open(self.url, actor=as_actor(self.actor), create=create)
+        else:
+            with naming("Location", self.shown):
+                is_there = location_exists(self.url)
+            if not create and not is_there:
+                raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
+            actor, keys = as_actor(self.actor_name), self.given_keys()
+            # Plain files of a directory are recorded with the ids that earlier reads returned, if nothing is created.
+            keeps_ids = self.store_key == DEFAULT_KEY and keys is None and self._becomes_store()
+            makes = not is_foreign(self.url) or (create and not keeps_ids)
+            with naming("Location", self.shown):
+                opened = retentive.open(self.url, actor=actor, keys=keys, sweep=sweep, create=makes)
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
     @property
     def actor_name(self) -> str:
-        """The actor given by --actor, or else the user who runs this process.
-
-        Raises `InvalidInput` if --actor is invalid.
-        """
-        return str(as_actor(self.actor or _login()))
+        """The actor given by --actor, or else the user who runs this process. Raises `InvalidInput`."""
+        if self.actor:
+            return str(as_actor(self.actor))
+        try:
+            return f"user:{getpass.getuser()}"
+        except (OSError, KeyError, ImportError):  # for example, in a container the user id may have no name
+            return f"user:{os.getuid() if hasattr(os, 'getuid') else 'unknown'}"
 
     def given_keys(self) -> Keys | None:
         """Return the encryption keys, from --keys or the environment. Returns None if no keys are given.
@@ -222,19 +205,14 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
     try:
         yield
     except RetentiveError as error:
-        _name_options(error)
+        text = str(error)
+        for of_python, of_command_line in _OPTIONS.items():
+            text = text.replace(of_python, of_command_line)
+        if text != str(error):
+            error.args = (text,)
         if name and (codes is None or error.code in codes):
             error.add_note(f"{label}: {name}")
         raise
-
-
-def _name_options(error: RetentiveError) -> None:
-    """Replace the arguments of Python in the message of an error by the options of the command line."""
-    text = str(error)
-    for of_python, of_command_line in _OPTIONS.items():
-        text = text.replace(of_python, of_command_line)
-    if text != str(error):
-        error.args = (text,)
 
 
 _OPTIONS = {
@@ -269,25 +247,6 @@ def shown(url: str) -> str:
         return f"{scheme}://…"
     path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
     return f"{scheme}://{host}{path}"
-
-
-def _login() -> str:
-    """Return the user who runs the command, as an actor.
-
-    The result is the same as that of `getpass.getuser`. The module `getpass` is not used: it imports a module for
-    terminals, and this import slows down the start.
-    """
-    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        if name := os.environ.get(variable):
-            return f"user:{name}"
-    if sys.platform == "win32":
-        return "user:unknown"
-    import pwd  # noqa: PLC0415 - imports slow down the start of every command
-
-    try:
-        return f"user:{pwd.getpwuid(os.getuid()).pw_name}"
-    except KeyError:  # for example, in a container the user id may have no name
-        return f"user:{os.getuid()}"
 
 
 def take_over(store: MemoryStore) -> None:

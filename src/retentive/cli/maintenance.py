@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import click
@@ -63,13 +62,12 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
     with location.existing() as store:
         core = core_of(store)
         if redact and history and not yes:
-            preview = scan_read(core, history=True)
-            listed = [one for one in core.peek(preview) if one.kinds or likely]
+            listed = [one for one in core.result_of(scan_read(core, history=True)) if one.kinds or likely]
             for one in listed:
                 output.note("\t".join(_scan_row(one)))
             if listed:
                 values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
-                confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
+                confirm(f"Permanently remove {values}?")
         scanned = scan_store(core, None, redact=redact, history=history, likely=likely)
     found = scanned.findings
     remain = any(one.in_path or (one.kinds and not redact) for one in found)

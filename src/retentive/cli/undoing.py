@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import click
@@ -16,13 +13,9 @@ from retentive.cli.exits import FAILED, status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
 from retentive.cli.parameters import named, revision_option, revisions_and_path, time_option
-from retentive.engine.operation import DryRun
-from retentive.errors import RetentiveError
-from retentive.history.operations import Restore, Undo
 from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
-from retentive.remote import remote_store
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.values.replies import Replies
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
@@ -49,9 +42,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     with location.existing() as store:
         path = named(store, path)
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
-        operation = Restore(core_of(store).parsed(path), to)
-        advice = _advice(store, operation, dry_run=dry_run) if outcome.conflicts else []
-    _emit_outcome(outcome, store.replies, advice, mode)
+    _emit_outcome(outcome, store.replies, _RESTORE_ADVICE, mode)
 
 
 @output.command(json=_OUTCOME_JSON)
@@ -115,11 +106,7 @@ def undo(
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
         else:
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
-        advice: list[str] = []
-        if outcome.conflicts:
-            target = None if path is None else core_of(store).parsed(path)
-            advice = _advice(store, Undo(None if by is not None else change, by, since, mode, target), dry_run=dry_run)
-    _emit_outcome(outcome, store.replies, advice, mode)
+    _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
 
 
 def mode_of(*, merge: bool, force: bool, partial: bool) -> Mode:
@@ -129,29 +116,13 @@ def mode_of(*, merge: bool, force: bool, partial: bool) -> Mode:
     return "merge" if merge else "force" if force else "partial" if partial else "refuse"
 
 
-_MODES: dict[Mode, str] = {
-    "merge": "--merge undoes the change and keeps the later changes, which are in other lines",
-    "force": "--force undoes the change and discards the later changes of these memories",
-    "partial": "--partial undoes the rest and leaves these memories",
-}
-_RESTORE_MODES: dict[Mode, str] = {
-    "force": "--force restores the earlier state and deletes the memories in the way",
-    "partial": "--partial restores the rest and leaves these memories",
-}
-
-
-def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
-    """Return advice about a conflict: a sentence for each option that avoids the conflict, such as --force."""
-    if remote_store(store) is not None:
-        return []
-    texts, works = _RESTORE_MODES if isinstance(operation, Restore) else _MODES, []
-    for mode in texts:
-        with suppress(RetentiveError):
-            if not core_of(store).peek(DryRun(replace(operation, mode=mode))).conflicts:
-                works.append(mode)
-    if not works:
-        return ["Neither --merge nor --force resolves this conflict; `retentive log PATH` shows the existing versions."]
-    return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
+_UNDO_ADVICE = (
+    "--merge keeps later changes in other lines, --force discards the later changes of these memories, and --partial"
+    " undoes the rest. Add --dry-run to see the changes first."
+)
+_RESTORE_ADVICE = (
+    "--force deletes the memories in the way, and --partial restores the rest. Add --dry-run to see the changes first."
+)
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
@@ -164,18 +135,9 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
             "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
             " without a terminal, retentive cannot ask for confirmation."
         )
-    if remote_store(store) is not None:
-        raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")
-    core = core_of(store)
-    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else core.parsed(path))
-    preview = DryRun(undo)
-    try:
-        outcome = core.peek(preview)
-    except RetentiveError:
-        core.result_of(preview)  # raises, and leaves the audit entry
-        raise
+    outcome = store.undo(parse("HEAD", datetime.now(UTC)), path=path, mode=mode, dry_run=True)
     if outcome.conflicts:
-        _emit_outcome(core.result_of(preview), store.replies, _advice(store, undo), mode)
+        _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
     change = outcome.undone[0]
     lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
     lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
@@ -183,13 +145,12 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     for line in lines:
         output.note(line)
     if not click.confirm("Undo this change?", err=True):
-        core.result_of(preview)
         output.note("Nothing was undone.")
         raise click.exceptions.Exit(FAILED)
     return as_revision(change.versions[0].id)
 
 
-def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str], mode: Mode) -> None:
+def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: str, mode: Mode) -> None:
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
@@ -210,7 +171,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
         notes=[
             *_grouping(outcome),
             *(f"{each.path} {left}: {each.reason}." for each in outcome.left),
-            *advice,
+            *([advice] if has_conflicts and not outcome.dry_run else []),
         ],
         error="\n".join(conflicts) if has_conflicts else "",
         status=status_of("conflict") if has_conflicts or is_partial else 0,

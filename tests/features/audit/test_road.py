@@ -92,13 +92,10 @@ def test_callers_of_peek_are_known() -> None:
         if any(isinstance(call.func, ast.Attribute) and call.func.attr == "peek" for call in calls):
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
-        "cli/completers.py",  # names to complete, while a person types a command
+        "cli/parameters.py",  # names to complete, while a person types a command
         "console/pages/news.py",  # the newest changes of a store, for a notice on a page that has an entry
         "console/strips.py",  # numbers of changes on a page that has an entry
-        "cli/performed.py",  # the versions that a command made, for its output
-        "cli/undoing.py",  # the change to confirm, before it is undone
-        "cli/editor.py",  # the text to edit, before the result is saved
-        "cli/maintenance.py",  # the values to confirm, before a scan redacts them
+        "cli/changes.py",  # the versions that a command made, for its output
         "server/handlers/commands.py",  # the versions that a command made, for its answer
         "server/handlers/history.py",  # the path of the memory, before `blame`
         "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import retentive
-from retentive.cli.location import _login
 from support.command_line import here, process
 from support.profiles import sized
 
@@ -67,17 +64,6 @@ def test_the_actor_is_the_option_or_the_login_name(
     with retentive.open(at) as opened:
         (version,) = opened.store().versions()
     assert str(version.actor) == {None: "user:ann", "ci": "user:ci"}.get(actor, actor)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="getpass needs a variable there")
-@pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME", None])
-def test_the_login_name_is_that_of_getpass(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
-    """An empty variable does not count. Without a variable, the user id decides."""
-    for other in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.setenv(other, "")
-    if name is not None:
-        monkeypatch.setenv(name, "ann")
-    assert _login() == f"user:{getpass.getuser()}"
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     """The output says what to do. The exit status is 16 until the memory is renamed."""
     with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"/memories/{KEY}.md", f"and {KEY}"))
-    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
+    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id; in the path: rename the memory\n"
     for options in ([], ["--redact"], ["--history", "--redact", "--yes"], ["--history"]):
         told = here(tmp_path / "m", "admin", "scan", *options)
         assert (told.stdout, told.exit_code) == (shown, 16)

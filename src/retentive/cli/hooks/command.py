@@ -7,8 +7,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from subprocess import Popen
+from subprocess import TimeoutExpired
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -23,25 +25,24 @@ from retentive.cli.hooks.session import (
     acting,
     as_id,
     configured,
-    directory_of,
-    end_outage,
     forget_old,
-    forget_seen,
     is_below,
     is_out,
-    last_seen,
     log,
     longest_wait_s,
     note_outage,
-    project_of,
+    place_of,
     read_session,
-    remember_seen,
+    read_state,
     shares_projects,
     state_file,
+    state_of,
+    write_state,
 )
 from retentive.cli.location import Location
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
+from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 
 T = TypeVar("T")
@@ -68,9 +69,10 @@ class Hook:
         """Actor of the changes that this session makes."""
         return f"session:{self.session.id}"
 
-    def start(self, *, is_last: bool = False) -> Popen[bytes] | None:
-        """Start a process that synchronises the directory. Returns None if there is no directory."""
-        return None if self.directory is None else push.start(self.location, self.directory, is_last=is_last)
+    @property
+    def seen(self) -> str:
+        """Path of the file with the id of the newest version that the session has seen."""
+        return state_file(f"{self.session.id}.seen")
 
     def synchronise(self) -> int | None:
         """Start a process that synchronises the directory, and wait until it ends, at most `longest_wait_s` seconds.
@@ -80,8 +82,9 @@ class Hook:
         """
         if self.directory is None or not self.is_reachable():
             return None
-        process = self.start()
-        return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode
+        with suppress(TimeoutExpired):
+            return push.start(self.location, self.directory).wait(longest_wait_s())
+        return None
 
     def is_reachable(self) -> bool:
         """Return False if the store could not be reached within the last minute, or if its server does not accept
@@ -93,7 +96,7 @@ class Hook:
         try:
             _within(CONNECT_S + 0.5, lambda: _connect(url))
         except (OSError, TimeoutError):
-            note_outage(url)
+            note_outage(url, is_out=True)
             return False
         return True
 
@@ -103,45 +106,41 @@ class Hook:
         Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s` seconds, and
         `Unavailable` if the store could not be reached within the last minute. Errors of `question` are raised too.
         """
-        context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
+        context = click.get_current_context()
 
         def ask() -> str:
-            try:
-                with context.scope(cleanup=False), self.location.existing() as store:
-                    return question(store)
-            except NotFound:
-                return ""
+            with suppress(NotFound), context.scope(cleanup=False), self.location.existing() as store:
+                return question(store)
+            return ""
 
         if not self.is_reachable():
             raise Unavailable("the memory store cannot be reached; the notes are synchronised later")
         try:
-            answer = _within(wait_s, ask)
+            answer = _within(longest_wait_s(), ask)
         except (Unavailable, TimeoutError):
-            note_outage(self.location.url)
+            note_outage(self.location.url, is_out=True)
             raise
-        end_outage(self.location.url)
+        note_outage(self.location.url, is_out=False)
         return answer
 
 
 def _within(wait_s: float, work: Callable[[], T]) -> T:
     """Return the result of `work`, or raise its error. Raises `TimeoutError` after some seconds."""
-    found: list[T] = []
-    failed: list[BaseException] = []
+    done: Future[T] = Future()
 
     def run() -> None:
         try:
-            found.append(work())
+            done.set_result(work())
         except BaseException as error:  # the calling thread raises it
-            failed.append(error)
+            done.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(wait_s)
-    if failed:
-        raise failed[0]
-    if not found:
-        raise TimeoutError(f"the memory store did not answer within {wait_s:g} s")
-    return found[0]
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return done.result(wait_s)
+    except TimeoutError:
+        if done.done():
+            raise
+        raise TimeoutError(f"the memory store did not answer within {wait_s:g} s") from None
 
 
 def _connect(url: str) -> None:
@@ -165,7 +164,11 @@ def _connect(url: str) -> None:
 
 def _session_start(hook: Hook) -> dict[str, object]:
     forget_old()
-    before = _index_file(hook.directory)
+    before = ""  # the session has this text in its context: Claude Code reads the file before it runs hooks
+    if hook.directory is not None:
+        path = os.path.join(hook.directory, "MEMORY.md")
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            before = file.read(1 << 20)
     status = hook.synchronise()
     text = hook.asked(lambda store: _digest(store, hook, before))
     answer = _context("SessionStart", text)
@@ -173,7 +176,7 @@ def _session_start(hook: Hook) -> dict[str, object]:
     if status not in {None, 0, 6}:
         meaning = next((row.meaning for row in EXITS if row.status == status), f"exit status {status}")
         said = [f"the notes were not synchronised. {meaning}"]
-    elif hook.directory is not None and (held := push.held(hook.directory)):
+    elif hook.directory is not None and (held := read_state(state_of(os.path.realpath(hook.directory), ".held"))):
         command = f"retentive --at {hook.location.shown} --store {hook.location.store_key} sync {hook.directory}"
         said.append(f"changes of notes wait for you: {held} `{command}` shows them.")
     if any(said):
@@ -183,14 +186,13 @@ def _session_start(hook: Hook) -> dict[str, object]:
 
 def _not_shared(hook: Hook) -> str:
     """Return what the settings do not share, once for the same settings. Otherwise, return an empty string."""
-    is_local, has_projects = local_path(hook.location.url) is not None, shares_projects(os.environ)
+    is_local, has_projects = local_path(hook.location.url) is not None, shares_projects()
     if not is_local and hook.directory is not None:
         return ""
-    path = state_file(f"{hook.location.url}\n{hook.directory}\n{has_projects}", ".told")
-    if os.path.exists(path):
+    path = state_of(f"{hook.location.url}\n{hook.directory}\n{has_projects}", ".told")
+    if read_state(path) is not None:
         return ""
-    with open(path, "w", encoding="utf-8"):
-        pass
+    write_state(path, "")
     said = []
     if is_local:
         said.append(
@@ -205,8 +207,7 @@ def _not_shared(hook: Hook) -> str:
 
 
 def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
-    versions = store.versions(limit=MAX_VERSIONS)
-    remember_seen(hook.session, versions[0].id if versions else "")
+    versions, _ = _newest(store, hook)
     listing = digest.listed(store.execute({"command": "view", "path": "/memories"}).text)
     index = store.execute({"command": "view", "path": digest.INDEX})
     return digest.digest(
@@ -218,18 +219,13 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
     )
 
 
-def _index_file(directory: str | None) -> str:
-    """Read the file MEMORY.md before the directory is synchronised, and return its text.
-
-    The session has this text in its context, because Claude Code reads the file before it runs hooks.
-    """
-    if directory is None:
-        return ""
-    try:
-        with open(os.path.join(directory, "MEMORY.md"), encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return ""
+def _newest(store: MemoryStore, hook: Hook) -> tuple[list[Version], str | None]:
+    """Return the newest versions, and the id of the newest version that the session had seen before."""
+    versions = store.versions(limit=MAX_VERSIONS)
+    since = read_state(hook.seen) if hook.session.id else None
+    if hook.session.id:
+        write_state(hook.seen, versions[0].id if versions else "")
+    return versions, since
 
 
 def _prompt(hook: Hook) -> dict[str, object]:
@@ -240,8 +236,7 @@ def _prompt(hook: Hook) -> dict[str, object]:
 
 
 def _later_changes(store: MemoryStore, hook: Hook) -> str:
-    versions, since = store.versions(limit=MAX_VERSIONS), last_seen(hook.session)
-    remember_seen(hook.session, versions[0].id if versions else "")
+    versions, since = _newest(store, hook)
     return "" if since is None else digest.told(digest.change_lines(versions, actor=hook.actor, since=since))
 
 
@@ -255,8 +250,10 @@ def _stopped(hook: Hook) -> None:
 
 
 def _session_end(hook: Hook) -> None:
-    hook.start(is_last=True)
-    forget_seen(hook.session)
+    if hook.directory is not None:
+        push.start(hook.location, hook.directory, is_last=True)
+    if hook.session.id:
+        write_state(hook.seen, None)
 
 
 def _context(event: str, text: str) -> dict[str, object]:
@@ -302,9 +299,8 @@ def hook(location: Location, event: str) -> None:
         from retentive.cli.server import mcp  # noqa: PLC0415 - only the server needs it
 
         session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
-        project = project_of(os.environ, os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
-        if project is not None:
-            location = replace(location, store_key=project.store_key)
+        project_key, _ = place_of(os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
+        location = replace(location, store_key=project_key or location.store_key)
         click.get_current_context().obj = acting(location, session_id)  # `location` comes from RETENTIVE_AT
         click.get_current_context().invoke(mcp, one_tool=False)
         return
@@ -320,13 +316,12 @@ def hook(location: Location, event: str) -> None:
 
 
 def _answer(location: Location, event: str) -> None:
-    directory = directory_of(os.environ)
     if event == "push":
-        status = 0 if directory is None else push.push(configured(location, os.environ, ""), directory)
+        _, directory = place_of("")
+        status = 0 if directory is None else push.push(configured(location, ""), directory)
         raise click.exceptions.Exit(status)
     session = read_session(sys.stdin.buffer)
-    project = project_of(os.environ, os.environ.get("CLAUDE_PROJECT_DIR") or session.cwd)
-    directory = project.directory if project is not None else directory
-    known = configured(location, os.environ, session.id, project)
+    project_key, directory = place_of(os.environ.get("CLAUDE_PROJECT_DIR") or session.cwd)
+    known = configured(location, session.id, project_key)
     if answer := ANSWERS[event](Hook(session, known, directory)):
         output.write_line(output.to_json(answer))

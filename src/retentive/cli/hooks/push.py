@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr
 from io import StringIO
 
 from retentive.cli.exits import status_of
-from retentive.cli.hooks.session import OPTION, end_outage, log, note_outage, state_file
+from retentive.cli.hooks.session import OPTION, log, note_outage, state_of, write_state
 from retentive.cli.location import Location
 from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
@@ -47,15 +47,6 @@ def start(location: Location, directory: str, *, is_last: bool = False) -> subpr
     return process
 
 
-def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait at most `timeout_s` seconds for the end of a process, and return whether it has ended."""
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
 def push(location: Location, directory: str) -> int:
     """Synchronise a directory, and return the exit status.
 
@@ -63,7 +54,7 @@ def push(location: Location, directory: str) -> int:
     already waits, this process does nothing: the waiting process will also synchronise the latest edits.
     """
     real = os.path.realpath(directory)
-    waiting, running = (LockFile(state_file(real, ending)) for ending in (".waiting", ".running"))
+    waiting, running = (LockFile(state_of(real, ending)) for ending in (".waiting", ".running"))
     try:
         if not waiting.try_to_acquire():
             return 0
@@ -86,28 +77,12 @@ def _tried(location: Location, directory: str) -> int:
         status, said = synchronised(location, directory)
         log(f"push: status {status}: {said}")
         is_out = status == status_of("unavailable")
-        (note_outage if is_out else end_outage)(location.url)
+        note_outage(location.url, is_out=is_out)
         if not is_out or pause is None:
             break
         time.sleep(pause)
-    _keep_held(directory, said if " held" in said else "")
+    write_state(state_of(os.path.realpath(directory), ".held"), said if " held" in said else None)
     return status
-
-
-def _keep_held(directory: str, said: str) -> None:
-    path = state_file(os.path.realpath(directory), ".held")
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    if said:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(said)
-
-
-def held(directory: str) -> str:
-    """Return what the last synchronisation of a directory said, if it held changes. Otherwise, return ""."""
-    with suppress(OSError), open(state_file(os.path.realpath(directory), ".held"), encoding="utf-8") as file:
-        return file.read(1_000)
-    return ""
 
 
 def synchronised(location: Location, directory: str) -> tuple[int, str]:

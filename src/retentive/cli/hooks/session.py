@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -53,14 +52,6 @@ class HookSession:
     cwd: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    """Project whose own memory is shared: the key of its memory store, and the directory that Claude Code uses."""
-
-    store_key: str
-    directory: str
-
-
 def read_session(stream: IO[bytes]) -> HookSession:
     """Parse the input of a hook. Returns an empty `HookSession` if the input is not the expected JSON."""
     try:
@@ -82,35 +73,51 @@ def as_id(given: object) -> str:
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 
-def configured(
-    location: Location, environment: Mapping[str, str], session_id: str, project: Project | None = None
-) -> Location:
+def acting(location: Location, session_id: str) -> Location:
+    """Return the location with the session as its actor. If the location already has an actor, return it unchanged."""
+    return location if location.actor or not session_id else replace(location, actor=f"session:{session_id}")
+
+
+def configured(location: Location, session_id: str, project_key: str = "") -> Location:
     """Return the location from the plugin's settings, with the session as actor.
 
     Options on the command line override the settings of the plugin. A project has a memory store of its own.
     """
-    at, store = (environment.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
+    at, store = (os.environ.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
     return replace(
         acting(location, session_id),
         url=location.url if "at" in location.typed else at,
-        store_key=location.store_key if "store" in location.typed else project.store_key if project else store,
+        store_key=location.store_key if "store" in location.typed else project_key or store,
     )
 
 
-def shares_projects(environment: Mapping[str, str]) -> bool:
+def shares_projects() -> bool:
     """Return whether the user wants to share the memory of each project."""
-    return environment.get(f"{OPTION}PROJECTS", "").strip().lower() in {"true", "1", "yes", "on"}
+    return os.environ.get(f"{OPTION}PROJECTS", "").strip().lower() in {"true", "1", "yes", "on"}
 
 
-def project_of(environment: Mapping[str, str], cwd: str) -> Project | None:
-    """Return the project with the working directory `cwd`, if its memory is to be shared.
+def place_of(cwd: str) -> tuple[str, str | None]:
+    """Return the key of the project's memory store, or "", and the directory to synchronise, or None.
 
-    Return None if the user did not ask for it or has one directory for all projects, and for a project without a Git
-    remote that other machines can reach. Nothing is shared by default: a foreign repository can come with the remote of
-    another project, and would read its memory.
+    One directory for all projects comes from the settings of the plugin, or from `autoMemoryDirectory` in the user's
+    settings of Claude Code. The settings of a project are not read, because a foreign repository could name a directory
+    with private files. Without such a directory, the memory of the project in `cwd` is shared if the user asked for it
+    and the project has a Git remote that other machines can reach. Nothing is shared by default: a foreign repository
+    can come with the remote of another project, and would read its memory.
     """
-    if not shares_projects(environment) or directory_of(environment) is not None or not os.path.isabs(cwd):
-        return None
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    given = os.environ.get(f"{OPTION}DIRECTORY")
+    with suppress(OSError, ValueError):
+        if not given:
+            with open(os.path.join(folder, "settings.json"), encoding="utf-8") as file:
+                settings = json.load(file)
+            given = settings.get("autoMemoryDirectory") if isinstance(settings, dict) else None
+    if isinstance(given, str) and given:
+        path = os.path.expanduser(given)
+        if os.path.isabs(path):
+            return "", os.path.normpath(path)
+    if not shares_projects() or not os.path.isabs(cwd):
+        return "", None
     names = _git(cwd, "remote").split()
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     key = remote_key(_git(cwd, "remote", "get-url", name)) if name else ""
@@ -118,10 +125,10 @@ def project_of(environment: Mapping[str, str], cwd: str) -> Project | None:
     root = os.path.dirname(common) if os.path.basename(common) == ".git" else _git(cwd, "rev-parse", "--show-toplevel")
     slug = re.sub(r"[^A-Za-z0-9]", "-", root)
     if not key or not 0 < len(slug) <= MAX_SLUG_CHARS:
-        return None
-    if environment.get("CLAUDE_CONFIG_DIR"):
-        slug = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME") or slug
-    return Project(key, os.path.join(_claude_folder(environment), "projects", slug, "memory"))
+        return "", None
+    if os.environ.get("CLAUDE_CONFIG_DIR"):
+        slug = os.environ.get("CLAUDE_CODE_PROJECT_DIR_NAME") or slug
+    return key, os.path.join(folder, "projects", slug, "memory")
 
 
 def remote_key(url: str) -> str:
@@ -167,42 +174,10 @@ def _git(cwd: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def longest_wait_s(environment: Mapping[str, str]) -> float:
+def longest_wait_s() -> float:
     """Return the number of seconds that a hook waits for the synchronisation and for the memory store."""
-    given = environment.get(WAIT, "")
+    given = os.environ.get(WAIT, "")
     return float(given) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given) else WAIT_S
-
-
-def acting(location: Location, session_id: str) -> Location:
-    """Return the location with the session as its actor. If the location already has an actor, return it unchanged."""
-    return location if location.actor or not session_id else replace(location, actor=f"session:{session_id}")
-
-
-def directory_of(environment: Mapping[str, str]) -> str | None:
-    """Return the directory to synchronise. Returns None if the user did not configure one.
-
-    It comes from the settings of the plugin, or from `autoMemoryDirectory` in the user's settings of Claude Code. The
-    settings of a project are not read, because a foreign repository could name a directory with private files.
-    """
-    given = environment.get(f"{OPTION}DIRECTORY") or _auto_memory_directory(environment)
-    if not given:
-        return None
-    path = os.path.expanduser(given)
-    return os.path.normpath(path) if os.path.isabs(path) else None
-
-
-def _auto_memory_directory(environment: Mapping[str, str]) -> str | None:
-    try:
-        with open(os.path.join(_claude_folder(environment), "settings.json"), encoding="utf-8") as file:
-            settings = json.load(file)
-    except (OSError, ValueError):
-        return None
-    found = settings.get("autoMemoryDirectory") if isinstance(settings, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def _claude_folder(environment: Mapping[str, str]) -> str:
-    return environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -214,94 +189,71 @@ def is_below(path: str, directory: str) -> bool:
         return False
 
 
-def state_folder() -> str:
-    """Return the folder for the log and the state of hooks. The folder is created if it does not exist."""
+def state_file(name: str) -> str:
+    """Return the path of a file in the folder for the log and the state of hooks, which is created if needed."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     folder = os.path.join(home, "retentive", "hooks")
     make_directory(folder)
-    return folder
+    return os.path.join(folder, name)
 
 
-def state_file(text: str, ending: str) -> str:
+def state_of(text: str, ending: str) -> str:
     """Return the path of the state file that belongs to a text, such as a URL."""
-    return os.path.join(state_folder(), sha256(text.encode(errors="surrogateescape")).hexdigest()[:16] + ending)
+    return state_file(sha256(text.encode(errors="surrogateescape")).hexdigest()[:16] + ending)
 
 
-def note_outage(url: str) -> None:
-    """Record that a memory store could not be reached, so that other hooks do not wait for it."""
-    if _is_elsewhere(url):
-        with suppress(OSError), _opened(state_file(url, ".down"), os.O_TRUNC) as file:
-            file.write("")
-            os.utime(file.fileno())
+def read_state(path: str) -> str | None:
+    """Return the text of a state file, or None if there is none."""
+    with suppress(OSError), open(path, encoding="utf-8") as file:
+        return file.read(1_000)
+    return None
+
+
+def write_state(path: str, text: str | None) -> None:
+    """Replace the text of a state file at once, or delete the file if `text` is None."""
+    if text is None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    with _opened(f"{path}.new", os.O_TRUNC) as file:
+        file.write(text)
+    os.replace(f"{path}.new", path)
+
+
+def note_outage(url: str, *, is_out: bool) -> None:
+    """Record whether a memory store could be reached, so that other hooks do not wait for one that could not."""
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme.lower() not in {"sqlite", "sqlite3"}:
+        with suppress(OSError):
+            write_state(state_of(url, ".down"), "" if is_out else None)
 
 
 def is_out(url: str) -> bool:
     """Return whether a memory store could not be reached within the last `MAX_OUTAGE_S` seconds."""
     with suppress(OSError):
-        return abs(time.time() - os.stat(state_file(url, ".down")).st_mtime) < MAX_OUTAGE_S
+        return abs(time.time() - os.stat(state_of(url, ".down")).st_mtime) < MAX_OUTAGE_S
     return False
 
 
-def end_outage(url: str) -> None:
-    """Record that a memory store was reached."""
-    with suppress(OSError):
-        os.unlink(state_file(url, ".down"))
-
-
-def _is_elsewhere(url: str) -> bool:
-    scheme, separator, _ = url.partition("://")
-    return bool(separator) and scheme.lower() not in {"sqlite", "sqlite3"}
-
-
-def last_seen(session: HookSession) -> str | None:
-    """Return the id of the newest version that the session has seen. Returns None if it is not known."""
-    if not session.id:
-        return None
-    with suppress(OSError), open(_seen_file(session), encoding="utf-8") as file:
-        return file.read(100)
-    return None
-
-
-def remember_seen(session: HookSession, version_id: str) -> None:
-    """Save the id of the newest version that the session has seen."""
-    if session.id:
-        path = _seen_file(session)
-        with _opened(f"{path}.new", os.O_TRUNC) as file:
-            file.write(version_id)
-        os.replace(f"{path}.new", path)
-
-
-def forget_seen(session: HookSession) -> None:
-    """Delete the saved id of the newest version that the session has seen."""
-    if session.id:
-        with suppress(FileNotFoundError):
-            os.unlink(_seen_file(session))
-
-
 def forget_old() -> None:
-    """Delete saved ids that are older than `MAX_AGE_S`. They belong to sessions that did not end normally."""
-    folder, oldest = state_folder(), time.time() - MAX_AGE_S
+    """Delete the state of sessions that did not end normally, after `MAX_AGE_S`."""
+    folder, oldest = state_file(""), time.time() - MAX_AGE_S
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):
-            path = os.path.join(folder, name)
-            if name.endswith(".seen") and os.stat(path).st_mtime < oldest:
-                os.unlink(path)
+            if name.endswith(".seen") and os.stat(folder + name).st_mtime < oldest:
+                os.unlink(folder + name)
 
 
 def log(text: str) -> None:
     """Append a line to the log of hooks. Errors of the disk are ignored: a hook must not fail because of its log."""
     with suppress(OSError):
-        path = os.path.join(state_folder(), "hook.log")
+        path = state_file("hook.log")
         with suppress(FileNotFoundError):
             if os.stat(path).st_size > MAX_LOG_BYTES:
                 os.replace(path, f"{path}.1")
         line = text.replace("\n", " ").encode("ascii", "backslashreplace").decode()
         with _opened(path, os.O_APPEND) as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}\n")
-
-
-def _seen_file(session: HookSession) -> str:
-    return os.path.join(state_folder(), f"{session.id}.seen")
 
 
 def _opened(path: str, flags: int) -> IO[str]:

@@ -1,4 +1,4 @@
-"""Fetches the public keys of OpenID issuers, and verifies the signatures of tokens."""
+"""Fetches the public keys of OpenID issuers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from joserfc import jws
 from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, RSAKey
+from joserfc.jwk import JWKRegistry, Key, RSAKey
 
 from retentive.errors import InvalidInput
 from retentive.server.errors import overloaded
 
-ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
-"""Accepted algorithms, with the key type of each. Algorithms with a shared secret, and `none`, are refused."""
+ALGORITHMS = ("RS256", "ES256")
+"""Accepted algorithms. Algorithms with a shared secret, and `none`, are refused."""
 KEYS_S = 600.0
 REFETCH_S = 30.0
 """Minimum time between two fetches from an issuer, even if tokens name unknown keys."""
@@ -53,17 +52,17 @@ class KeySource:
         self._uri = jwks_uri
         self._monotonic = monotonic
         self._opener = build_opener(_NoRedirects, ProxyHandler({})) if _is_local(issuer) else build_opener(_NoRedirects)
-        self._keys: Mapping[tuple[str, str], RSAKey | ECKey] = {}
+        self._keys: Mapping[str, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = Lock()
 
-    def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
-        """Return the public key with this algorithm and id, or None. For an unknown id, fetch the keys again first.
+    def find(self, key_id: object) -> Key:
+        """Return the public key with this id. If it is unknown, fetch the keys again first. Raises `KeyError`.
 
-        Raises `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
+        Also raises `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
         """
         now = self._monotonic()
-        is_due = (algorithm, key_id) not in self._keys or self._fetched_at + KEYS_S <= now
+        is_due = key_id not in self._keys or self._fetched_at + KEYS_S <= now
         if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys
             try:
                 if self._tried_at + REFETCH_S <= now:
@@ -73,13 +72,12 @@ class KeySource:
                 self._lock.release()
         if self._fetched_at + KEYS_S + STALE_S <= now:
             raise overloaded("the server cannot fetch the public keys of the token's issuer")
-        return self._keys.get((algorithm, key_id))
+        return self._keys[str(key_id)]
 
     def _fetch(self, now: float) -> None:
         try:
             uri = self._uri or self._discovered()
-            found = self._json(uri)["keys"]
-            self._keys = {name: key for each in found for name, key in _usable(each).items()}
+            self._keys = {each["kid"]: key for each in self._json(uri)["keys"] if (key := _usable(each)) is not None}
             self._fetched_at = now
         except (URLError, OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
             return  # the cached keys stay in use for STALE_S
@@ -104,36 +102,20 @@ class KeySource:
         return json.loads(data)
 
 
-def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
-    """Return the claims of a token, or None if its signature or its format is invalid."""
-    try:
-        header = jws.extract_compact(text.encode("ascii")).protected
-        algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in ALGORITHMS or not isinstance(key_id, str):
-            return None
-        key = source.find(str(algorithm), key_id)
-        if key is None:
-            return None
-        claims = json.loads(jws.deserialize_compact(text, key, [str(algorithm)]).payload)
-    except (JoseError, ValueError):
+def _usable(given: object) -> Key | None:
+    """Return the key of a JSON Web Key that can verify a token, else None."""
+    if (
+        not isinstance(given, dict)
+        or not isinstance(given.get("kid"), str)
+        or given.get("alg", "RS256") not in ALGORITHMS
+    ):
         return None
-    return claims if isinstance(claims, dict) else None
-
-
-def _usable(given: Any) -> dict[tuple[str, str], RSAKey | ECKey]:
-    """Return `{(algorithm, id): key}` for a JSON Web Key, or an empty dict if the server does not support the key."""
-    if not isinstance(given, dict) or given.get("use", "sig") != "sig" or not isinstance(given.get("kid"), str):
-        return {}
-    public = {name: given[name] for name in ("kty", "kid", "n", "e", "crv", "x", "y") if name in given}
     try:
-        if given.get("kty") == "RSA" and given.get("alg", "RS256") == "RS256":
-            rsa = RSAKey.import_key(public)
-            return {("RS256", given["kid"]): rsa} if rsa.public_key.key_size >= MIN_RSA_BITS else {}
-        if given.get("kty") == "EC" and given.get("crv") == "P-256" and given.get("alg", "ES256") == "ES256":
-            return {("ES256", given["kid"]): ECKey.import_key(public)}
+        key = JWKRegistry.import_key(given)
+        key.check_use("sig")
     except (JoseError, ValueError, KeyError, TypeError):
-        pass
-    return {}
+        return None
+    return None if isinstance(key, RSAKey) and key.public_key.key_size < MIN_RSA_BITS else key
 
 
 def _is_local(url: str) -> bool:

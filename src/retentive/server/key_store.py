@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
-from typing import TypedDict, Unpack
+from typing import Any
 
 from retentive.errors import Conflict, NotFound
 from retentive.server.keys import ID_PREFIX, TOKEN_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
@@ -20,22 +20,6 @@ CACHE_S = 5.0
 """Maximum time until every process has noticed that a key was revoked."""
 USED_EVERY_S = 60.0
 _MAX_CACHED = 10_000
-
-
-class KeyOptions(TypedDict, total=False):
-    """Options of a new key. `new_key` describes them."""
-
-    workspace_id: str
-    scopes: tuple[str, ...]
-    stores: tuple[str, ...]
-    paths: tuple[str, ...]
-    act_as: tuple[str, ...]
-    principal: str | None
-    expires_at: datetime | None
-    created_by: str | None
-    rate_limit: str | None
-    max_body_bytes: int | None
-    key_id: str | None
 
 
 class KeyStore:
@@ -59,8 +43,8 @@ class KeyStore:
         """Return the current time."""
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
-        """Create an API key and store its record.
+    def create(self, name: str, **options: Any) -> NewKey:
+        """Create an API key and store its record. `options` are those of `new_key`.
 
         Raises `InvalidInput` if an option is invalid, and `Conflict` if there is a key with this id.
         """

@@ -5,7 +5,6 @@ Source: RFC 9068 (tokens), RFC 9728 (metadata).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -13,17 +12,22 @@ import time
 import tomllib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, cast
+from typing import Annotated, Any, Self, cast
+
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
+from pydantic import Field, model_validator
 
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.credentials import MCP, METADATA
-from retentive.server.jwks import KeySource, check_url, verified
+from retentive.server.jwks import ALGORITHMS, KeySource, check_url
 from retentive.server.keys import SCOPES, TOKEN_PREFIX, KeyRecord, check_principal
-from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
+from retentive.values.patterns import check_name_pattern, matches_actor
+from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
 
 LEEWAY_S = 30
 CACHE_S = 60.0
@@ -35,55 +39,46 @@ MAX_TOKEN_CHARS = 16 << 10
 _MAX_CACHED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Issuer:
+class Issuer(Fields):
     """Configured issuer of OAuth tokens, with the rules that derive the rights of a caller from the claims of a token.
 
     The workspace is either `workspace` or the value of the claim whose name is `workspace_claim`. The value of the
     claim must match one of the patterns in `workspaces`.
     """
 
-    issuer: str
-    audience: str
+    issuer: Annotated[str, rule(check_url)]
+    audience: str = Field(min_length=1)
     workspace: str | None = None
     workspace_claim: str | None = None
-    workspaces: tuple[str, ...] = ()
+    workspaces: list[NamePattern] = Field(default_factory=list)
     scopes_claim: str = "scope"
     scope_prefix: str = ""
     stores_claim: str | None = None
     actor_claim: str = "sub"
     actor_kind: str = "user"
     actor_prefix: str = ""
-    act_as: tuple[str, ...] = ()
+    act_as: list[ActorPattern] = Field(default_factory=list)
     jwks_uri: str | None = None
 
-    def __post_init__(self) -> None:
-        """Raise `InvalidInput` if fields are missing, invalid or contradictory."""
-        check_url(self.issuer)
-        if not self.audience:
-            raise InvalidInput("audience: this field is required")
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
         if (self.workspace is None) == (self.workspace_claim is None):
             raise InvalidInput("specify `workspace` or `workspace_claim`, but not both")
         if (self.workspace_claim is None) == bool(self.workspaces):
             raise InvalidInput(
                 "`workspaces` and `workspace_claim` must be used together; to allow all workspaces, add the pattern *"
             )
-        for pattern in self.workspaces:
-            check_name_pattern(pattern)
-        for pattern in self.act_as:
-            check_actor_pattern(pattern)
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
+        return self
 
-    def record(self, claims: Mapping[str, Any], now: float) -> KeyRecord:
+    def record(self, claims: dict[str, Any], now: float) -> KeyRecord:
         """Return the rights of a token with the claims `claims`, in the form of an API key record.
 
-        Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError` if the token is not acceptable.
+        Raises `JoseError`, `InvalidInput`, `ValueError`, `KeyError` or `TypeError` if the token is not acceptable.
         """
-        expires_at = _checked_times(claims, now)
-        audience = claims["aud"]
-        accepted = {self.audience, self.audience.rstrip("/") + MCP}
-        if accepted.isdisjoint(audience if isinstance(audience, list) else [audience]):
-            raise InvalidInput("aud: the token is for another resource")
+        accepted: ClaimsOption = {"essential": True, "values": [self.audience, self.audience.rstrip("/") + MCP]}
+        rules = JWTClaimsRegistry(int(now), LEEWAY_S, exp={"essential": True}, aud=accepted)
+        rules.validate(claims)
         subject = _text(claims[self.actor_claim])
         principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
         check_principal(principal)
@@ -97,9 +92,9 @@ class Issuer:
             scopes=tuple(scope for scope in SCOPES if self.scope_prefix + scope in self._scopes(claims)),
             created_at=datetime.fromtimestamp(now, UTC).isoformat(),
             stores=self._stores(claims),
-            act_as=self.act_as,
+            act_as=tuple(self.act_as),
             principal=principal,
-            expires_at=datetime.fromtimestamp(expires_at + LEEWAY_S, UTC).isoformat(),
+            expires_at=datetime.fromtimestamp(claims["exp"] + LEEWAY_S, UTC).isoformat(),
         )
 
     def _workspace(self, claims: Mapping[str, Any]) -> str:
@@ -156,7 +151,7 @@ class Tokens:
         try:
             with open(path, "rb") as file:
                 given = tomllib.load(file)
-            issuers = [_issuer(each) for each in given.pop("issuers")]
+            issuers = [Issuer.read(each) for each in given.pop("issuers")]
             resource = given.pop("resource")
             check_url(resource)
         except KeyError as error:
@@ -201,12 +196,11 @@ class Tokens:
         if len(text) > MAX_TOKEN_CHARS or not text.isascii():
             return None
         try:
-            issuer, source = self._issuers[_unverified(text)]
-            claims = verified(text, source)
-            if claims is None or claims.get("iss") != issuer.issuer:
-                return None
-            record = issuer.record(claims, self._clock())
-        except (InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            unverified = jws.extract_compact(text.encode("ascii"))
+            issuer, source = self._issuers[json.loads(unverified.payload)["iss"]]
+            key = source.find(unverified.protected["kid"])
+            record = issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
+        except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         with self._lock:
             self._cached[hashlib.sha256(text.encode("ascii")).digest()] = (self._monotonic() + CACHE_S, record)
@@ -217,33 +211,6 @@ class Tokens:
 
 def _is_over(record: KeyRecord, now: float) -> bool:
     return record.status_at(datetime.fromtimestamp(now, UTC)) != "active"
-
-
-def _issuer(given: Mapping[str, Any]) -> Issuer:
-    unknown = given.keys() - {each.name for each in fields(Issuer)}
-    if unknown:
-        raise InvalidInput(f"{min(unknown)}: this field is unknown")
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    for name, value in given.items():
-        if not isinstance(value, list if name in {"workspaces", "act_as"} else str):
-            raise InvalidInput(f"{name}: this field has the wrong type")
-    return Issuer(**{**given, **lists})
-
-
-def _unverified(text: str) -> str:
-    """Return the issuer that a token names, without verifying the token."""
-    part = text.split(".")[1]
-    return _text(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["iss"])
-
-
-def _checked_times(claims: Mapping[str, Any], now: float) -> float:
-    """Raise `InvalidInput` if a token is expired or not yet valid, else return its time of expiry (`exp`)."""
-    times = {name: claims[name] for name in ("exp", "nbf", "iat") if name == "exp" or name in claims}
-    if not all(type(value) in {int, float} for value in times.values()):
-        raise InvalidInput("the timestamps in a token must be numbers")
-    if times.pop("exp") + LEEWAY_S <= now or any(value - LEEWAY_S > now for value in times.values()):
-        raise InvalidInput("the token is expired or not valid yet")
-    return float(claims["exp"])
 
 
 def _text(value: object) -> str:

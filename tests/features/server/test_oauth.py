@@ -87,8 +87,8 @@ def provider() -> Iterator[Provider]:
 
 
 def issuer(provider: Provider, **options: Any) -> Issuer:
-    given = {"workspace_claim": "workspace", "workspaces": ("wrkspc_*",), "scope_prefix": "memory:"}
-    return Issuer(provider.url, RESOURCE, **{**given, **options})
+    given = {"workspace_claim": "workspace", "workspaces": ["wrkspc_*"], "scope_prefix": "memory:"}
+    return Issuer.read({"issuer": provider.url, "audience": RESOURCE, **given, **options})
 
 
 class Clock:

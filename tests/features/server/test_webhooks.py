@@ -29,6 +29,7 @@ from retentive.server.deliveries import AT_ONCE, LOOK_S, MARKED_S, PAUSES_S, PER
 from retentive.server.leader import Leader
 from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
+from support.places import LASTING, place_of
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
 Received = tuple[str, dict[str, str], str]
@@ -359,10 +360,10 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.parametrize("scheme", ["sqlite:///{}/memory.db", "{}/files"])
-def test_a_killed_process_loses_no_event(receiver: Receiver, tmp_path: Path, scheme: str) -> None:
+@pytest.mark.parametrize("backend", sorted({"directory", *LASTING}))
+def test_a_killed_process_loses_no_event(receiver: Receiver, tmp_path: Path, backend: str) -> None:
     """A process of its own changes a store and is killed at once. Nothing else reads or writes that store."""
-    at = scheme.format(tmp_path)
+    at = place_of(backend, tmp_path)
     with retentive.open(at) as opened, serving(opened) as api:
         api.place.webhooks_to_private = True
         endpoint(api, receiver, "memory.changed")

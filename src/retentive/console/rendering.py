@@ -14,7 +14,6 @@ from retentive.console.visible import boxed, plain
 from retentive.console.visits import page_path, store_url, url_name
 from retentive.storage.contract import Actor
 from retentive.values.paths import ROOT
-from retentive.wire.base import tool_path
 
 STATIC = {
     "console.css": "text/css",
@@ -61,7 +60,6 @@ def environment() -> Environment:
         "size": size,
         "path": page_path,
         "inner": inner,
-        "full": tool_path,
         "boxed": boxed,
         "verbatim": escape,
         "counted": counted,

@@ -21,7 +21,7 @@ from retentive.server.handlers.memories import read_memory, retrieve_memory
 from retentive.server.handlers.versions import list_memory_versions, retrieve_memory_version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
-from retentive.wire.base import AnswerPage, tool_path
+from retentive.wire.base import AnswerPage
 from retentive.wire.history import BlameLineObject
 from retentive.wire.memories import MemoryObject
 from retentive.wire.versions import VersionObject
@@ -147,7 +147,7 @@ def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool 
 def by_id(visit: Visit) -> PageAnswer:
     """Redirect from the id of a memory to its current path, so that links survive renames."""
     found = retrieve_memory(visit.call(memory_id=visit.ids["memory_id"]), view="basic")
-    return Redirect(visit.url("m", page_path(tool_path(found.path)), view=visit.query.get("view")))
+    return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
 
 
 def _shown_version(visit: Visit) -> VersionObject:
@@ -157,7 +157,7 @@ def _shown_version(visit: Visit) -> VersionObject:
 def show_version(visit: Visit) -> PageAnswer:
     """Show one version with its text."""
     version = _shown_version(visit)
-    path = "" if version.path is None else tool_path(version.path)
+    path = version.path or ""
     values = {
         "version": version,
         "path": path,

@@ -18,7 +18,6 @@ from retentive.server.handlers.search import search_memories
 from retentive.storage.contract import StoreInfo
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_actor_pattern, matches_actor
-from retentive.wire.base import tool_path
 from retentive.wire.search import HitObject, SearchAnswer, SearchRequest
 
 HITS = 50
@@ -136,14 +135,11 @@ def _page(visit: Visit, asked: Mapping[str, str], found: SearchFound | None, **v
 
 
 def _shown(info: StoreInfo, hit: HitObject, now: datetime) -> dict[str, object]:
-    path = tool_path(hit.path)
-    shift = len(path) - len(hit.path)
     return {
         "hit": hit,
         "info": info,
         "url": store_url(url_name(info), "tree", ""),
-        "path": path,
-        "html": marked(path, [(start + shift, end + shift) for start, end in hit.path_marks]),
+        "html": marked(hit.path, [(start, end) for start, end in hit.path_marks]),
         "lines": [(each.line, marked(each.text, [(a, b) for a, b in each.marks])) for each in hit.snippets],
         "age": age(hit.updated_at, now),
     }
@@ -155,7 +151,7 @@ def _facets(
     """For each filter field, return the values that occur in the matches, as (value, name, number of memories)."""
     names = {info.id: info.key or info.name or info.id for info, _ in hits}
     stores = Counter(info.id for info, _ in hits).most_common(_CHOICES) if has_stores else []
-    directories = Counter(tool_path(hit.path).rpartition("/")[0] for _, hit in hits).most_common(_CHOICES)
+    directories = Counter(hit.path.rpartition("/")[0] for _, hit in hits).most_common(_CHOICES)
     actors = Counter(str(hit.updated_by) for _, hit in hits if hit.updated_by).most_common(_CHOICES)
     ages = [(value, name, sum(now - hit.updated_at <= length for _, hit in hits)) for value, name, length in AGES]
     return {

@@ -18,7 +18,6 @@ from retentive.server.handlers.memories import list_memories, read_memory
 from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
-from retentive.wire.base import tool_path
 from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
 
 ROWS = 50
@@ -61,7 +60,7 @@ def levels(visit: Visit, directory: str, last: MemoryPage | None = None) -> list
 
 def level(directory: str, page: MemoryPage) -> dict[str, object]:
     """Return one level of the tree beside a page."""
-    entries = [(tool_path(each.path).rstrip("/"), isinstance(each, PrefixObject)) for each in page.data]
+    entries = [(each.path.rstrip("/"), isinstance(each, PrefixObject)) for each in page.data]
     return {"path": directory, "entries": entries, "has_more": page.next_page is not None}
 
 
@@ -114,7 +113,7 @@ def _rows(
             lasts.setdefault(name, (version, rest))
     rows = []
     for each in found.data:
-        path = tool_path(each.path).rstrip("/")
+        path = each.path.rstrip("/")
         if isinstance(each, MemoryObject):
             fate = None if then is None else then.fates.get(each.id)
             marks = () if fate is None else ((fate[0], 1),)
@@ -139,8 +138,8 @@ def _new_rows(directory: str, rows: Sequence[EntryRow], then: SinceMoment) -> li
 
 
 def _index(visit: Visit, directory: str, found: MemoryPage) -> Markup | None:
-    path, own = f"{directory}/index.md", f"{directory.removeprefix(ROOT)}/index.md"
-    sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == own]
+    path = f"{directory}/index.md"
+    sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == path]
     if not sizes or sizes[0] >= MAX_RENDERED_BYTES:
         return None
     return rendered(read_memory(visit.call(), path, at=visit.at).content or "", visit.url("m"))

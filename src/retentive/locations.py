@@ -76,7 +76,8 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
         if "?" in path and not os.path.lexists(path):
             raise InvalidInput("a SQLite URL has no parameters; remove the ? and what follows it")
         return known, path
-    if ":" in text and _schemed(text.partition(":")[0]) in {*_SCHEMES, "http", "https"} and not os.path.lexists(text):
+    start = text.partition(":")[0].lower() if ":" in text else ""
+    if start in {*_SCHEMES, *_ALIASES, "http", "https"} and not os.path.lexists(text):
         raise InvalidInput(
             "the location looks like a URL but has no :// after the scheme; use sqlite:///memory.db,"
             " postgresql://host/database, s3://bucket/prefix; for a directory, write ./ before the name"
@@ -91,12 +92,8 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     return None, path
 
 
-def _schemed(name: str) -> str:
-    return _ALIASES.get(name.lower(), name.lower())
-
-
 def _known_scheme(written: str) -> str:
-    scheme = _schemed(written)
+    scheme = _ALIASES.get(written.lower(), written.lower())
     if scheme in {"http", "https"}:
         raise InvalidInput(
             "this operation is not available through a server; run it on the machine of the server, with the location "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append
 from retentive.engine.operation import Operation, Outcome, ReadOperation
-from retentive.errors import Refused, RetentiveError, StorageReadOnly
+from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
 from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
@@ -22,14 +22,18 @@ _read_without_entry: set[str] = set()
 
 def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
     """Write the entry of an operation."""
-    actor = call.actor or store.actor
+    actor, error = call.actor or store.actor, outcome.error
     body: dict[str, object] = {
         "id": os.urandom(8).hex(),
         "time": now_us(store.clock),
         "actor": None if actor is None else str(actor),
         "operation": operation.name,
         "integration": call.integration,
-        "outcome": "ok" if outcome.error is None else _code_of(outcome.error),
+        "outcome": "ok"
+        if error is None
+        else ERROR_CODES.get(error.key, error.code)
+        if isinstance(error, Refused)
+        else error.code,
     }
     if outcome.recorded:
         body["changes"] = [list(change) for change in outcome.recorded]
@@ -53,7 +57,3 @@ def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, out
         if store.id not in _read_without_entry:
             _read_without_entry.add(store.id)
             logging.getLogger("retentive").warning("reads leave no audit entry: the storage is read-only")
-
-
-def _code_of(error: RetentiveError) -> str:
-    return ERROR_CODES.get(error.key, error.code) if isinstance(error, Refused) else error.code

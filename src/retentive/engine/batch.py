@@ -87,22 +87,18 @@ def batch_of(context: StoreCore, commands: Sequence[object]) -> Batch:
     made: list[RunCommand] = []
     for position, given in enumerate(commands):
         try:
-            made.append(_run_command(given))
+            if_version: object = None
+            if isinstance(given, Mapping) and "if_version" in given:
+                if_version = given["if_version"]
+                given = {name: value for name, value in given.items() if name != "if_version"}  # noqa: PLW2901 - the rest
+            if not isinstance(if_version, str | None):
+                raise InvalidInput("`if_version` must be the id of a version")
+            command = given if isinstance(given, Command) else parse_for_applications(given)
+            if isinstance(command, View | Clear):
+                raise InvalidInput(f"the command {command.name} cannot be part of a batch")
+            made.append(RunCommand(command, if_version))
         except RetentiveError as error:
             raised = context.raised(error) if isinstance(error, Refused) else error
             raised.position = position
             raise raised from None
     return Batch(tuple(made))
-
-
-def _run_command(given: object) -> RunCommand:
-    if_version: object = None
-    if isinstance(given, Mapping) and "if_version" in given:
-        if_version = given["if_version"]
-        given = {name: value for name, value in given.items() if name != "if_version"}
-    if not isinstance(if_version, str | None):
-        raise InvalidInput("`if_version` must be the id of a version")
-    command = given if isinstance(given, Command) else parse_for_applications(given)
-    if isinstance(command, View | Clear):
-        raise InvalidInput(f"the command {command.name} cannot be part of a batch")
-    return RunCommand(command, if_version)

@@ -78,7 +78,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
             _check_kept(snapshot, pin)
             start = path_after(self.cursor.last)
             versions = snapshot.list_at(f"{pin}~", under, start=start, limit=limit, one_level=is_level)
-            batch = (self._past(snapshot, version) for version in versions)
+            batch = ((memory_then(version), self._text(snapshot, version)) for version in versions)
         found: list[Listed] = []
         cursors: list[ListingCursor] = []
         for memory, data in batch:
@@ -88,13 +88,17 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
             cursors.append(ListingCursor(pin, directory or memory.path))
         return ListPage.of(found, self.limit, cursors)
 
-    def _past(self, snapshot: Snapshot, version: Version) -> tuple[Memory, bytes | None]:
+    def _text(self, snapshot: Snapshot, version: Version) -> bytes | None:
         try:
-            data = snapshot.version(version.id)[1] if self.texts else None
+            return snapshot.version(version.id)[1] if self.texts else None
         except NotFound:
             raise _expired() from None
-        born = time_in_id(version.memory_id)
-        return Memory.of(version, version.created_at if born is None else to_datetime(born)), data
+
+
+def memory_then(version: Version) -> Memory:
+    """Return a memory as a version recorded it."""
+    born = time_in_id(version.memory_id)
+    return Memory.of(version, version.created_at if born is None else to_datetime(born))
 
 
 def _newest(snapshot: Snapshot) -> str:

@@ -52,7 +52,13 @@ class Levels:
         if contributor.names not in self._known:
             names = list(_names(contributor))
             rules = [(pattern, QUARANTINED) for pattern in self._hidden] + self._rules
-            matching = (level for pattern, level in rules if any(_fits(pattern, name) for name in names))
+            # A pattern for actors never matches a source.
+            matching = (
+                level
+                for pattern, level in rules
+                for name in names
+                if _is_source(pattern) == _is_source(name) and (pattern == name or matches_actor(pattern, name))
+            )
             self._known[contributor.names] = cast("Level", next(matching, TRUSTED))
         return self._known[contributor.names]
 
@@ -101,11 +107,6 @@ def _names(contributor: Contributor) -> Iterator[str]:
 
 def _is_source(text: str) -> bool:
     return text.startswith(SOURCE)
-
-
-def _fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name. A pattern for actors never matches a source."""
-    return _is_source(pattern) == _is_source(name) and (pattern == name or matches_actor(pattern, name))
 
 
 OLDER = "contributors"

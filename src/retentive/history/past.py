@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack
 
-from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.listings import HISTORY, PRUNED, memory_then
 from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment
-from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version, to_datetime
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version
 from retentive.storage.overlay import Overlay
 from retentive.values.paths import ROOT, MemoryPath, ancestors
-from retentive.values.records import time_in_id, to_us
+from retentive.values.records import to_us
 from retentive.values.settings import Settings
 
 R = TypeVar("R")
@@ -55,7 +55,7 @@ class Past(Overlay):
     def get(self, path: str) -> Entry:
         found = self._at(path)
         if found is not None:
-            return Entry(_memory(found), self._inner.version(found.id)[1])
+            return Entry(memory_then(found), self._inner.version(found.id)[1])
         above = next((one for one in ancestors(path) if self._at(one) is not None), None)
         return Entry(above=above, below=any(True for _ in self.list(path, limit=1)))
 
@@ -65,13 +65,13 @@ class Past(Overlay):
 
     def find(self, memory_id: str) -> Memory | None:
         found = next(self.versions(memory_id=memory_id, limit=1), None)
-        return None if found is None or found.operation == "deleted" else _memory(found)
+        return None if found is None or found.operation == "deleted" else memory_then(found)
 
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
         found = self._inner.list_at(self._before, under, start=start, limit=limit, one_level=one_level)
-        return ((_memory(each), self._inner.version(each.id)[1] if texts else None) for each in found)
+        return ((memory_then(each), self._inner.version(each.id)[1] if texts else None) for each in found)
 
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
@@ -82,11 +82,6 @@ class Past(Overlay):
         before = selection.get("before")
         selection["before"] = self._before if before is None else min(before, self._before)
         return self._inner.versions(**selection)
-
-
-def _memory(version: Version) -> Memory:
-    created_us = time_in_id(version.memory_id)
-    return Memory.of(version, version.created_at if created_us is None else to_datetime(created_us))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ def sync(
     synchronised: hidden files, links, files that are not text, files with sensitive values, and files that match
     --ignore or a pattern in .retentive-ignore.
 
-    Some changes are held until you use --confirm-deletes, which carries them out, or --undo-held: deletions of more
-    than half of the files or memories within a day, and files that were set back to earlier texts, as by a backup.
+    Deletions of more than half of the files or memories within a day are held until you use --confirm-deletes, which
+    carries them out, or --undo-held.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
     attention.
@@ -102,8 +102,7 @@ def sync(
 
 
 def _watch(session: SyncSession) -> None:
-    from retentive.sync.hints import Hints  # noqa: PLC0415
-    from retentive.sync.session import watch  # noqa: PLC0415
+    from retentive.sync.session import Hints, watch  # noqa: PLC0415 - slow to import
 
     output.note("Synchronising until Ctrl-C.")
     with Hints(session.folder.path) as hints:

@@ -30,13 +30,13 @@ from retentive.values.settings import Settings
 
 Result = TypeVar("Result")
 MOST_COPIES = 20
+SAVE_EVERY = 500
+MERGE = "the old text of the file is now in {}; merge it yourself"
 HELD: Mapping[Act, str] = {
     "hold_memory": "more than half of the files were deleted within a day; --confirm-deletes deletes their memories"
     " too, --undo-held writes the files again",
     "hold_file": "more than half of the memories were deleted within a day; --confirm-deletes deletes their files too,"
     " --undo-held or `retentive undo` brings the memories back",
-    "hold_text": "the file has an earlier text of the memory again, as after a restored backup; --confirm-deletes sends"
-    " it to the store, --undo-held writes the newer text to the file",
 }
 """Reason for each kind of change that waits for a person."""
 EARLIER = 100
@@ -50,6 +50,15 @@ SyncBecame: TypeAlias = Literal[
     "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
     "warning",
 ]  # fmt: skip
+
+_BECOMES: Mapping[Act, tuple[SyncBecame, str]] = {
+    "push": ("pushed", "store"),
+    "pull": ("written", "directory"),
+    "delete_memory": ("deleted", "store"),
+    "delete_file": ("deleted", "directory"),
+    "rename_memory": ("renamed", "store"),
+    "rename_file": ("renamed", "directory"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +95,56 @@ class SyncRound:
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
     def run(self, steps: Sequence[SyncStep], saved: Callable[[], None]) -> None:
-        """Apply the steps. Call `saved` after every 500 steps, to save the state."""
+        """Apply the steps. Call `saved` every `SAVE_EVERY` steps, to save the state."""
         new = [step for step in steps if step.act == "push" and step.path not in self.memories]
         for number, (step, text) in enumerate(self._not_created(new), start=1):
             self._try(step.path, partial(self._push, step, text))
-            _now_and_then(number, saved)
+            if number % SAVE_EVERY == 0:
+                saved()
         done = set(new)
         for number, step in enumerate((each for each in steps if each not in done), start=1):
             self._try(step.path, partial(self._apply, step))
-            _now_and_then(number, saved)
+            if number % SAVE_EVERY == 0:
+                saved()
+
+    def preview(self, steps: Sequence[SyncStep]) -> None:
+        """Say what `run` would do, and change nothing. The store may still refuse a text, or propose it for review."""
+        for step in steps:
+            self._try(step.path, partial(self._previewed, step))
+
+    def _previewed(self, step: SyncStep) -> None:
+        path, act = step.path, step.act
+        base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
+        text = "" if file is None else self.folder.text(file)
+        if act in HELD:
+            self._say(path, "held", "", HELD[act])
+        elif act in _BECOMES:
+            became, side = _BECOMES[act]
+            if act == "push" and self._was_offered(path):
+                return
+            if act == "push" and (why := self._secrets(path, text)):
+                self._say(path, "refused", "", why)
+                return
+            self._say(step.to or path, became, side, f"from {path}" if step.to else "")
+            if act == "push":
+                self._warn(path, text)
+        elif act == "merge" and file is not None and memory is not None:
+            if base is None and self._is_earlier(memory, file):
+                self._say(path, "written", "directory")
+                return
+            joined = texts.join(path, self._base_text(base), text, self.store.load(path)[1])
+            if joined.is_conflict:
+                copy = conflict_name(path, self.machine, text)
+                self._say(path, "conflict", "directory", MERGE.format(copy))
+                self._say(copy, "pushed", "store")
+            else:
+                self._say(path, "merged", "store and directory")
+                self._warn(path, joined.text)
+
+    def _is_earlier(self, memory: Memory, file: LocalFile) -> bool:
+        """Return whether the file has a text that the memory had before its present one."""
+        versions = self.store.versions(memory_id=memory.id, limit=EARLIER)
+        return file.sha256 != memory.sha256 and any(version.sha256 == file.sha256 for version in versions)
 
     def _try(self, path: str, work: Callable[[], Result]) -> Result | None:
         """Return the result of `work`. If it fails, add an outcome for the path, and return None.
@@ -138,7 +188,7 @@ class SyncRound:
             case "delete_file" if file is not None:
                 self.folder.delete(file)
                 self._gone(path, "directory")
-            case "hold_memory" | "hold_file" | "hold_text":
+            case "hold_memory" | "hold_file":
                 self._say(path, "held", "", HELD[step.act])
             case _:
                 self._rename(step)
@@ -230,7 +280,7 @@ class SyncRound:
         self._warn(path, text)
 
     def _merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> None:
-        if base is None and is_earlier(self.store, memory, file.sha256):
+        if base is None and self._is_earlier(memory, file):
             self._pull(path, memory, file)
             return
         ours = self.folder.text(file)
@@ -238,7 +288,7 @@ class SyncRound:
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
             if copy := self._copied(path, ours, file):
-                self._say(path, "conflict", "directory", copied_to(copy))
+                self._say(path, "conflict", "directory", MERGE.format(copy))
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
             self.state.bases[path] = replace(self.state.bases[path], stamp=None)
@@ -341,24 +391,6 @@ class SyncRound:
             self._say(path, "warning", "", why)
 
 
-def copied_to(copy: str) -> str:
-    """Return what a conflict says about the path of its copy."""
-    return f"the old text of the file is now in {copy}; merge it yourself"
-
-
-def is_earlier(store: MemoryStore, memory: Memory, sha256: str, base: Base | None = None) -> bool:
-    """Return whether a memory had the text with this hash before its present one, and before `base`.
-
-    After `base`, the text can be that of the file itself: a merge that was interrupted has recorded it.
-    """
-    if sha256 == memory.sha256:
-        return False
-    versions = store.versions(memory_id=memory.id, limit=EARLIER)
-    ids = [version.id for version in versions]
-    first = 0 if base is None else ids.index(base.version_id) if base.version_id in ids else len(ids)
-    return any(version.sha256 == sha256 for version in versions[first:])
-
-
 def conflict_name(path: str, machine: str, text: str) -> str:
     """Return the path for a conflict copy of the file at `path`. It contains `machine` and a hash of `text`."""
     stem, dot, suffix = path.rpartition(".")
@@ -369,8 +401,3 @@ def conflict_name(path: str, machine: str, text: str) -> str:
     most = 255 - len(f".conflict-{machine}-{digest}{dot}{suffix}".encode())
     name = name.encode()[: max(1, most)].decode(errors="ignore")
     return f"{folder}{slash}{name}.conflict-{machine}-{digest}{dot}{suffix}"
-
-
-def _now_and_then(number: int, saved: Callable[[], None]) -> None:
-    if number % 500 == 0:
-        saved()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from retentive.storage.contract import Memory
@@ -24,13 +24,9 @@ Act: TypeAlias = Literal[
     "rename_file",
     "hold_memory",  # a deletion of a memory that must be confirmed
     "hold_file",  # a deletion of a file that must be confirmed
-    "hold_text",  # the file has an earlier text of the memory again, which must be confirmed
 ]
 MOST_UNCONFIRMED = 2
-"""Up to this number of deletions within a day needs no confirmation, even if it is more than half of the files.
-
-The same number of files may go back to earlier texts at once.
-"""
+"""Up to this number of deletions within a day needs no confirmation, even if it is more than half of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,6 @@ def plan(
     memories: Mapping[str, Memory],
     deleted: Iterable[str],
     *,
-    set_back: Collection[str] = (),
     removed: Mapping[Side, int] | None = None,
     confirmed: bool = False,
     restoring: bool = False,
@@ -58,10 +53,9 @@ def plan(
     `bases` maps each path to its last common state. `deleted` yields the ids of memories that, according to the
     history, were deleted. If a text was edited on one side and deleted on the other side, the edit wins.
 
-    Some changes are held until a person confirms them: deletions of more than half of the files or memories within a
-    day, and files that were set back to an earlier text (`set_back`). `removed` has the number of deletions that were
-    carried out within the last day. If `confirmed` is True, these changes are carried out. If `restoring` is True, they
-    are undone.
+    Deletions of more than half of the files or memories within a day are held until a person confirms them. `removed`
+    has the number of deletions that were carried out within the last day. If `confirmed` is True, the deletions are
+    carried out. If `restoring` is True, they are undone.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)
@@ -74,28 +68,15 @@ def plan(
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
         if act is not None:
             steps.append(SyncStep(act, path))
-    return steps if confirmed else _with_holds(steps, len(bases), set_back, removed or {}, restoring=restoring)
-
-
-def _with_holds(
-    steps: list[SyncStep], known: int, set_back: Collection[str], removed: Mapping[Side, int], *, restoring: bool
-) -> list[SyncStep]:
-    """Replace the steps that a person must confirm."""
+    if confirmed:
+        return steps
     other: dict[Act, Act] = {}
     acts = Counter(step.act for step in steps)
     for act, hold, undo, side in _HELD:
-        before = removed.get(side, 0)
-        if acts[act] and acts[act] + before > max(MOST_UNCONFIRMED, (known + before) // 2):
+        before = (removed or {}).get(side, 0)
+        if acts[act] and acts[act] + before > max(MOST_UNCONFIRMED, (len(bases) + before) // 2):
             other[act] = undo if restoring else hold
-    back: Act = "pull" if restoring else "hold_text"
-    return [
-        SyncStep(
-            back if step.path in set_back and step.act in {"push", "merge"} else other.get(step.act, step.act),
-            step.path,
-            step.to,
-        )
-        for step in steps
-    ]
+    return [replace(step, act=other.get(step.act, step.act)) for step in steps]
 
 
 _HELD: tuple[tuple[Act, Act, Act, Side], ...] = (
@@ -139,7 +120,7 @@ def _renamed_memories(
         to = now.get(base.memory_id, path)
         if to != path and path in files and path not in memories and to not in files and to not in bases:
             found.append(SyncStep("rename_file", path, to))
-    return _first_of_each(found)
+    return list({step.to: step for step in reversed(found)}.values())
 
 
 def _renamed_in_case(
@@ -183,16 +164,6 @@ def _renamed_files(
         for sha256, paths in new.items()
         if len(paths) == len(gone[sha256]) == 1
     ]
-
-
-def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
-    seen: set[str] = set()
-    kept: list[SyncStep] = []
-    for step in steps:
-        if step.to not in seen:
-            seen.add(step.to)
-            kept.append(step)
-    return kept
 
 
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:

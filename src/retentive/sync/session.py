@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
-from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound, is_earlier
+from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.files import FileStamps, FolderScan, LocalFile
-from retentive.sync.folder import SETTLE_S, Folder, is_ignored
-from retentive.sync.plan import MOST_UNCONFIRMED, SyncStep, alike, plan, respelled
-from retentive.sync.preview import DryRound
-from retentive.sync.state import Base, SyncState, opened_state, refuse_nested, save, state_folder
+from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored
+from retentive.sync.plan import alike, plan, respelled
+from retentive.sync.state import SyncState, opened_state, refuse_nested, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -151,7 +153,6 @@ class SyncSession:
             files,
             memories,
             self._deleted(considered, files, memories),
-            set_back=self._set_back(considered, files, memories),
             removed=self.state.removed_today(),
             confirmed=self.options.confirmed,
             restoring=self.options.restoring,
@@ -160,40 +161,22 @@ class SyncSession:
         outcomes += [
             SyncOutcome(path, "skipped", "", "another path differs only in upper and lower case") for path in clash
         ]
-        work = (DryRound if dry else SyncRound)(
+        work = SyncRound(
             self.folder, self.store, self.state, self.settings, self.options.machine, files, memories,
             confirmed=self.options.confirmed,
         )  # fmt: skip
-        if isinstance(work, DryRound):
-            return scan, [*outcomes, *work.preview(steps)], False
-        is_acting = self._applied(work, steps)
-        return scan, [*outcomes, *work.outcomes], is_acting
-
-    def _applied(self, work: SyncRound, steps: Sequence[SyncStep]) -> bool:
+        if dry:
+            work.preview(steps)
+            return scan, [*outcomes, *work.outcomes], False
         before = (dict(self.state.bases), dict(self.state.offered))
+        saved = partial(save, self.state, self.states, self.folder)
         try:
-            work.run(steps, self._save)
+            work.run(steps, saved)
         finally:
             if before != (self.state.bases, self.state.offered):
-                self._save()
-        return any(each.became not in {"held", "refused", "proposed"} for each in work.outcomes)
-
-    def _save(self) -> None:
-        save(self.state, self.states, self.folder)
-
-    def _set_back(
-        self, bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
-    ) -> frozenset[str]:
-        """Return the paths of files that got an earlier text of their memory, but not by the edit of a person.
-
-        An edit sets the time of a file to the present, and affects few files at once.
-        """
-        edited = [path for path, base in bases.items() if path in files and path in memories
-                  and files[path].sha256 not in {base.local_sha256, memories[path].sha256}]  # fmt: skip
-        older = {path for path in edited if _is_older(files[path], bases[path])}
-        looked_at = edited if len(edited) > MOST_UNCONFIRMED else older
-        found = {path for path in looked_at if is_earlier(self.store, memories[path], files[path].sha256, bases[path])}
-        return frozenset(found if len(found) > MOST_UNCONFIRMED else found & older)
+                saved()
+        is_acting = any(each.became not in {"held", "refused", "proposed"} for each in work.outcomes)
+        return scan, [*outcomes, *work.outcomes], is_acting
 
     def _deleted(
         self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
@@ -300,6 +283,54 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
             looked = float("-inf")
 
 
+class Hints:
+    """Waits for changes of files in a directory. Detects no changes if the package `watchfiles` is not installed.
+
+    Some changes are not detected, for example on a network file system or after the directory was renamed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._changed, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a change. Return whether a file has changed since the last call."""
+        found = self._changed.wait(seconds)
+        self._changed.clear()
+        return found
+
+    def _watch(self) -> None:
+        try:
+            from watchfiles import watch  # noqa: PLC0415 - an extra, and only needed here
+        except ModuleNotFoundError:
+            return
+        begun = False
+        for changes in watch(
+            self._path,
+            stop_event=self._ended,
+            debounce=200,
+            rust_timeout=500,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+        ):
+            if not begun:  # changes made before this moment were not noticed, so the caller must scan now
+                begun = True
+                self._changed.set()
+            if any(not path.rpartition("/")[2].startswith((NEW, ASIDE, MARKER)) for _, path in changes):
+                self._changed.set()
+
+
 @dataclass(frozen=True, slots=True)
 class Glance:
     """Quick summary of both sides: the newest version in the store, and the stamps of the files."""
@@ -338,7 +369,3 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
 def _is_stored(store: MemoryStore, sha256: str) -> bool:
     """Return whether one of the newest `MOST_LOOKED_AT` versions in a store has the hash `sha256`."""
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
-
-
-def _is_older(file: LocalFile, base: Base) -> bool:
-    return base.stamp is not None and file.stamp.mtime_ns < base.stamp.mtime_ns

@@ -82,7 +82,7 @@ DRIVERS = {
     "mcp": {"mcp", "server/mcp.py"},
     "deepagents": {"integrations/deepagents.py"},
     "claude_agent_sdk": {"claude_agent.py"},
-    "watchfiles": {"sync/hints.py"},
+    "watchfiles": {"sync/session.py"},
     "joserfc": {"server/oauth.py", "server/jwks.py"},
     "jinja2": {"console/rendering.py"},
     "markdown_it": {"console/markdown.py"},

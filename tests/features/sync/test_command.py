@@ -15,7 +15,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.sync.session import SyncOptions, sync_once
+from retentive.sync.session import SyncOptions
 from retentive.sync.session import opened as sync_opened
 from retentive.sync.state import state_folder
 from retentive.sync.status import sync_status
@@ -156,24 +156,6 @@ def test_a_dry_run_has_the_status_of_the_run(environment: dict[str, str], tmp_pa
     for arguments in (["--dry-run"], []):
         done = run(environment, "--at", at, "sync", str(notes), *arguments)
         assert (done.returncode, done.stdout.count("held\t")) == (6, 3)
-
-
-@pytest.mark.parametrize("paths", [(), ("/memories/me",)])
-@pytest.mark.parametrize("scopes", [("read",), ("read", "write")])
-def test_a_dry_run_knows_what_a_key_may_do(
-    api: Api, tmp_path: Path, scopes: tuple[str, ...], paths: tuple[str, ...]
-) -> None:
-    """A key for some paths must not import, which is how a dry run checks other texts."""
-    store, notes = api.place.opened.store(), tmp_path / "notes"
-    store.create("/memories/me/there.md", "there\n")
-    save(notes / "me" / "a.md", "a\n")
-    key = api.with_key(*scopes, paths=paths).key
-    with retentive.open(api.url, api_key=key, create=False) as place:
-        options = [SyncOptions(states=str(tmp_path / "states"), dry_run=dry) for dry in (True, False)]
-        dry, done = [sync_once(place.store(store.id), str(notes), each) for each in options]
-    assert dry == done
-    expected = "pushed" if "write" in scopes else "refused"
-    assert [each.became for each in done.outcomes] == [expected, "written"]
 
 
 @pytest.mark.parametrize(

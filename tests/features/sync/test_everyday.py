@@ -171,29 +171,8 @@ def test_a_directory_restored_from_a_backup_loses_nothing_of_others(world: World
     assert "edited since\n" in world.memories().values()  # as a conflict copy
 
 
-@pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize("how", ["one file with its old time", "three files of an old checkout"])
-def test_files_set_back_by_a_program_are_held(world: World, how: str, *, confirmed: bool) -> None:
-    names = ["a.md"] if how.startswith("one") else ["a.md", "b.md", "c.md"]
-    share(world, {name: f"old {name}\n" for name in ["a.md", "b.md", "c.md", "d.md"]})
-    for name in names:
-        world.save(1, name, f"new {name}\n")
-    world.converge()
-    for name in names:
-        path = world.directories[0] / name
-        at = path.stat().st_mtime_ns + (-(10**12) if how.startswith("one") else 10**9)
-        path.write_text(f"old {name}\n")
-        os.utime(path, ns=(at, at))
-    assert became(sync(world)) == dict.fromkeys(names, "held")
-    assert all(world.memories()[name] == f"new {name}\n" for name in names)
-    sync(world, confirmed=confirmed, restoring=not confirmed)
-    text = "old" if confirmed else "new"
-    assert all(world.files(0)[name] == world.memories()[name] == f"{text} {name}\n" for name in names)
-    assert sync(world).outcomes == ()
-
-
 def test_a_person_may_set_a_file_back(world: World) -> None:
-    """The time of the file tells: it is an edit like any other."""
+    """It is an edit like any other."""
     share(world, {"a.md": "old\n"})
     world.save(1, "a.md", "new\n")
     world.converge()
@@ -383,30 +362,15 @@ def scenes(world: World, scene: str) -> None:
             world.save(0, "MEMORY.md", "- line\n" * 300)
         case "renames and deletions":
             (world.directories[0] / "a.md").rename(world.directories[0] / "A.md")
-            world.save(0, "A.md", "edited\n")
             world.store.rename("/memories/b.md", "/memories/moved.md")
             (world.directories[0] / "c.md").unlink()
             world.store.delete("/memories/d.md")
-        case "refused":
-            world.save(0, "new.md", "1\n")
-            world.save(0, "next.md", "1\n")
-            world.save(0, "a.md", f"key sk-ant-api03-{'a1B2' * 23}AA\n")
-            (world.directories[0] / "b.md").unlink()
-            world.store.change_settings({"max_memories": 6, "read_only_paths": ["/memories/b.md"]})
-        case "proposed":
-            world.store.change_settings({"review": ["user:*"]})
-            world.save(0, "new.md", "new\n")
-            world.save(0, "a.md", "edited\n")
-            (world.directories[0] / "b.md").unlink()
-            (world.directories[0] / "c.md").rename(world.directories[0] / "z.md")
-            world.store.acting_as("job:x").write("/memories/d.md", "there\n")
-            world.store = world.store.acting_as("user:u")
         case "held":
             for name in ("a.md", "b.md", "c.md", "d.md"):
                 (world.directories[0] / name).unlink()
 
 
-@pytest.mark.parametrize("scene", ["edits", "renames and deletions", "refused", "proposed", "held"])
+@pytest.mark.parametrize("scene", ["edits", "renames and deletions", "held"])
 def test_a_dry_run_changes_nothing_and_says_what_the_run_does(world: World, tmp_path: Path, scene: str) -> None:
     share(
         world, {"a.md": "a\n", "b.md": "start\n\nmiddle\n\nend\n", "c.md": "c\n", "d.md": "d\n", "MEMORY.md": "- x\n"}

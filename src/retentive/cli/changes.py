@@ -10,7 +10,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, explanation
+from retentive.cli.location import STORAGE_CODES, Location, explanation
 from retentive.cli.parameters import VERSION_ID, given_text, named, text_of_file, text_options
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Read, ReadOperation
@@ -147,8 +147,13 @@ def emit_done(done: Done) -> int:
         value |= {"memory_id": only.get("memory_id"), "version_id": only.get("version_id")}
         value |= {} if done.changes is None else {"changes": done.changes}
         output.emit(value, error=reply.text if reply.is_error else "")
+    elif reply.is_error:
+        location = click.get_current_context().find_object(Location)
+        is_named = location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text
+        places = [] if is_named or location is None else [f"Location: {location.shown}"]
+        output.emit(None, error=reply.text, notes=[*done.notes, *places])
     else:
-        output.emit_reply(reply, notes=done.notes)
+        output.emit(None, f"{reply.text}\n")
     return status_of(reply.code) if reply.is_error else 0
 
 

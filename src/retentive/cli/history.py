@@ -19,7 +19,7 @@ from retentive.cli.parameters import (
     trust_option,
     user_by_default,
 )
-from retentive.cli.pieces import exact, line
+from retentive.cli.pieces import exact
 from retentive.engine import trust as levels
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound
@@ -106,16 +106,14 @@ def log(
         rows = [row for change in found for row in _rows(change, origins)]
         table = output.Table(rows, columns, empty="No changes.", shortens=("actor", *columns[4:], "what"))
     else:
-        lines = [_line(change, each, origins) for change in found for each in change.versions]
-        output.emit((version_object(each, change) for change in found for each in change.versions), "".join(lines))
-        return
+        cells = [
+            [change.id, each.id, each.created_at, each.actor, *described(each, change), *origins.get(each.id, ())]
+            + ([change.cause] if change.cause else [])
+            for change in found
+            for each in change.versions
+        ]
+        table = output.Table(cells, ())
     output.emit((version_object(each, change) for change in found for each in change.versions), table, pages=True)
-
-
-def _line(change: LoggedChange, version: Version, origins: dict[str, tuple[str, ...]]) -> str:
-    cells = change.id, version.id, exact(version.created_at), exact(version.actor), *described(version, change)
-    cause = [change.cause] if change.cause else []
-    return line([*cells, *origins.get(version.id, ()), *cause]) + "\n"
 
 
 def _summary(change: LoggedChange) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
-from retentive.cli.location import STORAGE_CODES, Location, pass_location
+from retentive.cli.location import Location, pass_location
 from retentive.cli.options import add_global_options, choose_format, chosen_format
 from retentive.cli.parameters import ARGUMENT_TYPES
 from retentive.cli.pieces import Column, Diff, Hits, Piece, Table, coloured, harmless, is_terminal, local_time
@@ -177,20 +177,6 @@ def _formatted(text: str, form: str | None, rows: str | None) -> str:
         cells = [each.get(name) for name in names]
         writer.writerow(["" if cell is None else cell if isinstance(cell, str) else json.dumps(cell) for cell in cells])
     return file.getvalue()
-
-
-def emit_reply(reply: Reply, *, notes: Iterable[str] = ()) -> None:
-    """Print a reply. An error is printed to standard error; with --json, it is printed to standard output.
-
-    After a storage error whose text does not name the location, a line with the location is printed.
-    """
-    if not reply.is_error:
-        emit(reply, f"{reply.text}\n")
-        return
-    location = click.get_current_context().find_object(Location)
-    is_named = location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text
-    places = [] if is_named or location is None else [f"Location: {location.shown}"]
-    emit(reply, error=reply.text, notes=[*notes, *places])
 
 
 def without_keys(text: str) -> str:

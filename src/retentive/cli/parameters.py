@@ -242,13 +242,7 @@ def decoded(data: bytes) -> str:
     return text
 
 
-def source_option(command: F) -> F:
-    """Decorator that adds the option `--source` to a command."""
-    text = "Only with a source that matches, such as 'web:*'."
-    return click.option("--source", metavar="PATTERN", help=text)(command)
-
-
-def trust_option(command: F) -> F:
-    """Decorator that adds the option `--trust` to a command."""
-    text = "Only at this level of trust under the current settings."
-    return click.option("--trust", type=click.Choice(LEVELS), help=text)(command)
+source_option = click.option("--source", metavar="PATTERN", help="Only with a source that matches, such as 'web:*'.")
+trust_option = click.option(
+    "--trust", type=click.Choice(LEVELS), help="Only at this level of trust under the current settings."
+)

@@ -111,7 +111,8 @@ def _pages(*, is_wanted: bool) -> str | None:
 
 @output.command("console")
 @click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
-def console(location: Location, *, no_browser: bool) -> None:
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on; 0 is any free one.")
+def console(location: Location, *, no_browser: bool, port: int) -> None:
     """Serve the web console of a location until Ctrl-C, and open it in the browser.
 
     Only this machine can connect. The login page asks for the code that this command prints. The code can be used once,
@@ -134,7 +135,7 @@ def console(location: Location, *, no_browser: bool) -> None:
             if not no_browser:
                 webbrowser.open(f"{address}/console/")
 
-        serve_here(opened, lambda server: made(server, code=code).routes(), on_start)
+        serve_here(opened, lambda server: made(server, code=code).routes(), on_start, port=port)
 
 
 @output.command("mcp")

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import click
@@ -214,14 +213,8 @@ def show_settings(location: Location) -> None:
 
 @output.command("set", group=settings, json="Print a JSON object of all settings after the change.")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
-@click.option(
-    "--file",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File with a JSON object of settings to change.",
-)
 @click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
-def change(location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...]) -> None:
+def change(location: Location, changes: tuple[str, ...], *, unset: tuple[str, ...]) -> None:
     """Change settings, and print what changed. If one of them is invalid, no setting is changed.
 
     A VALUE is JSON (4000, true, ["/memories/team/**"]), a plain word, or a number with a unit: 100k, 2M or 1G (of 1,024
@@ -231,8 +224,7 @@ def change(location: Location, changes: tuple[str, ...], *, file: Path | None, u
     retentive settings set expire_after_days=90d max_memory_bytes=200k
     retentive settings set 'review=["session:*"]'
     """
-    given: dict[str, object] = {} if file is None else _from_file(file)
-    given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
+    given = _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
     if not given:
         raise InvalidInput("specify a setting to change, such as max_memories=500")
     for name in given:
@@ -245,18 +237,6 @@ def change(location: Location, changes: tuple[str, ...], *, file: Path | None, u
     changed = [name for name in NAMES if before[name] != after[name]]
     lines = [f"{name}: {json.dumps(before[name])} -> {json.dumps(after[name])}\n" for name in changed]
     output.emit(after, "".join(lines) or "Nothing changed.")
-
-
-def _from_file(file: Path) -> dict[str, object]:
-    try:
-        given = json.loads(file.read_text("utf-8"), object_pairs_hook=_each_once)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the settings file {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise InvalidInput(f"the settings file {file} is not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise InvalidInput(f'the settings file {file} must contain one JSON object, such as {{"max_memories": 500}}')
-    return given
 
 
 def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:

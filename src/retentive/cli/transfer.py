@@ -21,7 +21,6 @@ from retentive.locations import is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.remote import remote_location
 from retentive.storage.contract import Backend
-from retentive.storage.disk import os_error
 from retentive.store import MemoryStore
 from retentive.transfer.archive import open_archive
 from retentive.transfer.copies import Copy
@@ -30,7 +29,7 @@ from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.import_files import import_files
 from retentive.transfer.migrate import migrate as copy_stores
 from retentive.transfer.restore import import_whole, restore, send_whole
-from retentive.transfer.sources import Source, directory_source, tar_source
+from retentive.transfer.sources import directory_source, tar_source
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 
@@ -52,7 +51,6 @@ def export(location: Location, dest: str) -> None:
     stored data is damaged. In this case, an export to a directory still has the memories that are not damaged. An
     export to a file is not created.
     """
-
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
             whole = export_whole(store, dest, progress=progress)
@@ -106,15 +104,29 @@ def import_(
     if whole:
         if overwrite or dry_run or under != ROOT:
             raise click.UsageError("--whole cannot be combined with --under, --overwrite or --dry-run.")
-        _import_whole(location, source, key)
+        with (
+            naming("Source", source),
+            open_archive(source) as archive,
+            location.opened(create=True) as opened,
+            output.progress("Importing") as progress,
+        ):
+            target = remote_location(opened)
+            if target is None:
+                copy = import_whole(archive, opened.backend, key=key, progress=progress)
+            else:
+                copy = send_whole(archive, target, key)
+        output.emit(copy, f"Imported {_contents(copy)} as {copy.key or copy.id}.")
         return
-
     with (
         naming("Source", source),
-        _source(source) as found,
+        ExitStack() as stack,
         store_for(location, dry_run=dry_run) as store,
         output.progress("Importing") as progress,
     ):
+        found = directory_source(source)
+        if os.path.isfile(source):
+            stack.enter_context(mapped_os_errors())
+            found = tar_source(stack.enter_context(open(source, "rb")))
         done = import_files(store, found, under=under, overwrite=overwrite, dry_run=dry_run, progress=progress)
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
@@ -133,23 +145,6 @@ def import_(
     )
 
 
-def _import_whole(location: Location, source: str, key: str | None) -> None:
-
-    with (
-        naming("Source", source),
-        open_archive(source) as archive,
-        location.opened(create=True) as found,
-        output.progress("Importing") as progress,
-    ):
-        target = remote_location(found)
-        done = (
-            import_whole(archive, found.backend, key=key, progress=progress)
-            if target is None
-            else send_whole(archive, target, key)
-        )
-    output.emit(done, f"Imported {_contents(done)} as {done.key or done.id}.\n")
-
-
 @output.command(json="Print a JSON object.")
 @click.argument("file", callback=file_to_write)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
@@ -165,23 +160,31 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     backups that this command made there of the same location and memory stores, the oldest are deleted, so that N are
     left.
     """
-
     _take_over(location)
     chosen = _chosen(location, stores)
     with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
-        prefix = "" if keep is None else _backup_prefix(location.url, backend, chosen)
-        if keep is not None and not os.path.isdir(file):
-            raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
-        path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.gz") if keep else file
+        path, deleted = file, list[str]()
+        if keep is not None:
+            if not os.path.isdir(file):
+                raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
+            prefix = _backup_prefix(location.url, backend, chosen)
+            path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.gz")
         done = back_up(backend, path, stores=chosen, progress=progress)
-        deleted = [] if keep is None else _delete_old_backups(path, prefix, keep)
-    lines = [_line(one, f"as of revision {one.revision}") for one in done]
-    lines += [f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)] if keep else []
-    output.emit({"stores": done, "file": path, "deleted": deleted}, "".join(lines), rows="stores")
+        if keep is not None:
+            name = re.compile(rf"{prefix}[0-9]{{8}}T[0-9]{{12}}Z\.tar\.gz")
+            with mapped_os_errors():
+                others = sorted(each for each in os.listdir(file) if name.fullmatch(each) and each not in path)
+                deleted = others[: max(0, len(others) - keep + 1)]
+                for each in deleted:
+                    with suppress(FileNotFoundError):  # another backup has deleted it
+                        os.unlink(os.path.join(file, each))
+    text = _lines(done, [f"as of revision {one.revision}" for one in done])
+    text += "" if keep is None else "".join([f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)])
+    output.emit({"stores": done, "file": path, "deleted": deleted}, text, rows="stores")
 
 
 def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
-    """Return the beginning of the names of backups. It differs between locations, and between sets of memory stores.
+    """Return the beginning of the names of backups of these memory stores of a location.
 
     It depends on the place of the location and on its first memory store, so that two hosts with the same place, such
     as /var/lib/memory, can write to one directory.
@@ -190,21 +193,6 @@ def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
     place = os.path.realpath(path) if scheme in {None, "sqlite"} else shown(url)
     first = next((info.id for info in backend.list_stores(limit=2) if info.id != SYSTEM_STORE), "")
     return f"retentive-{sha256(' '.join([place, first, *sorted(stores)]).encode()).hexdigest()[:12]}-"
-
-
-def _delete_old_backups(written: str, prefix: str, keep: int) -> list[str]:
-    """Delete all but the newest `keep` backups whose names begin with `prefix`. `written` is always kept."""
-    directory, new = os.path.split(written)
-    name = re.compile(rf"{prefix}[0-9]{{8}}T[0-9]{{12}}Z\.tar\.gz")
-    try:
-        others = sorted(each for each in os.listdir(directory) if name.fullmatch(each) and each != new)
-        deleted = others[: max(0, len(others) - keep + 1)]
-        for each in deleted:
-            with suppress(FileNotFoundError):  # another backup has deleted it
-                os.unlink(os.path.join(directory, each))
-    except OSError as error:
-        raise os_error(error) from None
-    return deleted
 
 
 @output.command("restore-backup", json="Print a JSON object.")
@@ -217,7 +205,6 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
     need the same keys as before. After an interruption, run the command again. A memory store is refused if it already
     exists at the location but has other versions there.
     """
-
     with (
         naming("File", file),
         open_archive(file) as archive,
@@ -247,13 +234,14 @@ def migrate(
     resume. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
     form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect.
     """
-
     if "keys" in location.typed:  # if it were ignored, the copy might not be encrypted
         raise click.UsageError(
             "migrate does not take --keys. Use --from-keys for the source location, and --to-keys for TO."
         )
     with naming("TO", shown(target)):
-        if _same(location.url, target):
+        (scheme, path), (other, to) = parse_location(location.url), parse_location(target)
+        is_directory = scheme is None and os.path.realpath(path) == os.path.realpath(to)
+        if scheme == other and (path == to or is_directory):
             raise InvalidInput("TO is the same location as the source; choose another target")
     _take_over(location)
     stores = _chosen(location, stores)
@@ -284,21 +272,16 @@ def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
 
 
 def _emit(done: Sequence[Copy], remarks: Sequence[str]) -> None:
+    output.emit({"stores": done}, _lines(done, remarks), rows="stores")
+
+
+def _lines(done: Sequence[Copy], remarks: Sequence[str]) -> str:
     rows = zip(done, remarks, strict=True)
-    output.emit({"stores": done}, "".join(_line(one, remark) for one, remark in rows), rows="stores")
-
-
-def _line(store: Copy, remark: str) -> str:
-    return f"{store.key or store.id}: {_contents(store)}, {remark}\n"
+    return "".join(f"{one.key or one.id}: {_contents(one)}, {remark}\n" for one, remark in rows)
 
 
 def _contents(store: Copy) -> str:
     return f"{output.counted(store.memories, 'memory')} and {output.counted(store.versions, 'version')}"
-
-
-def _same(source: str, target: str) -> bool:
-    (scheme, path), (other, to) = parse_location(source), parse_location(target)
-    return scheme == other and (path == to or (scheme is None and os.path.realpath(path) == os.path.realpath(to)))
 
 
 @contextmanager
@@ -316,16 +299,6 @@ def _backend(url: str, keys: str | None, *, label: str = "Location", create: boo
         opened = open_location(url, keys=ring)
     with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:
         yield backend
-
-
-@contextmanager
-def _source(source: str) -> Iterator[Source]:
-
-    if os.path.isfile(source):
-        with mapped_os_errors(), open(source, "rb") as raw:
-            yield tar_source(raw)
-    else:
-        yield directory_source(source)
 
 
 @contextmanager

@@ -106,12 +106,15 @@ def from_environment() -> ASGIApp:
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
-def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
+def serve_here(
+    opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None], *, port: int = 0
+) -> None:
     """Serve an open location from this process to this machine only, until SIGTERM or Ctrl-C.
 
-    `make` returns additional routes. `on_start` is called with the URL when the server starts to listen.
+    `make` returns additional routes. The system chooses the port if it is 0. `on_start` is called with the
+    URL when the server starts to listen.
     """
-    options = ServeOptions("", port=0)
+    options = ServeOptions("", port=port)
     server = server_of(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
         config = _config(application(server, more=make(server)), options)

@@ -60,7 +60,6 @@ def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Pa
         (["admin", "backup", "memory.db"], "File: memory.db"),
         (["admin", "restore-backup", "missing.tar"], "File: missing.tar"),
         (["--keys", "missing.json", "ls"], "Key file: missing.json"),
-        (["settings", "set", "--file", "missing.json"], "the settings file missing.json"),
         (["admin", "audit", "key", "no/such/key"], "Key file: no/such/key"),
         (["admin", "audit", "anchor", "anchors", "--key", "missing.key"], "Anchors: anchors\nKey file: missing.key"),
         (["admin", "audit", "verify", "--anchor", "anchors", "--key", "missing.key"], "Key file: missing.key"),

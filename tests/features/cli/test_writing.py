@@ -320,3 +320,27 @@ def test_a_trusted_place_is_explained(tmp_path: Path) -> None:
     here(at, "trust", "quarantine", "session:s1")
     ended = here(at, "write", PATH, "two")
     assert (ended.exit_code, "`retentive trust list`" in ended.stderr) == (9, True)
+
+
+def test_settings_set_prints_what_changed(at: str) -> None:
+    """Numbers take units, and a mistyped name gets a suggestion."""
+    given = ("max_memory_bytes=100k", "max_memories=5k", "expire_after_days=2w", "read_only=false")
+    assert here(at, "settings", "set", *given).stdout == ("max_memories: 10000 -> 5000\nexpire_after_days: 0 -> 14\n")
+    assert here(at, "settings", "set", "max_store_bytes=1G").stdout == "max_store_bytes: 268435456 -> 1073741824\n"
+    assert here(at, "settings", "set", "read_only=false").stdout == "Nothing changed.\n"
+    refused = here(at, "settings", "set", "max_memory=3")
+    assert (refused.exit_code, "did you mean max_memories or max_memory_bytes" in refused.stderr) == (2, True)
+    assert here(at, "settings", "set", "max_memories=3d").exit_code == 2
+
+
+def test_an_id_stands_for_the_path_of_a_memory(at: str) -> None:
+    made = json.loads(here(at, "view", PATH, "--json").stdout)["memory_id"]
+    assert here(at, "mv", made, "b.md").exit_code == 0
+    assert here(at, "append", made, "three").stdout == "The file /memories/b.md has been edited.\n"
+    for command in ("cat", "blame", "log", "diff"):
+        assert here(at, command, made).stdout == here(at, command, "b.md").stdout
+    assert here(at, "write", made, "x", "--if-version", "memver_0").exit_code == 6
+    assert here(at, "rm", made).exit_code == 0
+    assert here(at, "rm", made).exit_code == 3
+    assert here(at, "create", "./mem_0", "a file of this name").exit_code == 0
+    assert here(at, "cat", "./mem_0").stdout == "a file of this name"

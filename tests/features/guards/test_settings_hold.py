@@ -331,14 +331,11 @@ def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_a_duplicate_setting_is_refused(tmp_path: Path) -> None:
-    """A duplicate can occur in a file, in a value, and as two arguments."""
+    """A duplicate can occur in a value, and as two arguments."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as made:
         made.store()
-    file = tmp_path / "twice.json"
-    file.write_text('{"view_chars": 3, "max_memories": 5, "view_chars": 4}')
     for arguments in (
-        ["--file", str(file)],
         ['expire_paths={"/memories/a": 1, "/memories/a": 2}'],
         ["view_chars=3", "view_chars=4"],
         ["view_chars=3", "--unset", "view_chars"],

@@ -197,6 +197,12 @@ def test_texts_of_all_scripts_are_found(text: str) -> None:
     assert [hit.path for hit in results.hits] == ["/memories/a"]
 
 
+def test_a_word_of_one_han_character_is_found_beside_other_characters() -> None:
+    """No pair of the query is in the text, only the character."""
+    (hit,) = scanned([document("a", "琵琶湖に行った"), document("b", "山に登った")], "どの湖ですか").hits
+    assert hit.path == "/memories/a"
+
+
 @pytest.mark.parametrize(
     "text", ["7 May 2023", "May 7, 2023", "2023-05-07", "07.05.2023", "7. Mai 2023", "le 7 mai 2023", "2023年5月7日"]
 )

@@ -70,11 +70,12 @@ def dates(text: str) -> Iterator[FoundDate]:
 
 def _from_number(match: re.Match[str]) -> FoundDate | None:
     """Return the date that begins with a number: `2023-05-07`, `07.05.2023`, `5月7日`, `7 May 2023`."""
+    if match["name"]:  # first, since most numbers are before a word
+        named = _MONTHS.get(match["name"].casefold())
+        return None if named is None else _date(*match.span(), match["y4"], named, match["d4"])
     year, month, day = ((match[f"{part}1"] or match[f"{part}2"] or match[f"{part}3"]) for part in "ymd")
     if match["sign"] == "/" and int(month) > 12:  # the month first
         day, month = month, day
-    if match["name"]:
-        year, month, day = match["y4"], _MONTHS.get(match["name"].casefold(), 0), match["d4"]
     return _date(*match.span(), year, int(month), day)
 
 

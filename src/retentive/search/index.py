@@ -99,13 +99,12 @@ class Index:
         language = self.languages[0]
         if len(self.languages) > 1 and (found := detected([_words(document)])[0]) in self.languages:
             language = found
-        tokens_of = self._tokens[language].of
+        rows = self._tokens[language].rows(document.text)
         lines = document.text.split("\n")
-        rows = [tokens_of(line) for line in lines]
         headings = {at: len(level[1]) for at, line in enumerate(lines) if (level := _HEADING.match(line))}
-        counts = [row.count(" ") + 1 if row else 0 for row in rows]
-        again = [rows[at] for at in headings] + [tokens_of(document.path.removeprefix(ROOT))] * IN_PATH
-        return " ".join(rows + again), Rows(counts, headings)
+        path = self._tokens[language].rows(document.path.removeprefix(ROOT))
+        counts = [len(row.split()) for row in rows]
+        return " ".join([*rows, *(rows[at] for at in headings), *path * IN_PATH]), Rows(counts, headings)
 
     def tokens(self, word: str) -> list[str]:
         """Return the tokens of a word in the languages of the index."""

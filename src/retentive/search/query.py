@@ -27,6 +27,7 @@ MODES = ("ranked", "all")
 _OPERATOR = re.compile(r"(?<!\S)(path|by|since|before|is):(\S+)")
 _PHRASE = re.compile(r'(?<![^\s(+-])([+-]?)"([^"\n]*\w[^"\n]*)"')
 _SIGNED = re.compile(r"(?<!\S)([+-])(?=\w)(\S+)")
+_LONE_HAN = re.compile(r"(?<![\u3400-\u9fff])[\u3400-\u9fff](?![\u3400-\u9fff])")  # a word of one character, as in 湖へ
 ParseTime = Callable[[str], datetime]
 
 
@@ -165,8 +166,10 @@ def terms_in(text: str, languages: Sequence[str]) -> list[Term]:
             continue
         if is_dense(word):
             run = DENSE_RUN.match(text, start)
+            shown = run[0] if run else word
             is_last_of_run = len(word) == 1 and start > 0 and is_dense(text[start - 1])
-            found += [] if is_last_of_run else [Term(word, run[0] if run else word, (word,))]
+            found += [] if is_last_of_run else [Term(word, shown, (word,))]
+            found += [Term(word[0], shown, (word[0],))] if _LONE_HAN.match(text, start) else []
             continue
         for part in parts(word):
             forms = irregular_forms(part, languages)

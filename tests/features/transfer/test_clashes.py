@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import MemoryStore
 from retentive.errors import Damaged
-from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
-from retentive.transfer.restore import import_whole
 
 from .archives import Entries, listed, read, refusal, store_in, write
 from .steps import Steps, steps
@@ -80,17 +77,3 @@ def test_a_reserved_path_in_a_file_is_refused(tmp_path: Path) -> None:
     error = refusal(write(tmp_path / "f.tar", moved(entries("backup", BOTH, tmp_path), BX, "/memories/.git/hooks/x")))
     assert isinstance(error, Damaged)
     assert "has a path that no memory can have" in str(error)
-
-
-def test_a_valid_file_is_imported_after_a_forged_one_was_refused(tmp_path: Path) -> None:
-    """The refused file left nothing behind, not even an empty store."""
-    found = entries("export", BOTH, tmp_path)
-    with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
-        with pytest.raises(Damaged), open_archive(str(write(tmp_path / "f.tar", moved(found, BX, A + "/x")))) as forged:
-            import_whole(forged, place.backend)
-        assert place.stores() == []
-        with open_archive(str(tmp_path / "whole.tar")) as archive:
-            done = import_whole(archive, place.backend)
-        info = place.backend.get_store(done.id)
-        assert info is not None
-        assert [memory.path for memory in MemoryStore(place.backend, info).memories()] == [A, BX]

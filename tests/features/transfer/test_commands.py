@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import MemoryStore
-from retentive.errors import StoreFull
 from retentive.storage.sealed.keys import KeyRing, add_key
 from support.command_line import RETENTIVE, environment, here, process, terminal
 from support.damage import sql
@@ -252,31 +250,6 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
         assert (ended.returncode, b"the disk is full" in ended.stderr) == (10, True), ended.stderr
         assert names(room) == []
         shutil.rmtree(room)
-
-
-def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The versions that were copied before the failure stay, and another run copies the remaining ones."""
-    from retentive.storage.sqlite.backend import SqliteBackend
-
-    with retentive.open(at) as opened:
-        for number in range(700):
-            opened.store().execute({"command": "create", "path": f"/memories/n/{number}", "file_text": "x"})
-    other, calls, real = f"sqlite:///{tmp_path}/other.db", 0, SqliteBackend.write
-
-    def failing(self: SqliteBackend, *given: object, **more: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise StoreFull("no space is left where the memory store rests")
-        return real(self, *given, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SqliteBackend, "write", failing)
-    assert here(at, "admin", "migrate", other).exit_code == 10
-    monkeypatch.setattr(SqliteBackend, "write", real)
-    with retentive.open(other) as opened:
-        assert 0 < len(list(MemoryStore(opened.backend, opened.stores()[0]).versions())) < 700
-    done(at, "admin", "migrate", other)
-    assert everything(other) == everything(at)
 
 
 IMPATIENT = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import socket
 import tarfile
 import tracemalloc
 from collections.abc import Iterator
@@ -202,14 +201,6 @@ def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> Non
     assert "sensitive value" in str(outcomes["b"].why)
     store.change_settings({"sensitive": "reject"})
     assert run(store, directory_source(str(root)), overwrite=True)["b"].became == "refused"
-
-
-def test_a_socket_is_refused(tmp_path: Path, store: MemoryStore) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        (tmp_path / "odd").mkdir()
-        listening.bind(str(tmp_path / "odd" / "socket"))
-        outcomes = run(store, directory_source(str(tmp_path / "odd")))
-    assert outcomes["socket"].why == "not a regular file"
 
 
 def test_an_export_with_its_history_is_not_imported_as_files(store: MemoryStore, tmp_path: Path) -> None:

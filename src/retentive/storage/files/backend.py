@@ -268,10 +268,13 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         return None if parts is None else os.path.join(self.root, *parts)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        def delete_all(tx: Transaction) -> None:
+            tx.record([Deleted(memory) for memory, _ in tx.list(ROOT)], actor)
+
         info = self.get_store(store_id)
         erased = info is None or info.erased_at is not None
         while not erased:  # repeated after a concurrent write, because a remaining file would count as an external edit
-            self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
+            self.write(store_id, delete_all, may_use_reserve=True)
             erase = partial(self._erase_if_empty, store_id=store_id, actor=actor)
             erased = self.transact(erase, may_use_reserve=True)
 
@@ -322,10 +325,6 @@ def _folds(root: str) -> bool:
     Inode numbers are not compared, because with FUSE a file may have a different inode number under each spelling.
     """
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
-
-
-def _delete_all(tx: Transaction, actor: Actor | None) -> None:
-    tx.record([Deleted(memory) for memory, _ in tx.list(ROOT)], actor)
 
 
 def _remove(temporary: str, creator: int) -> None:

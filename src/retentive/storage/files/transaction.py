@@ -344,7 +344,9 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         spelled: dict[str, str] = {}
         for path in (*waiting, *added):
             for name in (*ancestors(path), path):
-                if spelled.setdefault(_folded(name), name) != name:
+                plain = name.translate({0x200C: None, 0x200D: None})  # HFS+ ignores joiners
+                folded = unicodedata.normalize("NFD", unicodedata.normalize("NFD", plain).casefold())
+                if spelled.setdefault(folded, name) != name:
                     raise Refused("path_folds", path=path)
 
     def _check_free(self, path: str, freed: Set[str]) -> None:
@@ -363,8 +365,3 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             found = self.tree.state(path)
         if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
-
-
-def _folded(name: str) -> str:
-    plain = name.translate({0x200C: None, 0x200D: None})  # HFS+ ignores joiners
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", plain).casefold())

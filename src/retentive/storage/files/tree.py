@@ -129,36 +129,29 @@ class FileTree:
 
     def state(self, path: str) -> Found:
         """Return the state of the entry on disk at a memory path."""
+        names, directory = self._names(path), os.dup(self._base)
         try:
-            return self._state(self._names(path))
+            for depth, name in enumerate(names, 1):
+                status, is_inside = os.stat(name, dir_fd=directory, follow_symlinks=False), depth > len(self._parts)
+                if self.folds and is_inside and name not in os.listdir(directory):
+                    return Found(FileKind.OTHER_SPELLING)
+                if stat.S_ISREG(status.st_mode) and is_inside:
+                    return Found(FileKind.FILE, status) if depth == len(names) else Found(FileKind.BELOW_FILE)
+                if not stat.S_ISDIR(status.st_mode) and is_inside:
+                    return Found(FileKind.OTHER)
+                if not stat.S_ISDIR(status.st_mode):
+                    raise Unavailable(
+                        "the directory of the memory store was replaced with a file or link; restore the directory"
+                    )
+                above, directory = directory, _open_directory(name, directory)
+                os.close(above)  # even if this fails, it is closed
         except (FileNotFoundError, NotADirectoryError):
             return Found(FileKind.MISSING)  # if it was replaced meanwhile, the next check, under the lock, sees it
         except OSError as error:
             raise os_error(error) from None
-
-    def _state(self, names: Sequence[str]) -> Found:
-        directory = os.dup(self._base)
-        try:
-            for depth, name in enumerate(names, 1):
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if self.folds and depth > len(self._parts) and name not in os.listdir(directory):
-                    return Found(FileKind.OTHER_SPELLING)
-                if not stat.S_ISDIR(status.st_mode):
-                    return self._no_directory(status, depth - len(self._parts), is_last=depth == len(names))
-                above, directory = directory, _open_directory(name, directory)
-                os.close(above)  # even if this fails, it is closed
         finally:
             os.close(directory)
         return Found(FileKind.DIRECTORY)
-
-    def _no_directory(self, status: os.stat_result, depth: int, *, is_last: bool) -> Found:
-        if depth <= 0:
-            raise Unavailable(
-                "the directory of the memory store was replaced with a file or link; restore the directory"
-            )
-        if not stat.S_ISREG(status.st_mode):
-            return Found(FileKind.OTHER)
-        return Found(FileKind.FILE, status) if is_last else Found(FileKind.BELOW_FILE)
 
     def read(self, path: str) -> bytes | None:
         """Return the contents of a regular file of at most 256 MB. Returns None for any other entry."""
@@ -313,19 +306,15 @@ def _why_ignored(entry: os.DirEntry[str], path: str, known: Container[str]) -> s
         return "a link"
     if not entry.is_file(follow_symlinks=False) and not entry.is_dir(follow_symlinks=False):
         return "not a regular file"
-    if path in known or _is_memory_path(path):
+    if path in known:
         return None
+    with suppress(Refused):
+        if MemoryPath.parse(path).text == path:
+            return None
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
         _log.warning("a file or directory is ignored, because no memory can have its name: %s", visible(path))
     return "an invalid name for a memory"
-
-
-def _is_memory_path(path: str) -> bool:
-    try:
-        return MemoryPath.parse(path).text == path
-    except Refused:
-        return False
 
 
 def _prune(directory: int, depth: int = 0) -> None:

@@ -236,16 +236,17 @@ class ObjectsBackend(Backend, Maintained):
         manifest = self._manifests.now(store_id)
         keys = list(self._requests.names(f"stores/{store_id}"))
         self._requests.delete(keys)
-        if manifest.key is not None:
-            self._requests.until_done(partial(self._free, manifest.key, manifest.workspace, store_id))
+        if (key := manifest.key) is not None:
+
+            def free() -> None:
+                tag, begun = self._key(key, manifest.workspace)
+                if begun is not None and begun.id == store_id:
+                    self._requests.replace(_key_object(key, manifest.workspace), pack(_KEY, None), tag)
+
+            self._requests.until_done(free)
             self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(reachability.marks_of(self._requests, store_id).get(store_id, []))
         return len(keys)
-
-    def _free(self, key: str, workspace: str, store_id: str) -> None:
-        tag, begun = self._key(key, workspace)
-        if begun is not None and begun.id == store_id:
-            self._requests.replace(_key_object(key, workspace), pack(_KEY, None), tag)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         self._begin(store_id)

@@ -79,7 +79,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
 
     def finish(self, transaction: ObjectsTransaction) -> None:
         if transaction.changed:
-            self.manifest = transaction.finished()
+            self.manifest = transaction.manifest
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> None:
         self.texts.undo(self.texts_before)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -95,6 +96,14 @@ class Gone(Damaged):
     is_outdated = True
 
 
+@contextmanager
+def _expected() -> Iterator[None]:
+    try:
+        yield
+    except Missing:
+        raise Gone("an object of the memory store is missing") from None
+
+
 class Cache:
     """LRU cache of at most 64 MB. Threads may share it."""
 
@@ -168,7 +177,8 @@ class Reader:
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _page(self, name: str) -> Page:
-        data = self._present(lambda: self.storage.requests.get(self.key(PAGES, name))[0])
+        with _expected():
+            data, _ = self.storage.requests.get(self.key(PAGES, name))
         page = decode_page(check_name(name, data))
         self.keep_pages({name: (data, page)})
         return page
@@ -180,7 +190,8 @@ class Reader:
 
     def texts(self, refs: Sequence[TextRef]) -> list[bytes]:
         """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
-        found = {ref: self._known(ref) for ref in refs}
+        cached = self.storage.cache.get
+        found = {ref: self.new_texts.get(ref) or cached((self.store_id, ref)) if ref else b"" for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         parts = list[list[TextRef]]()
         for missing in packs.values():
@@ -195,29 +206,16 @@ class Reader:
         for ref, data in texts.items():
             self.storage.cache.put((self.store_id, ref), data, len(data))
 
-    def _known(self, ref: TextRef) -> bytes | None:
-        if not ref:
-            return b""
-        return self.new_texts.get(ref) or cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
-
     def _read(self, refs: Sequence[TextRef]) -> dict[TextRef, bytes]:
         first, texts, requests = refs[0], dict[TextRef, bytes](), self.storage.requests
         key, start = self.key(PACKS, first.pack), first.offset if len(refs) == 1 else 0
-        if len(refs) == 1:
-            data = self._present(lambda: requests.get_range(key, start, first.length))
-        else:
-            data = self._present(lambda: requests.get(key)[0])
+        with _expected():
+            data = requests.get_range(key, start, first.length) if len(refs) == 1 else requests.get(key)[0]
         for ref in refs:
             texts[ref] = data[ref.offset - start : ref.offset - start + ref.length]
             if digest(texts[ref]) != ref.digest:
                 raise Gone("a text of the memory store was erased, truncated or modified")
         return texts
-
-    def _present(self, request: Callable[[], bytes]) -> bytes:
-        try:
-            return request()
-        except Missing:
-            raise Gone("an object of the memory store is missing") from None
 
     def forget(self, names: Iterable[str | TextRef]) -> None:
         """Remove pages (by name) or texts (by reference) from the cache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Unpack, cast
 
 from retentive.errors import Damaged, NotFound
@@ -22,7 +22,7 @@ from retentive.storage.contract import (
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import MEMORY, VERSION, Edits, MapValue, TextRef, VersionRow, record_key
+from retentive.storage.objects.records import MEMORY, VERSION, MapValue, TextRef, VersionRow, record_key
 from retentive.values.listing import listed
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
@@ -37,23 +37,18 @@ class ObjectsSnapshot(Snapshot):
     """Snapshot of a memory store in the state that one manifest describes."""
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         self._reader = reader
-        self._see(manifest.log)
-
-    def _see(self, overlay: Edits) -> None:
-        """Set the edits that this snapshot applies to the tree of the manifest when it reads."""
-        self._overlay = overlay
-        self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
+        self._map = OrderedMap(manifest.tree, manifest.log, reader.pages)
 
     @property
     def state(self) -> State:
-        manifest = self._manifest
+        manifest = self.manifest
         usage = Usage(manifest.memories, manifest.size_bytes)
         return State(manifest.revision, manifest.settings, manifest.seal, manifest.properties, usage)
 
     def get(self, path: str) -> Entry:
-        row = self._row_at(path)
+        row = self._row(MEMORY + path)
         if row is not None:
             memory, data = next(self._with_texts([row]))
             return Entry(memory, data)
@@ -104,7 +99,8 @@ class ObjectsSnapshot(Snapshot):
             found = [row for row in self._of_revision(revision_of) if low < row.id < high]
             rows = reversed(found) if oldest_first else iter(found)
         if memory_id is not None:
-            rows = _of_memory(rows, memory_id, until_first=not oldest_first)
+            of_memory = (row for row in rows if row.memory == memory_id)
+            rows = of_memory if oldest_first else _until_first(of_memory)
         if path is not None:
             below = path if path.endswith("/") else None
             rows = (row for row in rows if (row.path == path if below is None else row.path.startswith(below)))
@@ -112,7 +108,7 @@ class ObjectsSnapshot(Snapshot):
         return islice(chosen, selection.get("limit"))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        row = cast("VersionRow | None", self._map.get(VERSION + version_id))
+        row = self._row(VERSION + version_id)
         if row is None:
             raise NotFound(f"there is no version {version_id}")
         return verify_version(row.as_version(), None if row.text is None else self._reader.texts([row.text])[0])
@@ -122,10 +118,15 @@ class ObjectsSnapshot(Snapshot):
         return None if value is None else self._contents([value])[0]
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        return islice(self._records(record_key(kind, ""), after), limit)
+        start = record_key(kind, "")
+        chunks = self._map.chunks(start + after + "\0" if after else start, start[:-1] + "\1")
+        items = islice(chain.from_iterable(chunks), limit)
+        while some := list(islice(items, _TEXTS_AT_ONCE)):
+            keys = (key.removeprefix(start) for key, _ in some)
+            yield from zip(keys, self._contents([value for _, value in some]), strict=True)
 
-    def _row_at(self, path: str) -> VersionRow | None:
-        return cast("VersionRow | None", self._map.get(MEMORY + path))
+    def _row(self, key: str) -> VersionRow | None:
+        return cast("VersionRow | None", self._map.get(key))
 
     def _present(self, under: str, start: str = "") -> Iterator[VersionRow]:
         low, high = _below(under)
@@ -160,7 +161,7 @@ class ObjectsSnapshot(Snapshot):
 
         In the order of ids, these versions are adjacent.
         """
-        row = cast("VersionRow | None", self._map.get(VERSION + version_id))
+        row = self._row(VERSION + version_id)
         if row is None:
             return []
         revision = row.revision
@@ -168,26 +169,18 @@ class ObjectsSnapshot(Snapshot):
         older = takewhile(lambda each: each.revision == revision, self._rows("", version_id))
         return [*reversed([*newer]), *older]
 
-    def _records(self, start: str, after: str) -> Iterator[tuple[str, str]]:
-        low = start + after + "\0" if after else start
-        for chunk in self._map.chunks(low, start[:-1] + "\1"):
-            for at in range(0, len(chunk), _TEXTS_AT_ONCE):
-                keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
-                yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
-
-    def _contents(self, values: Iterable[MapValue]) -> Sequence[str]:
+    def _contents(self, values: Sequence[MapValue]) -> Sequence[str]:
         """Return the values of records. `values` has their forms in the map: a long value is a reference to a pack."""
-        found = list(values)
-        texts = iter(self._reader.texts([value for value in found if isinstance(value, TextRef)]))
-        return [value if isinstance(value, str) else next(texts).decode(errors="surrogatepass") for value in found]
+        texts = iter(self._reader.texts([value for value in values if isinstance(value, TextRef)]))
+        return [value if isinstance(value, str) else next(texts).decode(errors="surrogatepass") for value in values]
 
 
-def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool) -> Iterator[VersionRow]:
+def _until_first(rows: Iterable[VersionRow]) -> Iterator[VersionRow]:
+    """Yield the rows of one memory, newest first, up to its first version."""
     for row in rows:
-        if row.memory == memory_id:
-            yield row
-            if row.is_first and until_first:
-                return
+        yield row
+        if row.is_first:
+            return
 
 
 def _below(path: str) -> tuple[str, str]:

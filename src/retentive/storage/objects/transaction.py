@@ -25,7 +25,6 @@ from retentive.storage.objects.records import (
     LONG_CHARS,
     MEMORY,
     VERSION,
-    MapValue,
     TextRef,
     VersionRow,
     record_key,
@@ -36,7 +35,7 @@ from retentive.values.records import to_us
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Transaction that starts from the state in `manifest`. `finished` returns the manifest to commit.
+    """Transaction that starts from the state in `manifest`, which then has its changes.
 
     The transaction adds new texts to `texts`, which must be uploaded before the manifest is committed. If the flag
     `must_compact` is set, the log must be compacted, so that it contains nothing of what was removed. `removed` has
@@ -44,16 +43,13 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts) -> None:
-        super().__init__(manifest, replace(reader, new_texts=texts.texts))
+        self._log = dict(manifest.log)
+        super().__init__(replace(manifest, log=self._log), replace(reader, new_texts=texts.texts))
         self._revision_before = manifest.revision
         self._texts = texts
-        self._edited: dict[str, MapValue | None] = {}
         self.removed: list[TextRef] = []
         self.changed = False
         self.must_compact = False
-
-    def finished(self) -> Manifest:
-        return replace(self._manifest, log=self._overlay)
 
     def compact(self) -> None:
         """Compact the log with this commit. The next purge deletes the replaced pages."""
@@ -62,29 +58,29 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if changes:
             self.changed = True
-            self._manifest = replace(self._manifest, revision=max(self._manifest.revision, self._revision_before + 1))
-        sources = [None if change.before is None else self._row_at(change.before.path) for change in changes]
+            self.manifest = replace(self.manifest, revision=max(self.manifest.revision, self._revision_before + 1))
+        sources = [None if change.before is None else self._row(MEMORY + change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
     def _record_one(self, change: Change, source: VersionRow | None, actor: Actor | None) -> Recorded:
         """Record a change. `source` is the row that `change.before` had before the changes of the same call."""
         if change.before is not None:
-            now = self._row_at(change.before.path)  # an earlier change of this write may have taken the path
+            now = self._row(MEMORY + change.before.path)  # an earlier change of this write may have taken the path
             source = now if now is not None and now.memory == change.before.id else source
             if source is None or source.memory != change.before.id:
                 raise Conflict("a memory was moved or deleted since it was read")
         row = self._new_row(change, source, actor)
         edits: dict[str, VersionRow | None] = {VERSION + row.id: row}
         if source is not None and source.path != change.path:
-            there = self._row_at(source.path)  # an earlier change of this write may have reused the path
+            there = self._row(MEMORY + source.path)  # an earlier change of this write may have reused the path
             if there is not None and there.memory == row.memory:
                 edits[MEMORY + source.path] = None
         if change.path is not None:
             edits[MEMORY + change.path] = row
-        self._edit(edits)
-        totals, present = self._manifest, row if change.path is not None else None
+        self._log.update(edits)
+        totals, present = self.manifest, row if change.path is not None else None
         size_before, size_after = (0 if one is None else one.size or 0 for one in (source, present))
-        self._manifest = replace(
+        self.manifest = replace(
             totals,
             revision=max(totals.revision, row.revision),
             memories=totals.memories + (present is not None) - (source is not None),
@@ -99,7 +95,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
         If the clock went back, the time is the one just after the newest version.
         """
-        new_id, totals = self._reader.storage.new_id, self._manifest
+        new_id, totals = self._reader.storage.new_id, self.manifest
         at = max(now_us(self._reader.storage.clock), totals.last_at + 1)
         match change:
             case Imported(version):
@@ -129,7 +125,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def set_metadata(self, **metadata: Unpack[Metadata]) -> None:
         self.changed = True
-        self._manifest = replace(self._manifest, **metadata)
+        self.manifest = replace(self.manifest, **metadata)
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True
@@ -137,7 +133,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         if (replaced := self._map.get(name)) is not None and (text := text_in(replaced)):
             self.removed.append(text)
         is_long = value is not None and len(value) > LONG_CHARS
-        self._edit({name: self._texts.add(value.encode(errors="surrogatepass")) if value and is_long else value})
+        self._log[name] = self._texts.add(value.encode(errors="surrogatepass")) if value and is_long else value
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
@@ -156,12 +152,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         # Without its deletion, an older version would look current.
         going = [row for row in going if row.operation != "deleted" or left.get(row.memory, row.id) >= row.id]
         self._remove(dict.fromkeys(going), staying.keys())
-
-    def _edit(self, edits: Mapping[str, MapValue | None]) -> None:
-        if self._overlay is not self._edited:
-            self._edited = dict(self._overlay)
-            self._see(self._edited)
-        self._edited.update(edits)
 
     def _removable(self, version_ids: Sequence[str]) -> list[VersionRow]:
         """Return the rows of the versions with these ids, except the newest version of each existing memory."""
@@ -195,7 +185,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         """
         if edits:
             self.removed += {row.text for row in edits if row.text}.difference(staying)
-            self._edit({VERSION + row.id: edited for row, edited in edits.items()})
+            self._log.update({VERSION + row.id: edited for row, edited in edits.items()})
             self.compact()
 
 

@@ -210,15 +210,15 @@ class WriteOperation(Operation[R_co]):
 class Write(WriteOperation[R]):
     """Write that calls the function `work`. `facts_of` returns additional fields of the audit entry.
 
-    `keep` and `again` do what `facts_to_keep` and `result_from` do.
+    `facts_kept` and `rebuilt` do what `facts_to_keep` and `result_from` do.
     """
 
     name: str
     work: Callable[[Snapshot, Guard], Plan[R]]
     path: MemoryPath | None = None
     facts_of: Callable[[R], Mapping[str, object]] | None = None
-    keep: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] | None = None
-    again: Callable[[Mapping[str, Any], Snapshot], R] | None = None
+    facts_kept: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] | None = None
+    rebuilt: Callable[[Mapping[str, Any], Snapshot], R] | None = None
     under_review: UnderReview = "refuse"
     only_removes: bool = False
     allowed_when_archived: bool = True
@@ -232,11 +232,11 @@ class Write(WriteOperation[R]):
         return self.work(view, guard)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        return None if self.keep is None else self.keep(outcome, after)
+        return None if self.facts_kept is None else self.facts_kept(outcome, after)
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R:
-        assert self.again is not None
-        return self.again(facts, view)
+        assert self.rebuilt is not None
+        return self.rebuilt(facts, view)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ def change_settings(changes: Mapping[str, object]) -> Write[Settings]:
         "settings",
         work,
         facts_of=lambda after: {"settings": sorted(changes)} | ({"audit": after.audit} if "audit" in changes else {}),
-        keep=lambda *_: {},
-        again=lambda _, view: from_text(view.state.settings),  # a repetition does not reverse a later change
+        facts_kept=lambda *_: {},
+        rebuilt=lambda _, view: from_text(view.state.settings),  # a repetition does not reverse a later change
         under_review="skip",  # otherwise a setting that puts every actor under review could not be reversed
     )
 

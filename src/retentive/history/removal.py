@@ -84,8 +84,8 @@ def _removal(operation: Write[_Facts]) -> Write[_Facts]:
     return replace(
         operation,
         facts_of=lambda facts: facts,
-        keep=lambda outcome, _: outcome.value(),
-        again=lambda facts, _: facts,
+        facts_kept=lambda outcome, _: outcome.value(),
+        rebuilt=lambda facts, _: facts,
         needs_external_edits=True,
         only_removes=True,
     )

@@ -146,8 +146,8 @@ def confirm(path: MemoryPath, now: float) -> Write[list[str]]:
         work,
         path,
         facts_of=lambda paths: {"confirmed": len(paths)},
-        keep=lambda _, after: {"versions": [memory.version_id for memory in _memories(after, path)]},
-        again=lambda facts, view: [view.version(each)[0].path for each in facts["versions"]],
+        facts_kept=lambda _, after: {"versions": [memory.version_id for memory in _memories(after, path)]},
+        rebuilt=lambda facts, view: [view.version(each)[0].path for each in facts["versions"]],
         needs_external_edits=True,
     )
 
@@ -168,6 +168,6 @@ def change_quarantine(pattern: str, *, releases: bool) -> Write[bool]:
         "trust.release" if releases else "trust.quarantine",
         work,
         facts_of=lambda _: {"settings": ["quarantine"]},  # without the pattern, which can contain an e-mail address
-        keep=lambda outcome, _: {"changed": outcome.result},
-        again=lambda facts, _: bool(facts["changed"]),
+        facts_kept=lambda outcome, _: {"changed": outcome.result},
+        rebuilt=lambda facts, _: bool(facts["changed"]),
     )

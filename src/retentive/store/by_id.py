@@ -84,8 +84,8 @@ def _by_id(
     return replace(
         operation,
         facts_of=lambda _: {"memory": memory_id},
-        keep=lambda outcome, _: {"version": outcome.value().version_id or outcome.version_id},
-        again=lambda facts, view: CommandResult(
+        facts_kept=lambda outcome, _: {"version": outcome.value().version_id or outcome.version_id},
+        rebuilt=lambda facts, view: CommandResult(
             version_id=facts["version"], memory=then(view, facts["version"]).find(memory_id)
         ),
         under_review="propose",

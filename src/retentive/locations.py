@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
@@ -19,9 +18,6 @@ from retentive.storage.disk import can_write, exists, expanded, kind_of, need_po
 from retentive.values.extras import pip_install
 from retentive.values.properties import named
 from retentive.values.records import SYSTEM_STORE
-
-if TYPE_CHECKING:
-    from retentive.storage.server import ServerBackend
 
 PRIVATE = ".retentive"  # as in storage/files/tree.py, slow to import
 _DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
@@ -34,22 +30,37 @@ _IN_MEMORY = {"", "/", ":memory:", "/:memory:"}
 
 
 def open_backend(
-    location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id, create: bool = True
+    location: str | os.PathLike[str],
+    *,
+    clock: Clock = time.time,
+    new_id: NewId = sortable_id,
+    create: bool = True,
+    read_only: bool = False,
 ) -> Backend:
     """Open the backend of a location. Raises `InvalidInput` and the errors of storage.
 
     With `create=False`, opening or reading a directory of plain files creates nothing in it. In this case, the caller
-    must call `location_exists` first, to check that the location exists.
+    must call `location_exists` first, to check that the location exists. With `read_only`, local files and directories
+    are opened without changing them.
     """
     scheme, rest = parse_location(location)
     _refuse_other_kinds(scheme, rest)
     if scheme is None:
-        return _open_directory(rest, clock, new_id, create=create)
+        return _open_directory(rest, clock, new_id, create=create, read_only=read_only)
     if scheme == "sqlite":
-        return _open_sqlite(rest or None, clock, new_id)
-    return (
-        _open_server(scheme, rest, clock, new_id) if scheme in _SERVERS else _open_objects(scheme, rest, clock, new_id)
-    )
+        return _open_sqlite(rest or None, clock, new_id, read_only=read_only)
+    if scheme == "postgresql":
+        with _driver("PostgreSQL", extra="postgres"):
+            from retentive.storage.server.postgresql import PostgresqlBackend  # noqa: PLC0415
+        return PostgresqlBackend(rest, clock=clock, new_id=new_id)
+    if scheme == "mariadb":
+        with _driver("MariaDB", extra="mariadb"):
+            from retentive.storage.server.mariadb import MariadbBackend  # noqa: PLC0415
+        return MariadbBackend(rest, clock=clock, new_id=new_id)
+    from retentive.storage.objects import ObjectsBackend  # noqa: PLC0415
+
+    with _driver("object storage", extra="objects"):
+        return ObjectsBackend(f"{scheme}://{rest}", clock=clock, new_id=new_id)
 
 
 def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
@@ -129,49 +140,32 @@ def _refuse_other_kinds(scheme: str | None, path: str) -> None:
         )
 
 
-def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> Backend:
+def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool, read_only: bool) -> Backend:
     need_posix("a directory of memories", "on this system use sqlite:///memory.db")
     from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     private = os.path.join(path, PRIVATE)
-    if is_foreign(path) and os.path.isdir(path) and not (create and can_write(private)):
+    if not read_only and is_foreign(path) and os.path.isdir(path) and not (create and can_write(private)):
         from retentive.storage.files.foreign import ForeignDirectory  # noqa: PLC0415 - rarely needed
 
         return ForeignDirectory(path, clock=clock, new_id=new_id)
-    if not can_write(os.path.join(private, "memory.db")):
+    if read_only or not can_write(os.path.join(private, "memory.db")):
         from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - rarely needed
 
-        return ReadOnlyDirectory(path, compares=True)
+        return ReadOnlyDirectory(path, compares=not read_only)
     return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 
-def _open_sqlite(path: str | None, clock: Clock, new_id: NewId) -> Backend:
+def _open_sqlite(path: str | None, clock: Clock, new_id: NewId, *, read_only: bool) -> Backend:
     from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
     if path is not None and os.path.exists(path):
         need_readable(path)
-        if not can_write(path):
+        if read_only or not can_write(path):
             from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
 
             return ReadOnlyBackend(path)
     return SqliteBackend(path, clock=clock, new_id=new_id)
-
-
-def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId) -> ServerBackend:
-    if scheme == "postgresql":
-        with _driver("PostgreSQL", extra="postgres"):
-            from retentive.storage.server.postgresql import PostgresqlBackend  # noqa: PLC0415
-        return PostgresqlBackend(rest, clock=clock, new_id=new_id)
-    with _driver("MariaDB", extra="mariadb"):
-        from retentive.storage.server.mariadb import MariadbBackend  # noqa: PLC0415
-    return MariadbBackend(rest, clock=clock, new_id=new_id)
-
-
-def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backend:
-    from retentive.storage.objects import ObjectsBackend  # noqa: PLC0415
-
-    with _driver("object storage", extra="objects"):
-        return ObjectsBackend(f"{scheme}://{rest}", clock=clock, new_id=new_id)
 
 
 @contextmanager

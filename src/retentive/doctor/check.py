@@ -83,7 +83,7 @@ def _findings(
         yield from examine_plain(rest)
         return
     try:
-        opened = _open_read_only(at)
+        opened = open_backend(at, read_only=True)
     except UnknownSchema as error:
         code = "schema_foreign" if isinstance(error, ForeignSchema) else "schema_new"
         yield found(code, None, reason(error))
@@ -93,20 +93,6 @@ def _findings(
         return
     with closing(encrypted(opened)) as backend:
         yield from check(backend, quick=quick, progress=progress)
-
-
-def _open_read_only(at: str | os.PathLike[str]) -> Backend:
-    """Return the backend of a location. Local files and directories are opened read-only."""
-    scheme, rest = parse_location(at)
-    if scheme is None:
-        from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - needs Linux or macOS
-
-        return ReadOnlyDirectory(rest)
-    if scheme != "sqlite" or not rest:
-        return open_backend(at)
-    from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers are imported when needed
-
-    return ReadOnlyBackend(rest)
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Findings:

@@ -423,7 +423,7 @@ def application(
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         if current_thread() is main_thread():
-            _stop_at_signals(server)
+            at_stop(server.stop)  # uvicorn would otherwise wait for the event streams and never stop
         yield
         server.stop()
         await server.mcp.close()
@@ -435,13 +435,13 @@ def application(
     return Envelope(Strict(router, error_response), server.telemetry)
 
 
-def _stop_at_signals(server: Server) -> None:
-    """End the event streams at SIGINT and SIGTERM. uvicorn would otherwise wait for the streams and never stop."""
+def at_stop(action: Callable[[], None]) -> None:
+    """Call `action` at SIGINT and SIGTERM, before what these signals do now."""
     for each in (signal.SIGINT, signal.SIGTERM):
         before = signal.getsignal(each)
 
         def handle(number: int, frame: FrameType | None, before: object = before) -> None:
-            server.stop()
+            action()
             if callable(before):
                 before(number, frame)
 

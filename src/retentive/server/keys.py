@@ -125,36 +125,12 @@ class KeyRecord:
 
 
 def new_key(
-    name: str,
-    *,
-    now: datetime,
-    workspace_id: str = DEFAULT_WORKSPACE,
-    scopes: tuple[str, ...] = DEFAULT_SCOPES,
-    stores: tuple[str, ...] = (),
-    paths: tuple[str, ...] = (),
-    act_as: tuple[str, ...] = (),
-    principal: str | None = None,
-    expires_at: datetime | None = None,
-    created_by: str | None = None,
-    rate_limit: str | None = None,
-    max_body_bytes: int | None = None,
-    key_id: str | None = None,
+    name: str, *, now: datetime, key_id: str | None = None, expires_at: datetime | None = None, **fields: Any
 ) -> NewKey:
     """Create an API key, without storing it. Raises `InvalidInput` if an argument is invalid.
 
-    The default of `key_id` is a result of `new_key_id`.
+    The default of `key_id` is a result of `new_key_id`. `fields` are other fields of the record.
     """
-    for pattern in stores:
-        check_name_pattern(pattern)
-    for pattern in act_as:
-        check_actor_pattern(pattern)
-    paths = tuple(map(check_path_pattern, paths))
-    if paths and set(scopes) - OF_PATHS:
-        raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
-    check_principal(principal)
-    rate_of(rate_limit)
-    if expires_at is not None and expires_at <= now:
-        raise InvalidInput("expires_at must be in the future")
     short = (key_id or new_key_id()).removeprefix(ID_PREFIX)
     text = f"{PREFIX}{short}_{_random(_SECRET_CHARS)}"
     text += _check_sum(text)
@@ -163,19 +139,23 @@ def new_key(
         name=plain_name("the name of an API key", name),
         digest=_digest(text),
         partial_key_hint=f"{PREFIX}{short[:4]}...{text[-4:]}",
-        workspace_id=plain_name("a workspace id", workspace_id),
-        scopes=_scopes(scopes),
         created_at=now.isoformat(),
-        created_by=created_by,
-        stores=stores,
-        act_as=act_as,
-        principal=principal,
         expires_at=None if expires_at is None else expires_at.isoformat(),
-        rate_limit=rate_limit,
-        max_body_bytes=max_body_bytes,
-        paths=paths,
+        **{"workspace_id": DEFAULT_WORKSPACE, "scopes": DEFAULT_SCOPES, **fields},
     )
-    return NewKey(record, text)
+    if expires_at is not None and expires_at <= now:
+        raise InvalidInput("expires_at must be in the future")
+    plain_name("a workspace id", record.workspace_id)
+    for pattern in record.stores:
+        check_name_pattern(pattern)
+    for pattern in record.act_as:
+        check_actor_pattern(pattern)
+    scopes, paths = _scopes(record.scopes), tuple(map(check_path_pattern, record.paths))
+    if paths and set(scopes) - OF_PATHS:
+        raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
+    check_principal(record.principal)
+    rate_of(record.rate_limit)
+    return NewKey(replace(record, scopes=scopes, paths=paths), text)
 
 
 def new_key_id() -> str:

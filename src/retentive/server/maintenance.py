@@ -22,7 +22,6 @@ LOG = logging.getLogger("retentive.server.maintenance")
 INTERVAL_S = 3_600
 RETRY_S = 600
 """Seconds after a failed run until the next one."""
-"""Age in seconds from which an orphan is deleted. A running writer may still need a younger one."""
 KIND, NAME = "maintenance", "last"
 
 

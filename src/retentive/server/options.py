@@ -12,7 +12,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from retentive.errors import InvalidInput
 from retentive.wire.rates import rate_of
@@ -31,10 +31,37 @@ DEADLINE_S = 60
 Default: TypeAlias = "str | int | bool | None"
 
 
-def option(default: Default, text: str, *, metavar: str = "", low: int = 0, high: int | None = None) -> Any:
-    """Return a field of `ServeOptions` that users can set. `text` describes it; `low` and `high` limit a number."""
-    metadata = {"help": text, "metavar": metavar, "low": low, "high": high}
-    return field(default=default, metadata=metadata)
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Option that users can set on the command line, in the environment or in the configuration file."""
+
+    default: Default
+    text: str
+    metavar: str = ""
+    low: int = 0
+    high: int | None = None
+    name: str = ""
+
+    @property
+    def flag(self) -> str:
+        """Flag on the command line. For a switch that is on by default, this flag turns it off."""
+        words = self.name.replace("_", "-")
+        return f"--no-{words}" if self.default is True else f"--{words}"
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def kind(self) -> type:
+        """Type of the value."""
+        return str if self.default is None else type(self.default)
+
+
+def option(default: Default, text: str, **limits: Any) -> Any:
+    """Return a field of `ServeOptions` that users can set. The arguments are those of `Setting`."""
+    return field(default=default, metadata={"setting": Setting(default, text, **limits)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,48 +118,10 @@ class ServeOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Option that users can set on the command line, in the environment or in the configuration file."""
-
-    name: str
-    default: Default
-    text: str
-    metavar: str
-    low: int
-    high: int | None
-
-    @property
-    def flag(self) -> str:
-        """Flag on the command line. For a switch that is on by default, this flag turns it off."""
-        words = self.name.replace("_", "-")
-        return f"--no-{words}" if self.default is True else f"--{words}"
-
-    @property
-    def variable(self) -> str:
-        """Name of the environment variable."""
-        return PREFIX + self.name.upper()
-
-    @property
-    def kind(self) -> type:
-        """Type of the value."""
-        return str if self.default is None else type(self.default)
-
-
 def settings() -> list[Setting]:
     """Return all settings, in the order in which the help lists them."""
-    return [
-        Setting(
-            name=each.name,
-            default=cast("Default", each.default),
-            text=each.metadata["help"],
-            metavar=each.metadata["metavar"],
-            low=each.metadata["low"],
-            high=each.metadata["high"],
-        )
-        for each in dataclasses.fields(ServeOptions)
-        if each.metadata
-    ]
+    found = dataclasses.fields(ServeOptions)
+    return [dataclasses.replace(each.metadata["setting"], name=each.name) for each in found if each.metadata]
 
 
 LOCATION = {

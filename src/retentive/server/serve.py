@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 import retentive
@@ -33,7 +32,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import Server, application, server_of
+from retentive.server.application import Server, application, at_stop, server_of
 from retentive.server.background import start
 from retentive.server.limits import RateLimits
 from retentive.server.protocol import ClientConnection
@@ -95,7 +94,7 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None]) -> None
         with TemporaryDirectory(prefix="retentive-metrics-") as directory:
             os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
             processes = Multiprocess(_config("retentive.server.serve:from_environment", options), [listener])
-            _refuse_at_stop(listener)
+            at_stop(listener.close)  # so the system refuses new connections while the workers finish
             processes.run()
 
 
@@ -127,22 +126,6 @@ def _run(config: uvicorn.Config, listener: socket.socket, on_start: Callable[[],
         signal.signal(each, server.handle_exit)  # also before and after uvicorn handles signals itself
     on_start()
     server.run(sockets=[listener])
-
-
-def _refuse_at_stop(listener: socket.socket) -> None:
-    """Close the listening socket of the parent process at a signal, as the workers do with theirs.
-
-    The system then refuses new connections while the workers finish their requests.
-    """
-    for each in (signal.SIGINT, signal.SIGTERM):
-        before = signal.getsignal(each)
-
-        def handle(number: int, frame: FrameType | None, before: object = before) -> None:
-            listener.close()
-            if callable(before):
-                before(number, frame)
-
-        signal.signal(each, handle)
 
 
 def _end_with_parent() -> None:

@@ -61,25 +61,12 @@ class Telemetry:
         def run() -> RouteAnswer:
             if metrics is not None:
                 metrics.count_wait(time.perf_counter() - queued)
-            answer = self._traced(route, call, work)
+            answer = work() if self.tracing is None else self.tracing.operation(route, call, _command(call), work)
             if metrics is not None and _is_change(route, call) and not getattr(answer, "is_error", False):
                 metrics.count_commit(route.path, route.method)
             return answer
 
         return run
-
-    def _traced(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> RouteAnswer:
-        if self.tracing is None:
-            return work()
-        from retentive.server.tracing import COMMANDS, OPERATIONS  # noqa: PLC0415 - needs OpenTelemetry
-
-        name = COMMANDS.get(_command(call)) if route.name == "run_tool" else OPERATIONS.get(route.name)
-        if name is None:
-            return work()
-        with self.tracing.operation(name, call.ids, call.given) as operation:
-            answer = work()
-            operation.end(answer)
-            return answer
 
 
 def _command(call: RouteCall) -> str:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
     from starlette.types import Scope
 
+    from retentive.server.calls import RouteCall
+    from retentive.server.route import Route
+
+T = TypeVar("T")
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 OPERATIONS: Mapping[str, str] = {
     "create_memory_store": "create_memory_store",
@@ -84,18 +88,23 @@ class Tracing:
             span.set_attributes({**found, "retentive.request_id": state["request_id"]})
             self._requests.record(time.perf_counter() - started, found)
 
-    @contextmanager
-    def operation(self, name: str, ids: Mapping[str, str], fields: Mapping[str, Any]) -> Iterator[_Operation]:
-        """Create the span of the memory operation `name`. Yield an object that sets the attributes of the span."""
-        started, kind = time.perf_counter(), {"gen_ai.operation.name": name}
+    def operation(self, route: Route, call: RouteCall, command: str, work: Callable[[], T]) -> T:
+        """Call `work` in the span of its memory operation, if the route or the command of the tool has one."""
+        name = COMMANDS.get(command) if route.name == "run_tool" else OPERATIONS.get(route.name)
+        if name is None:
+            return work()
+        started, kind, error = time.perf_counter(), {"gen_ai.operation.name": name}, dict[str, str]()
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.INTERNAL, attributes=kind, record_exception=False, set_status_on_exception=False
         ) as span:
-            operation = _Operation(span, captures=self._captures)
-            operation.begin(ids, fields)
-            error: dict[str, str] = {}
+            for id_name, attribute in (("memory_store_id", "store"), ("memory_id", "record")):
+                if id_name in call.ids:
+                    span.set_attribute(f"gen_ai.memory.{attribute}.id", call.ids[id_name])
+            query = call.given.get("query")
+            if self._captures and isinstance(query, str):
+                span.set_attribute("gen_ai.memory.query.text", query)
             try:
-                yield operation
+                answer = work()
             except Exception as raised:
                 error = {"error.type": getattr(raised, "code", type(raised).__name__)}
                 span.set_attributes(error)
@@ -103,34 +112,20 @@ class Tracing:
                 raise
             finally:
                 self._operations.record(time.perf_counter() - started, {**kind, **error})
+            self._describe(span, answer)
+        return answer
 
-
-class _Operation:
-    def __init__(self, span: Span, *, captures: bool) -> None:
-        self._span = span
-        self._captures = captures
-
-    def begin(self, ids: Mapping[str, str], fields: Mapping[str, Any]) -> None:
-        """Set the attributes of the span that are known before the operation runs."""
-        for name, attribute in (("memory_store_id", "store"), ("memory_id", "record")):
-            if name in ids:
-                self._span.set_attribute(f"gen_ai.memory.{attribute}.id", ids[name])
-        if self._captures and isinstance(fields.get("query"), str):
-            self._span.set_attribute("gen_ai.memory.query.text", fields["query"])
-
-    def end(self, answer: object) -> None:
-        """Set the attributes of the span that depend on `answer`, the result of the operation."""
+    def _describe(self, span: Span, answer: object) -> None:
         if getattr(answer, "is_error", False):
-            self._span.set_attribute("error.type", "tool_error")
+            span.set_attribute("error.type", "tool_error")
         for model, attribute in ((MemoryObject, "record"), (StoreObject, "store")):
             if isinstance(answer, model):
-                self._span.set_attribute(f"gen_ai.memory.{attribute}.id", answer.id)
+                span.set_attribute(f"gen_ai.memory.{attribute}.id", answer.id)
         records = [answer] if isinstance(answer, MemoryObject) else getattr(answer, "data", None)
         if records is not None:
-            self._span.set_attribute("gen_ai.memory.record.count", len(records))
+            span.set_attribute("gen_ai.memory.record.count", len(records))
             if self._captures:
-                texts = ",".join(each.model_dump_json() for each in records)
-                self._span.set_attribute("gen_ai.memory.records", f"[{texts}]")
+                span.set_attribute("gen_ai.memory.records", f"[{','.join(each.model_dump_json() for each in records)}]")
 
 
 def exporting() -> tuple[Tracing, Callable[[], None]]:

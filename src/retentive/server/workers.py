@@ -15,13 +15,9 @@ from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from retentive.server.errors import HttpError, overloaded
+from retentive.server.options import DEADLINE_S, QUEUE, THREADS
 
 T = TypeVar("T")
-THREADS = 40
-QUEUE = 200
-"""Maximum number of calls that wait for a thread. Further calls get status 503."""
-DEADLINE_S = 60.0
-"""Default deadline of a call. It is shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
 
 class _Job:

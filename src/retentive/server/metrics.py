@@ -41,19 +41,13 @@ class Metrics:
         self._seconds = Histogram(
             "retentive_http_request_duration_seconds", "Time of requests.", route, registry=of, buckets=_SECONDS
         )
-        self._commits = Counter("retentive_commits", "Changes that were answered with success.", route, registry=of)
-        self._wait = Histogram(
+        self.commits = Counter("retentive_commits", "Changes that were answered with success.", route, registry=of)
+        self.wait = Histogram(
             "retentive_queue_wait_seconds", "Time that calls waited for a thread.", registry=of, buckets=_SECONDS
         )
-        self._streams = Gauge(
-            "retentive_event_streams", "Open event streams.", registry=of, multiprocess_mode="livesum"
-        )
+        self.streams = Gauge("retentive_event_streams", "Open event streams.", registry=of, multiprocess_mode="livesum")
         self._limited = Counter("retentive_rate_limited", "Requests over the rate of their key.", route, registry=of)
         self._storage = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=of)
-
-    def count_stream(self, change: int) -> None:
-        """Count an event stream. `change` is 1 when a stream opens and -1 when it ends."""
-        self._streams.inc(change)
 
     def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
         """Count a finished request. `state` has its route, status and error code, and `seconds` is its duration."""
@@ -66,14 +60,6 @@ class Metrics:
             self._limited.labels(route, method).inc()
         if code in STORAGE_CODES:
             self._storage.labels(code).inc()
-
-    def count_commit(self, route: str, method: str) -> None:
-        """Count a successful change."""
-        self._commits.labels(route, method).inc()
-
-    def count_wait(self, seconds: float) -> None:
-        """Record how long a call waited for a thread."""
-        self._wait.observe(seconds)
 
     def text(self, last_run: Callable[[], MaintenanceRun | None]) -> bytes:
         """Return the metrics of all worker processes of this server, in the text format of Prometheus."""

@@ -41,7 +41,7 @@ class Telemetry:
         started, metrics = time.perf_counter(), self.metrics
         is_stream = metrics is not None and scope["path"].endswith(STREAMS)
         if metrics is not None and is_stream:
-            metrics.count_stream(1)
+            metrics.streams.inc()
         try:
             with nullcontext() if self.tracing is None else self.tracing.request(scope, state):
                 yield
@@ -49,7 +49,7 @@ class Telemetry:
             if metrics is not None:
                 metrics.count_request(scope["method"], state, time.perf_counter() - started)
                 if is_stream:
-                    metrics.count_stream(-1)
+                    metrics.streams.dec()
 
     def observed(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> Callable[[], RouteAnswer]:
         """Return a function that calls `work` and observes this call.
@@ -60,10 +60,10 @@ class Telemetry:
 
         def run() -> RouteAnswer:
             if metrics is not None:
-                metrics.count_wait(time.perf_counter() - queued)
+                metrics.wait.observe(time.perf_counter() - queued)
             answer = work() if self.tracing is None else self.tracing.operation(route, call, _command(call), work)
             if metrics is not None and _is_change(route, call) and not getattr(answer, "is_error", False):
-                metrics.count_commit(route.path, route.method)
+                metrics.commits.labels(route.path, route.method).inc()
             return answer
 
         return run

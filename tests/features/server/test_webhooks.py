@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -30,6 +28,7 @@ from retentive.server.leader import Leader
 from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
 from support.places import LASTING, place_of
+from support.served_process import process_serving
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
 Received = tuple[str, dict[str, str], str]
@@ -517,40 +516,21 @@ def test_background_work_goes_on_after_an_error(opened: retentive.Retentive) -> 
     assert Leader(opened.records).tick()  # the lease was given up
 
 
-MAIN = "from retentive.cli import main; main()"
-
-
-@contextmanager
-def server(at: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log"]
-    command += ["--webhooks-to-private", "--lease-s", "1"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
-    process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    try:
-        yield process, next(line for line in process.stdout if line.startswith("Serving ")).split()[-1]
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        process.stdout.close()
-
-
 @pytest.mark.long
 def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
     """The leader is killed after its first failed attempt; another server delivers the event."""
-    at = f"sqlite:///{tmp_path}/memory.db"
+    at, options = f"sqlite:///{tmp_path}/memory.db", ("--webhooks-to-private", "--lease-s", "1")
     receiver.statuses = [500]
     with retentive.open(at) as opened:
         place = ServedLocation(opened)
         key = place.keys.create("t", scopes=("admin",)).text
-        with server(at) as (process, url):
-            api = Api(url, key, place)
+        with process_serving(at, *options) as running_server:
+            api = Api(running_server.url, key, place)
             made = endpoint(api, receiver)
             store = api.post("/v1/memory_stores", {"name": "s"}).body["id"]
             assert data_of([receiver.got.get(timeout=60)]) == [("memory_store.created", store)]
-            process.kill()
-        with server(at) as (_, url):
+            running_server.process.kill()
+        with process_serving(at, *options):
             again = receiver.got.get(timeout=60)
             assert data_of([again]) == [("memory_store.created", store)]
             Webhook(made["signing_secret"]).verify(again[2], again[1])

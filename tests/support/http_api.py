@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import retentive
-from retentive.server.application import Server, application, server_of
+from retentive.server.application import Server, application
 from retentive.server.calls import ServedLocation
 from retentive.server.openapi import document
 from retentive.server.protocol import ClientConnection
@@ -157,7 +157,7 @@ def serving(
     With `adds_key`, each request gets this key, for programs that send none.
     """
     place = ServedLocation(opened)
-    served = server_of(place, **options)
+    served = Server(place, **options)
     key = place.keys.create("admin of the tests", scopes=("admin",))
     made = application(served, more=more(served))
     app = with_key(made, key.text) if adds_key else made

@@ -10,7 +10,6 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
@@ -51,6 +50,7 @@ from retentive.server.workers import Workers
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 from retentive.wire.base import Answer, Fields
+from retentive.wire.errors import INVALID
 
 try:
     from starlette.requests import Request
@@ -78,26 +78,35 @@ READY_S = 1.0
 _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version", "retrieve_memory_store"})
 
 
-@dataclass
 class Server:
-    """State shared by all endpoints of one process."""
+    """State shared by all endpoints of one process.
 
-    location: ServedLocation
-    workers: Workers
-    hub: Hub
-    telemetry: Telemetry
-    limits: RateLimits = field(default_factory=RateLimits)
-    bodies: BodyBudget = field(default_factory=BodyBudget)
-    tokens: Tokens | None = None
-    """OAuth tokens. None if OAuth is not configured."""
-    is_alone: bool = True
-    """True if this is the only process at its address. Only then can MCP clients have sessions."""
-    has_console: bool = False
-    """True if the server has the console. Results for MCP clients then link to the web pages of memories."""
-    is_stopping: bool = False
-    mcp: McpEndpoint = field(init=False)
+    `tokens` are the OAuth tokens; None if OAuth is not configured. `is_alone` says that this is the only process at its
+    address: only then can MCP clients have sessions. With `has_console`, results for MCP clients link to the web pages
+    of memories.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        location: ServedLocation,
+        workers: Workers | None = None,
+        limits: RateLimits | None = None,
+        telemetry: Telemetry | None = None,
+        tokens: Tokens | None = None,
+        *,
+        is_alone: bool = True,
+        has_console: bool = False,
+    ) -> None:
+        self.location = location
+        self.workers = workers or Workers()
+        self.hub = Hub(self.workers.run)
+        self.telemetry = telemetry or Telemetry(metrics())
+        self.limits = limits or RateLimits()
+        self.bodies = BodyBudget()
+        self.tokens = tokens
+        self.is_alone = is_alone
+        self.has_console = has_console
+        self.is_stopping = False
         self.mcp = McpEndpoint(self)
 
     def stop(self) -> None:
@@ -110,7 +119,7 @@ class Server:
         """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
         try:
             with self.bodies.reserved() as reserve:
-                return await self._answer(request, _route(routes, request.method), reserve)
+                return await self._answer(request, routes, reserve)
         except HttpError as error:
             return self.refusal(request.scope, error, routes)
         except RetentiveError as error:
@@ -140,52 +149,26 @@ class Server:
         check_workspace(request.headers, caller.key)
         return caller
 
-    async def _answer_upload(
-        self, request: Request, route: Route, call: RouteCall, reserve: Callable[[int], None]
-    ) -> Response:
-        """Handle a request whose body is a file. The memory store is checked before the body is read."""
-        await self.workers.run(partial(_check_target, call))
-        upload = await read_upload(request, call.caller.key, reserve)
-        try:
-            return await self._answer_call(request, route, replace(call, uploaded=upload))
-        except HttpError:
-            upload.give_up()
-            raise
-
-    async def _answer(self, request: Request, route: Route, reserve: Callable[[int], None]) -> Response:
+    async def _answer(self, request: Request, routes: Mapping[str, Route], reserve: Callable[[int], None]) -> Response:
+        if request.method not in routes:
+            raise HttpError(405, INVALID, "method not allowed", "method_not_allowed")
+        route = routes[request.method]
         caller = await self.admitted(request, route.path)
         check_beta(request.headers)
         check_scope(caller.key, route)
-        given = read_query(request.scope["query_string"])
-        asked = (route.query or Fields).read(given)
-        arguments: dict[str, object] = {name: getattr(asked, name) for name in type(asked).model_fields}
-        call = RouteCall(
-            self.location,
-            caller,
-            request.method,
-            request.url.path,
-            request.headers.get("last-event-id"),
-            request.path_params,
-            given=given,
-            arguments=arguments,
-        )
-        if route.upload:
-            return await self._answer_upload(request, route, call, reserve)
-        if route.method == "POST":
-            store = (lambda: call.store) if "memory_store_id" in call.ids else None
-            body = read_object(await self.read_body(request, caller.key, store, reserve))
-            found = (route.body or Fields).read(body)
-            arguments |= {} if route.body is None else {"body": found}
-            call = replace(call, given=given | body)
-        return await self._answer_call(request, route, call)
-
-    async def _answer_call(self, request: Request, route: Route, call: RouteCall) -> Response:
-        if route.method != "GET":
-            call = replace(call, request=read_request_key(request.headers, call), run=named_run(request.headers))
-        observed = self.telemetry.observed(route, call, partial(_answered, call, route))
-        answer = await self.workers.run(
-            observed, is_quick=_is_quick(route, call), deadline_s=UPLOAD_S if route.is_long else None
-        )
+        call = RouteCall(self.location, caller, request.method, request.url.path, request.path_params)
+        call.last_event_id = request.headers.get("last-event-id")
+        try:
+            await self._read(request, route, call, reserve)
+            answer = await self.workers.run(
+                self.telemetry.observed(route, call, partial(_answered, call, route)),
+                is_quick=_is_quick(route, call),
+                deadline_s=UPLOAD_S if route.is_long else None,
+            )
+        except HttpError:
+            if call.uploaded is not None:
+                call.uploaded.give_up()
+            raise
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
@@ -193,6 +176,29 @@ class Server:
         if isinstance(answer, Streamed):
             return ClosingResponse(answer.pieces, media_type=answer.media_type)
         return json_response(answer)
+
+    async def _read(self, request: Request, route: Route, call: RouteCall, reserve: Callable[[int], None]) -> None:
+        """Read the query, the body and the headers of a request into `call`.
+
+        The memory store is checked before a body that is a file is read.
+        """
+        call.given = read_query(request.scope["query_string"])
+        asked = (route.query or Fields).read(call.given)
+        call.arguments = {name: getattr(asked, name) for name in type(asked).model_fields}
+        is_in_store = "memory_store_id" in call.ids
+        if route.upload:
+            if is_in_store:
+                await self.workers.run(call.check_store)
+            call.uploaded = await read_upload(request, call.caller.key, reserve)
+        elif route.method == "POST":
+            store = (lambda: call.store) if is_in_store else None
+            body = read_object(await self.read_body(request, call.caller.key, store, reserve))
+            call.given = {**call.given, **body}
+            found = (route.body or Fields).read(body)
+            if route.body is not None:
+                call.arguments["body"] = found
+        if route.method != "GET":
+            call.request, call.run = read_request_key(request.headers, call), named_run(request.headers)
 
     async def _caller(self, request: Request) -> Caller:
         text = key_in(request.headers)
@@ -225,13 +231,13 @@ class Server:
         `store` returns the memory store. `reserve` is called with the size of each piece of the body.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
+            raise HttpError(400, INVALID, "Content-Encoding is not supported", "invalid_input")
         own = key.max_body_bytes or MAX_BODY_BYTES
         limit, found, size, is_asked, more = min(own, MIN_BODY_BYTES), bytearray(), 0, False, True
         while more and size - len(found) < MAX_DISCARDED_BYTES:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise HttpError(400, "invalid_request_error", "the body is incomplete", "invalid_input")
+                raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
             if size > limit and not is_asked:
@@ -293,23 +299,12 @@ def _answered(call: RouteCall, route: Route) -> RouteAnswer:
         return call.answered_by(route.handler)
 
 
-def _check_target(call: RouteCall) -> None:
-    if "memory_store_id" in call.ids:
-        call.check_store()
-
-
 def _is_quick(route: Route, call: RouteCall) -> bool:
     """Return whether a call takes little time, such as reading one memory or viewing a directory."""
     if route.name == "run_tool":
         given = call.given.get("input")
         return isinstance(given, Mapping) and given.get("command") == "view"
     return route.name in _QUICK
-
-
-def _route(routes: Mapping[str, Route], method: str) -> Route:
-    if method not in routes:
-        raise HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
-    return routes[method]
 
 
 async def _healthy(_: Request) -> Response:
@@ -372,30 +367,6 @@ class _Endpoint:
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await error_response(scope, missing("route"))(scope, receive, send)
-
-
-def server_of(
-    location: ServedLocation,
-    workers: Workers | None = None,
-    limits: RateLimits | None = None,
-    telemetry: Telemetry | None = None,
-    tokens: Tokens | None = None,
-    *,
-    is_alone: bool = True,
-    has_console: bool = False,
-) -> Server:
-    """Return a server for an open location."""
-    workers = workers or Workers()
-    return Server(
-        location,
-        workers,
-        Hub(workers.run),
-        telemetry or Telemetry(metrics()),
-        limits or RateLimits(),
-        tokens=tokens,
-        is_alone=is_alone,
-        has_console=has_console,
-    )
 
 
 def application(

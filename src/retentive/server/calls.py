@@ -112,7 +112,7 @@ class Caller:
         return info.workspace_id == self.workspace_id and self.key.sees(info.id, info.key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RouteCall:
     """Request to a route. `ids` contains the ids in the path of the URL, such as `memory_store_id`."""
 
@@ -121,9 +121,9 @@ class RouteCall:
     method: str
     path: str
     """Path of the URL."""
+    ids: Mapping[str, str] = field(default_factory=dict)
     last_event_id: str | None = None
     """Header `Last-Event-ID`, which a client sends when it reconnects."""
-    ids: Mapping[str, str] = field(default_factory=dict)
     request: RequestKey | None = None
     """Idempotency key of the request. A request with the same key as an earlier one is not run again."""
     run: str | None = None
@@ -131,7 +131,7 @@ class RouteCall:
     uploaded: Upload | None = None
     given: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Fields of the query and the body, as the client sent them."""
-    arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
+    arguments: dict[str, object] = field(default_factory=dict, repr=False)
     """The other arguments of the handler: the fields of the query, and the body."""
 
     @property

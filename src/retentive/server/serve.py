@@ -32,7 +32,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import Server, application, at_stop, server_of
+from retentive.server.application import Server, application, at_stop
 from retentive.server.background import start
 from retentive.server.limits import RateLimits
 from retentive.server.protocol import ClientConnection
@@ -114,7 +114,7 @@ def serve_here(
     URL when the server starts to listen.
     """
     options = ServeOptions("", port=port)
-    server = server_of(ServedLocation(opened), telemetry=Telemetry())
+    server = Server(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
         config = _config(application(server, more=make(server)), options)
         _run(config, listener, lambda: on_start(options.address(listener.getsockname()[1])))
@@ -168,7 +168,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(options.rate)
     shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
-    served = server_of(location, workers, limits, telemetry, _tokens(options), **shape)
+    served = Server(location, workers, limits, telemetry, _tokens(options), **shape)
     return application(served, on_stop=stop, more=_more_routes(served, options))
 
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -32,11 +32,13 @@ from retentive.errors import (
     Unavailable,
     error_of,
 )
-from retentive.remote.access import ServerAddress
 from retentive.values.extras import pip_install
 from retentive.values.unreachable import why_unreachable
 from retentive.wire.base import Answer, tool_path
 from retentive.wire.errors import ErrorAnswer
+
+if TYPE_CHECKING:
+    from retentive.remote.location import ServerAddress
 
 try:
     import httpx2

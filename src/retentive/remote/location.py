@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.removal import Removed
-from retentive.remote.access import ServerAddress
 from retentive.remote.calls import Remote, Who, exchange, like, no_route, segment, unsupported
 from retentive.remote.client import Client, HttpRequest
 from retentive.remote.store import RemoteStore
@@ -18,8 +21,7 @@ from retentive.values.listing import ListPage
 from retentive.values.properties import StoreInfo
 from retentive.values.records import DEFAULT_WORKSPACE, Actor
 from retentive.wire.base import AnswerPage
-from retentive.wire.stores import StoreDeleted, StoreObject
-from retentive.wire.transfers import StoreImported
+from retentive.wire.stores import StoreDeleted, StoreImported, StoreObject
 
 
 class RemoteLocation(Remote, Retentive):
@@ -146,3 +148,51 @@ class RemoteLocation(Remote, Retentive):
 def _check_workspace(workspace: str) -> None:
     if workspace != DEFAULT_WORKSPACE:
         raise InvalidInput("a server uses the workspace of the API key; omit `workspace`")
+
+
+KEY_VARIABLE = "RETENTIVE_API_KEY"
+_INVALID_URL = "the URL of the server is invalid; use https://host or https://host:port"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Address of a server, and the API key and options for connecting to it. `url` has no slash at its end."""
+
+    url: str
+    is_loopback: bool
+    api_key: str = field(repr=False)
+    ca_file: str | None = None
+
+
+def server_at(
+    url: str, *, api_key: str | None = None, ca_file: str | None = None, insecure: bool = False
+) -> ServerAddress:
+    """Parse the URL of a server. The API key comes from the argument or from the environment.
+
+    Raises `InvalidInput`. The error contains neither the key nor the URL, because the URL may contain a password.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise InvalidInput(_INVALID_URL) from None
+    if not host or port == 0 or not url.isascii() or not url.isprintable() or " " in url:
+        raise InvalidInput(_INVALID_URL)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise InvalidInput(
+            "the URL of a server must not have a user, query or fragment; "
+            f"pass the API key as `api_key`, or set {KEY_VARIABLE}"
+        )
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if parts.scheme == "http" and not insecure and not is_loopback:
+        raise InvalidInput("http sends the API key and all memories unencrypted; use https, or pass insecure=True")
+    key = api_key if api_key is not None else os.environ.get(KEY_VARIABLE, "")
+    if not key:
+        raise InvalidInput(f"to connect to a server, pass an API key as `api_key`, or set {KEY_VARIABLE}")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidInput("the API key contains an invalid character")
+    base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return ServerAddress(base, is_loopback, key, ca_file)

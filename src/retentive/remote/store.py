@@ -11,7 +11,6 @@ from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, Lis
 from retentive.engine.rendering import error_reply
 from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import Named
-from retentive.remote.auditing import RemoteAudit
 from retentive.remote.calls import (
     JsonFields,
     Remote,
@@ -30,8 +29,7 @@ from retentive.remote.calls import (
 )
 from retentive.remote.client import Client
 from retentive.remote.history import RemoteHistory
-from retentive.remote.identified import RemoteById
-from retentive.remote.review import RemoteReview, RemoteTrust
+from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview, RemoteTrust
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -48,7 +46,7 @@ from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.commands import BatchAnswer, CommandAnswer, written
 from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
 from retentive.wire.search import SearchAnswer
-from retentive.wire.transfers import ImportResult
+from retentive.wire.stores import ImportResult
 from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:

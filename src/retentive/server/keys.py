@@ -17,8 +17,7 @@ from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
 from retentive.wire.actors import PRINCIPALS, RESERVED_ACCOUNT
-from retentive.wire.keys import KeyStatus, Scope
-from retentive.wire.rates import rate_of
+from retentive.wire.keys import KeyStatus, Scope, rate_of
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from retentive.server.errors import HttpError, overloaded
-from retentive.wire.rates import rate_of
+from retentive.wire.keys import rate_of
 
 MAX_RETRY_AFTER_S = 60
 """Longest `retry-after` that both SDKs obey. They ignore longer times."""

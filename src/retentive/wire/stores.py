@@ -1,13 +1,13 @@
-"""Memory stores."""
+"""Memory stores, their exports and imports."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from retentive.values.properties import Properties, StoreInfo
-from retentive.wire.base import Answer, Count, Fields, Name, ObjectOf, UtcTime
+from retentive.wire.base import Answer, Count, Fields, Name, ObjectOf, ShownPath, UtcTime
 
 
 class StoreCreation(Fields):
@@ -57,3 +57,33 @@ class StoreDeleted(Answer):
 
     id: str
     type: Literal["memory_store_deleted"] = "memory_store_deleted"
+
+
+class ImportedFile(ObjectOf[Any]):
+    """What an import did with a file."""
+
+    name: str
+    path: ShownPath | None
+    outcome: Literal["created", "replaced", "same", "exists", "left", "refused"]
+    reason: str | None
+    attributes: ClassVar = {"outcome": "became", "reason": "why"}
+
+
+class ImportResult(Answer):
+    """Answer to an import of memories."""
+
+    type: Literal["import_result"] = "import_result"
+    files: list[ImportedFile]
+    dry_run: bool
+    proposed: bool
+
+
+class StoreImported(Answer):
+    """Answer to an import of a memory store."""
+
+    type: Literal["import_of_memory_store"] = "import_of_memory_store"
+    memory_store: StoreObject
+    memories: Count
+    content_size_bytes: Count
+    versions: Count
+    added_versions: Count

@@ -98,8 +98,7 @@ def test_callers_of_peek_are_known() -> None:
         "cli/changes.py",  # the versions that a command made, for its output
         "server/handlers/commands.py",  # the versions that a command made, for its answer
         "server/handlers/history.py",  # the path of the memory, before `blame`
-        "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since
-        "server/handlers/search.py",  # the memories of the hits, after the search
+        "server/handlers/memories.py",  # the memory as a create made it; the memories that a search found
         "history/expiry.py",  # pieces of the preview of a sweep, which has an entry
         "console/pages/history.py",  # the revision of the store, before the page that shows the store
         "console/pages/memory.py",  # the path of a memory, before the redirect to its page

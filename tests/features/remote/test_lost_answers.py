@@ -18,9 +18,8 @@ import pytest
 import retentive
 from faults.network.faults import Fault, InTurn
 from retentive import MemoryStore, Retentive
-from retentive.remote.access import server_at
 from retentive.remote.client import Client
-from retentive.remote.location import RemoteLocation
+from retentive.remote.location import RemoteLocation, server_at
 from retentive.remote.store import RemoteStore
 from retentive.transfer.import_files import import_files
 from retentive.transfer.sources import tar_source
@@ -101,8 +100,7 @@ READING = {
 
 def test_every_method_is_here() -> None:
     from retentive.remote.history import RemoteHistory
-    from retentive.remote.identified import RemoteById
-    from retentive.remote.review import RemoteReview, RemoteTrust
+    from retentive.remote.parts import RemoteById, RemoteReview, RemoteTrust
 
     parts: dict[str, type] = {
         "": RemoteStore, "by_id.": RemoteById, "history.": RemoteHistory, "review.": RemoteReview,

@@ -15,11 +15,9 @@ from retentive.audit.reader import Audit, AuditEntry
 from retentive.engine.listings import ListedDirectory, ListedMemory
 from retentive.history.history import History
 from retentive.history.log import LogFilter
-from retentive.remote.auditing import RemoteAudit
 from retentive.remote.history import RemoteHistory
-from retentive.remote.identified import RemoteById
 from retentive.remote.location import RemoteLocation
-from retentive.remote.review import RemoteReview
+from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview
 from retentive.remote.store import RemoteStore
 from retentive.review.session import Review
 from retentive.store.by_id import ById

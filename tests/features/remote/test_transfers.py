@@ -23,7 +23,7 @@ from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import FileOutcome, import_files
 from retentive.transfer.sources import Source, directory_source
-from retentive.wire.transfers import ImportResult
+from retentive.wire.stores import ImportResult
 from support.commands import tree
 from support.damage import fill
 from support.http_api import Api

@@ -8,7 +8,7 @@ import retentive
 from retentive import MemoryStore, errors
 from retentive.engine.trust import Level
 from retentive.mcp.past import history
-from retentive.remote.review import RemoteTrust
+from retentive.remote.parts import RemoteTrust
 from retentive.review.trust import Trust
 from support.http_api import Api
 

@@ -23,7 +23,7 @@ from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
 from retentive.server.limits import BodyBudget, RateLimits
 from retentive.server.workers import Workers
-from retentive.wire.rates import RATE_PATTERN, Rate, rate_of
+from retentive.wire.keys import RATE_PATTERN, Rate, rate_of
 from support import servers
 from support.http_api import Api, serving
 from support.protocols import Postgresql

@@ -14,7 +14,7 @@ from retentive.console.visits import BASE, HtmlPage, PageAnswer, Visit, store_ur
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.search.ranking import order
 from retentive.search.results import age
-from retentive.server.handlers.search import search_memories
+from retentive.server.handlers.memories import search_memories
 from retentive.storage.contract import StoreInfo
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_actor_pattern, matches_actor

@@ -5,15 +5,12 @@ from __future__ import annotations
 from retentive.server.handlers import (
     administration,
     commands,
-    events,
     history,
     keys,
     memories,
     review,
-    search,
     stores,
     transfers,
-    trust,
     versions,
     webhooks,
 )
@@ -26,11 +23,8 @@ ROUTES: tuple[Route, ...] = (
     *versions.route,
     *history.route,
     *review.route,
-    *search.route,
     *commands.route,
-    *events.route,
     *administration.route,
     *transfers.route,
-    *trust.route,
     *webhooks.route,
 )

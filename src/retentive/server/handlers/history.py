@@ -1,15 +1,17 @@
-"""Routes of the history: blame, changes, differences, undo and restore."""
+"""Routes of the history: blame, changes, events, differences, undo and restore."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import Field
 
+from retentive.engine.operation import AuditOnly
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput
 from retentive.history.plan import RestoreOutcome
-from retentive.server.calls import RouteCall
+from retentive.server.calls import Events, RouteCall
 from retentive.server.errors import HttpError, finding, invalid
 from retentive.server.handlers.memories import MEMORY, NO_MEMORY
 from retentive.server.handlers.versions import NO_VERSION, VERSION, check_version_id
@@ -40,6 +42,11 @@ After = Annotated[
 ]
 FeedLimit = Annotated[int, Field(ge=1, le=500, description="Changes in one answer"), FROM_TEXT]
 Against = Annotated[str, Field(max_length=200, description="Id of the version to compare with, or `previous`")]
+_CURSOR = re.compile(r"0|[0-9a-f]{32}")
+EventCursor = Annotated[
+    str | None,
+    Field(max_length=50, description="Begin after the event with this id; the header `Last-Event-ID` wins"),
+]
 route = Routes()
 
 
@@ -121,3 +128,22 @@ def _changed(outcome: RestoreOutcome) -> ChangeResult:
         conflicts = list(map(ConflictObject.of, outcome.conflicts))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
     return ChangeResult.of(outcome)
+
+
+@route("GET", f"{STORE}/events", READ, "text/event-stream")
+def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
+    """Send the changes of the memories as they happen, as server-sent events.
+
+    If `after` is `0`, the stream begins with the first change of the memory store. Without `after`, it has only new
+    changes.
+    """
+    store, cursor = call.store, call.last_event_id or after
+    if cursor is not None and not _CURSOR.fullmatch(cursor):
+        raise invalid("after: must be the id of an event, or 0")
+    core_of(store).result_of(AuditOnly("events"))
+    keys, key = call.location.keys, call.caller.key
+
+    def may_continue() -> bool:
+        return keys.is_active(key)
+
+    return Events(store, store.history.newest() if cursor is None else cursor, may_continue)

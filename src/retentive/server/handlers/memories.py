@@ -1,4 +1,4 @@
-"""Routes of memories."""
+"""Routes of memories, and of searches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
 from retentive.history.past import AsOf
+from retentive.search.results import Hit
 from retentive.server import cursors
 from retentive.server.calls import RouteCall
 from retentive.server.errors import HttpError, finding, invalid, missing
@@ -23,7 +24,7 @@ from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.records import Written
+from retentive.values.records import Written, as_actor
 from retentive.wire.base import (
     FROM_TEXT,
     At,
@@ -46,6 +47,7 @@ from retentive.wire.memories import (
     MemoryUpdate,
     PrefixObject,
 )
+from retentive.wire.search import HitObject, SearchAnswer, SearchRequest
 
 R = TypeVar("R")
 NO_MEMORY = "memory"
@@ -201,3 +203,38 @@ def delete_memory(
 def _differs() -> HttpError:
     message = "the memory does not have the expected content_sha256, so nothing was changed"
     return HttpError(409, "memory_precondition_failed_error", message, "precondition_failed")
+
+
+@route("POST", f"{STORE}/search", READ)
+def search_memories(call: RouteCall, body: SearchRequest) -> SearchAnswer:
+    """Search for memories, best first; docs/search.md has the operators of a query."""
+    store = call.store
+    if body.at is not None and body.history:
+        raise invalid("history: cannot be combined with at")
+    found = store.search(
+        body.query,
+        mode="all" if body.mode == "all" else "ranked",
+        regex=body.mode == "regex",
+        under=body.path_prefix,
+        at=body.at,
+        paths=body.paths,
+        source=body.source,
+        trust=body.trust,
+        history=body.history,
+        limit=body.limit,
+    )
+    return SearchAnswer.of(
+        found,
+        data=[HitObject.of(hit, memory=_present(store, hit), updated_by=as_actor(hit.actor)) for hit in found.hits],
+    )
+
+
+def _present(store: MemoryStore, hit: Hit) -> MemoryObject | None:
+    """Return the memory that was found, or None if the hit is an earlier version or a proposal."""
+    try:
+        found, _ = core_of(store).peek(by_id.read_memory(hit.memory_id))
+    except NotFound:
+        return None
+    return (
+        MemoryObject.of(found, memory_store_id=store.id, content=None) if found.version_id == hit.version_id else None
+    )

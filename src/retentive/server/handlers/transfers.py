@@ -24,8 +24,7 @@ from retentive.transfer.import_files import ImportFiles, import_files
 from retentive.transfer.restore import import_whole
 from retentive.transfer.sources import tar_source
 from retentive.wire.base import Name, QueryFlag, Session, Source, Under
-from retentive.wire.stores import StoreObject
-from retentive.wire.transfers import ImportedFile, ImportResult, StoreImported
+from retentive.wire.stores import ImportedFile, ImportResult, StoreImported, StoreObject
 
 _TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
 Format = Annotated[

@@ -124,6 +124,11 @@ MEANT: Mapping[str, str] = {
     "tables": "stores",
     "insert-files": "import",
     "clone": "admin migrate",
+    "query": "search",
+    "memories": "ls",
+    "rows": "ls",
+    "upsert": "write",
+    "dump": "export",
 }
 """Names of commands in other programs, with the command of `retentive` to suggest."""
 

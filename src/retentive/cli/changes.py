@@ -283,6 +283,7 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
 @output.command(json=CHANGE)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @_version_option
+@click.option("-r", "-f", "_", is_flag=True, expose_value=False, help="Has no effect: directories are deleted anyway.")
 def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 

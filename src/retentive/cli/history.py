@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from retentive.cli.parameters import (
     user_by_default,
 )
 from retentive.cli.pieces import exact
+from retentive.cli.reading import cat
 from retentive.engine import trust as levels
 from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound
@@ -43,11 +45,11 @@ _provenance_option = click.option(
 
 def actors_option(text: str) -> Decorator:
     """Return a decorator that adds the option `--by`, a pattern of actors."""
-    return click.option("--by", "whose", metavar="PATTERN", callback=user_by_default, help=text)
+    return click.option("--by", "--author", "whose", metavar="PATTERN", callback=user_by_default, help=text)
 
 
 @output.command(json="Print a JSON list of versions; with -p, of changes with their differences.")
-@click.argument("what", metavar="[PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 @click.option("--oneline", is_flag=True, help="One line for each change.")
 @click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
@@ -59,7 +61,7 @@ def actors_option(text: str) -> Decorator:
 @click.option("--integration", metavar="PATTERN", help="Only versions through matching integrations, such as messages.")
 @click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as password.")
 @trust_option
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
 @_provenance_option
 def log(
     location: Location,
@@ -75,8 +77,8 @@ def log(
     """List the changes of the store, a directory or a memory, newest first.
 
     A change consists of the versions that one command recorded, and has a short name, such as r1234. The log of a
-    memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory there. On
-    a terminal, a long log is shown in a pager.
+    memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory there. With a
+    REVISION, starts at this change; A..B lists the changes after A up to B. On a terminal, a pager shows a long log.
 
     In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs. The
     path of a renamed memory is `old -> new`. The path of a redacted version is empty. The versions of an undo or a
@@ -86,11 +88,15 @@ def log(
     retentive log notes.md --oneline
     retentive log --since yesterday -n 20
     """
-    _, path = revisions_and_path(what, at_most=0)
+    revisions, path = revisions_and_path(what, at_most=2)
     with location.existing() as store:
         path = path and named(store, path)
         chosen = LogFilter(actor=whose, **only)
-        found = store.history.changes(path, only=chosen, limit=limit)
+        found = store.history.changes(path, only=chosen, limit=None if revisions else limit)
+        if revisions:
+            last = _number(store, revisions[-1])
+            first = _number(store, revisions[0]) if len(revisions) > 1 else 0
+            found = [change for change in found if first < change.number <= last][:limit]
         if not found:
             _check_known(store, chosen)
         if patch:
@@ -114,6 +120,13 @@ def log(
         ]
         table = output.Table(cells, ())
     output.emit((version_object(each, change) for change in found for each in change.versions), table, pages=True)
+
+
+def _number(store: MemoryStore, revision: Revision) -> int:
+    """Return the number of the change that a revision names. Of a time, it is the last change before it."""
+    if isinstance(revision.base, datetime):
+        return max((change.number for change in store.history.changes(only=LogFilter(until=revision.base))), default=0)
+    return store.history.differences(change=revision).changes[0].number
 
 
 def _summary(change: LoggedChange) -> str:
@@ -168,8 +181,11 @@ def show(location: Location, what: tuple[str, ...]) -> None:
     If REVISION is the id of a version, prints its metadata, an empty line and its text. If it names a change (r1234,
     HEAD, HEAD~2, yesterday), prints the metadata of the change, its versions and their diff. The default is HEAD,
     the newest change. With PATH, HEAD is the newest change of this memory or directory, and changes elsewhere
-    are not shown.
+    are not shown. REVISION:PATH prints the text of a memory at a revision, as `cat` does.
     """
+    if len(what) == 1 and ":" in what[0] and not what[0].startswith((".", "/")):
+        click.get_current_context().invoke(cat, what=what[0], as_of=None)
+        return
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
         path = path and named(store, path)

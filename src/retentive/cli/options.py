@@ -44,6 +44,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
     },
     "--json": {"is_flag": True, "help": JSON_HELP},
+    "--csv": {"is_flag": True, "help": "Print the result as CSV, with a header."},
     "--format": {
         "type": click.Choice(FORMATS),
         "metavar": "FORMAT",
@@ -87,8 +88,8 @@ def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
     if given is None or given is False:
         return
     name = option.opts[0].removeprefix("--").replace("-", "_")
-    if name in {"json", "format"}:
-        choose_format(ctx, option, given)
+    if name in {"json", "csv", "format"}:
+        choose_format(ctx, option, given if name == "format" else name)
         return
     known = ctx.obj if isinstance(ctx.obj, Location) else Location()
     is_typed = ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE

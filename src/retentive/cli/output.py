@@ -54,7 +54,7 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param, click.Argument) and param.name in ARGUMENT_TYPES:
                 param.type = ARGUMENT_TYPES[param.name]
-        add_global_options(self, without=() if json else ("--json", "--format"))
+        add_global_options(self, without=() if json else ("--json", "--csv", "--format"))
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the first sentence of the help. Click would cut it."""

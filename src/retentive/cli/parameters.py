@@ -68,12 +68,8 @@ def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revi
     """
     paths = [word for word in words if _is_path(word)]
     revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
-    if revisions and not at_most:
-        raise click.UsageError(
-            f"{words[0]} is the name of a change, which `show` and `diff` take. Write ./{words[0]} for the memory."
-        )
     if len(paths) > 1 or len(revisions) > at_most:
-        many = {0: "", 1: "one revision and "}.get(at_most, f"{at_most} revisions and ")
+        many = "one revision and " if at_most == 1 else f"{at_most} revisions and "
         raise click.UsageError(f"Specify at most {many}one path.")
     return revisions, absolute(paths[0]) if paths else None
 

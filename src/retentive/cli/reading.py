@@ -37,7 +37,9 @@ _as_of_option = revision_option(
 @output.command(json=MEMORIES)
 @click.argument("path", default=ROOT)
 @click.option("-l", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
-@click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
+@click.option(
+    "-a", "--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules)."
+)
 @_as_of_option
 def ls(location: Location, path: str, *, is_long: bool, show_all: bool, as_of: Revision | None) -> None:
     """List all memories below PATH, with their sizes.
@@ -150,7 +152,7 @@ def _is_hidden(path: str, below: str) -> bool:
 @click.option("--history", is_flag=True, help="Search all versions; show the first version with each text.")
 @click.option("--as-of", "at", metavar="REV", help="Search the memories as of a revision or time, such as 2d.")
 @click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
 def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
     """Find the memories that best match QUERY, which is a question or some words. Other forms of a word match too.
 

@@ -103,6 +103,7 @@ def test_csv_has_a_header_and_a_line_for_each_record(at: str) -> None:
     assert (hit["path"], json.loads(hit["snippets"])[0]["text"]) == (PATH, "three")
     (memory,) = csv.DictReader(io.StringIO(here(at, "cat", "a.md", "--format", "csv").stdout, newline=""))
     assert memory["text"] == 'one, "two"\nthree'
+    assert here(at, "ls", "--csv").stdout == here(at, "ls", "--format", "csv").stdout
     assert here(at, "ls", "d/none", "--format", "csv").stdout == ""
     assert here(at, "ls", "d/none", "--format", "csv").stderr.startswith("Error: ")
 

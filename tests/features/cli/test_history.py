@@ -159,6 +159,13 @@ def test_log_reads_like_that_of_git(location: str) -> None:
     assert lines[0] == "r8\tuser:bob\trenamed /memories/d/one -> /memories/e/one and 1 more"
     assert lines[1].endswith("\tcreated /memories/d/two")
     assert here(location, "log", "-p", "-n", "1").stdout == here(location, "show").stdout
+    numbers = {
+        "HEAD^": range(7, 0, -1), "r2..r4": [4, 3], "@~2..": [8, 7], "r1..r3 --limit 1": [3],
+        "1d..HEAD": range(8, 0, -1), "r5 gone": [5, 4], "--author bob": [8],
+    }  # fmt: skip
+    for words, expected in numbers.items():
+        lines = here(location, "log", *words.split(), "--oneline").stdout.splitlines()
+        assert [int(line.split("\t")[0][1:]) for line in lines] == list(expected), words
     (change,) = json.loads(here(location, "log", B, "-p", "-n", "1", "--json").stdout)
     assert (change["change"], [each["new"]["path"] for each in change["differences"]]) == ("r3", [B])
 
@@ -169,7 +176,7 @@ def test_cat_takes_the_revision_before_the_path_as_git_does(tmp_path: Path, name
     for text in ("one", "two"):
         here(at, "write", "a.md", text)
     for word in (f"{name}:a.md", f"{name}:/memories/a.md"):
-        assert here(at, "cat", word).stdout == "one"
+        assert here(at, "cat", word).stdout == here(at, "show", word).stdout == "one"
     here(at, "write", "x:y.md", "a colon")
     assert here(at, "cat", "x:y.md").stdout == "a colon"
     assert here(at, "cat", "./r1:a.md").exit_code == 3
@@ -337,8 +344,7 @@ def test_show_a_change(location: str) -> None:
         (("show", "memver_0"), 3, "there is no version memver_0"),
         (("log", "typo.md"), 3, "there is no memory at or below /memories/typo.md, and there was none before"),
         (("log", "typo", "--by", "session:s2"), 3, "there is no memory at or below /memories/typo"),
-        (("log", "r3"), 2, "r3 is the name of a change, which `show` and `diff` take. Write ./r3 for the memory."),
-        (("log", ".", "gone"), 2, "Specify at most one path"),
+        (("log", ".", "gone"), 2, "Specify at most 2 revisions and one path"),
         (("diff", "typo"), 3, "/memories/typo has no changes"),
         (("show", "typo"), 3, "/memories/typo has no changes"),
         (("blame", "typo"), 3, "there is no memory at /memories/typo"),

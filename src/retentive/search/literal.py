@@ -148,7 +148,10 @@ def _lines_like(text: str, document: Document, end: float) -> Counter[int] | Non
 
 def _hit(query: Literal, document: Document, counts: Counter[int]) -> Hit:
     def spans_of(row: str) -> list[Span]:
-        return _word_spans(query.words, row) if query.pattern is None else _pattern_spans(query.pattern, row)
+        if query.pattern is None:
+            return _word_spans(query.words, row)
+        spans = (match.span() for match in islice(_compiled(query.pattern).finditer(row), _MAX_SPANS))
+        return united(span for span in spans if span[0] < span[1])
 
     in_text = [line for line in counts if line]  # line 0 is the path, not text
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[:SNIPPETS])
@@ -182,23 +185,20 @@ def _origins(row: str, folded: str) -> list[Span]:
 
     The result is empty if the mapping is ambiguous.
     """
+    clusters = list(row)
+    if "".join(map(fold, row)) != folded:  # parts that can be folded separately: characters with those combined
+        clusters = [""]
+        for char in row:
+            if unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char):
+                clusters[-1] += char
+            else:
+                clusters.append(char)
     origins: list[Span] = []
     at = 0
-    for cluster in row if "".join(map(fold, row)) == folded else _clusters(row):
+    for cluster in clusters:
         origins += [(at, at + len(cluster))] * len(fold(cluster))
         at += len(cluster)
     return origins if len(origins) == len(folded) else []
-
-
-def _clusters(row: str) -> list[str]:
-    """Split a line into parts that can be folded separately. A part is a character with its combining characters."""
-    clusters: list[str] = []
-    for char in row:
-        if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
-            clusters[-1] += char
-        else:
-            clusters.append(char)
-    return clusters
 
 
 @lru_cache(maxsize=16)
@@ -221,8 +221,3 @@ def _compiled(pattern: str) -> Any:
     if compiled.search(b"") is not None:
         raise InvalidInput("the pattern matches empty text, so it matches every memory; require at least one character")
     return compiled
-
-
-def _pattern_spans(text: str, row: str) -> list[Span]:
-    spans = (match.span() for match in islice(_compiled(text).finditer(row), _MAX_SPANS))
-    return united(span for span in spans if span[0] < span[1])

@@ -17,7 +17,6 @@ from retentive.storage.paging import stores_of_users
 from retentive.transfer import copies
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import TransferProgress
-from retentive.transfer.lines import Header
 
 
 def migrate(
@@ -45,25 +44,14 @@ def _migrate(source: Backend, target: Backend, info: StoreInfo, progress: Transf
 
     def work(snapshot: Snapshot) -> Copy:  # a backend may run it again; it then continues
         header = copies.header_of(snapshot, info, raw=raw)
-        newest = _newest(snapshot, target, header)
+        newest = copies.newest_in(target, header)
+        try:
+            if newest is not None and newest != target.read(header.id, copies.last_copied):  # the source may have
+                snapshot.version(newest)  # removed the version that was copied last
+        except NotFound:
+            there = f"the memory store {header.key or header.id} has other versions in the target"
+            raise InvalidInput(f"{there}; erase the store in the target first") from None
         lines = copies.read_lines(snapshot, after=newest, raw=raw)
         return copies.write_copy(target, header, lines, newest=newest, progress=progress, original=snapshot)
 
     return source.read(info.id, work)
-
-
-def _newest(snapshot: Snapshot, target: Backend, header: Header) -> str | None:
-    """Return the id of the newest version in the target. Raises `InvalidInput` if it is not from the source.
-
-    The source may have removed the version that was copied last.
-    """
-    newest = copies.newest_in(target, header)
-    try:
-        if newest is not None and newest != target.read(
-            header.id, copies.last_copied
-        ):  # the source may have removed it
-            snapshot.version(newest)
-    except NotFound:
-        there = f"the memory store {header.key or header.id} has other versions in the target"
-        raise InvalidInput(f"{there}; erase the store in the target first") from None
-    return newest

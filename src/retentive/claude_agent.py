@@ -10,10 +10,9 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from retentive import aio
 from retentive.values.extras import pip_install
@@ -57,18 +56,6 @@ def memory_server(
     return {"type": "sdk", "name": "memory", "instance": McpService(fixed_target(opened, one_tool=one_tool)).server()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """Main record of a transcript. Each of its `entries` is another record."""
-
-    project_key: str
-    session_id: str
-    subpath: str | None
-    entries: int = 0
-    mtime: int = 0
-    summary: dict[str, Any] | None = None
-
-
 class TranscriptStore:
     """Session store (`SessionStore`) of the Claude Agent SDK that keeps transcripts in a location.
 
@@ -102,12 +89,12 @@ class TranscriptStore:
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project. `mtime` is the time of the newest append, in Unix milliseconds."""
         heads = await aio.in_thread(self._read, partial(_heads, below=_digest(project_key)))
-        return [{"session_id": each.session_id, "mtime": each.mtime} for each in heads if each.subpath is None]
+        return [{"session_id": each["session_id"], "mtime": each["mtime"]} for each in heads if each["subpath"] is None]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of the sessions of a project, as made by the SDK's `fold_session_summary`."""
         heads = await aio.in_thread(self._read, partial(_heads, below=_digest(project_key)))
-        return [cast("SessionSummaryEntry", each.summary) for each in heads if each.summary is not None]
+        return [each["summary"] for each in heads if each["summary"] is not None]
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript. If it is the transcript of a session, delete the transcripts of its agents too."""
@@ -117,7 +104,7 @@ class TranscriptStore:
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session: one for the transcript of each of its agents."""
         heads = await aio.in_thread(self._read, partial(_heads, below=_session(key)))
-        return [each.subpath for each in heads if each.subpath is not None]
+        return [each["subpath"] for each in heads if each["subpath"] is not None]
 
     def prune(self, older_than_days: float) -> int:
         """Delete the sessions without an append in the last `older_than_days` days. Return how many were deleted."""
@@ -126,24 +113,25 @@ class TranscriptStore:
 
 
 def _add(tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], now: int) -> None:
-    """Add new entries to a transcript. An entry with a `uuid` is a record whose key has a digest of it."""
+    """Add new entries to a transcript. An entry with a `uuid` is a record whose key has a digest of it.
+
+    The main record of the transcript has its key, the number of its entries, the time of the last and the summary.
+    """
     name = _name(key)
     present = tx.get_record(TRANSCRIPT, name)
-    head = _Head(key["project_key"], key["session_id"], key.get("subpath")) if present is None else _head(present)
+    head: dict[str, Any] = {"entries": 0, "mtime": 0, "summary": None} if present is None else json.loads(present)
     new: list[SessionStoreEntry] = []
     for entry in entries:
-        number, uuid = head.entries + len(new), entry.get("uuid")
+        number, uuid = head["entries"] + len(new), entry.get("uuid")
         record = f"{name}/{_digest(uuid, '') if isinstance(uuid, str) else f'{number:012}'}"
         if tx.get_record(ENTRY, record) is None:
             tx.put_record(ENTRY, record, json.dumps([number, entry]))  # ASCII, because it may have a lone surrogate
             new.append(entry)
-    mtime = max(now, head.mtime + 1)
-    summary = None
-    if head.subpath is None:
-        kept = cast("SessionSummaryEntry | None", head.summary)
-        summary = {**fold_session_summary(kept, key, new), "mtime": mtime}
-    after = replace(head, entries=head.entries + len(new), mtime=mtime, summary=summary)
-    tx.put_record(TRANSCRIPT, name, json.dumps(asdict(after)))
+    mtime, subpath = max(now, head["mtime"] + 1), key.get("subpath")
+    summary = {**fold_session_summary(head["summary"], key, new), "mtime": mtime} if subpath is None else None
+    named = {"project_key": key["project_key"], "session_id": key["session_id"], "subpath": subpath}
+    after = {**named, "entries": head["entries"] + len(new), "mtime": mtime, "summary": summary}
+    tx.put_record(TRANSCRIPT, name, json.dumps(after))
 
 
 def _load(snapshot: Snapshot, *, name: str) -> list[SessionStoreEntry] | None:
@@ -161,8 +149,8 @@ def _records(snapshot: Snapshot, kind: str, prefix: str) -> Iterator[tuple[str, 
             return
 
 
-def _heads(snapshot: Snapshot, *, below: str) -> list[_Head]:
-    return [_head(text) for _, text in _records(snapshot, TRANSCRIPT, below)]
+def _heads(snapshot: Snapshot, *, below: str) -> list[dict[str, Any]]:
+    return [json.loads(text) for _, text in _records(snapshot, TRANSCRIPT, below)]
 
 
 def _delete(tx: Transaction, *, below: str) -> None:
@@ -175,15 +163,11 @@ def _prune(tx: Transaction, *, before: int) -> int:
     newest: dict[str, int] = {}
     for name, text in tx.records(TRANSCRIPT):
         session = name.rpartition(".")[0] + "."
-        newest[session] = max(newest.get(session, 0), _head(text).mtime)
+        newest[session] = max(newest.get(session, 0), json.loads(text)["mtime"])
     old = [session for session, mtime in newest.items() if mtime < before]
     for session in old:
         _delete(tx, below=session)
     return len(old)
-
-
-def _head(text: str) -> _Head:
-    return _Head(**json.loads(text))
 
 
 def _name(key: SessionKey) -> str:

@@ -124,7 +124,11 @@ class Detector:
 
     def _by_rules(self, text: str) -> Iterator[Find]:
         for rule in self._rules:
-            yield from filter(None, map(rule.to_find, rule.compiled.finditer(text)))
+            group = "value" if "value" in rule.compiled.groupindex else 0
+            for match in rule.compiled.finditer(text):
+                start, end = match.span(group)
+                if 0 <= start < end and (rule.check is None or rule.check(match[group])):
+                    yield Find(rule.name, start, end, likely=rule.likely)
         for detector in self._detectors:
             for find in detector(text):
                 if not 0 <= find.start < find.end <= len(text):

@@ -57,14 +57,6 @@ class Rule:
         except (re.error, OverflowError, RecursionError) as error:
             raise InvalidInput(f"invalid pattern in rule {self.name!r}: {error}") from None
 
-    def to_find(self, match: re.Match[str]) -> Find | None:
-        """Convert a match of the pattern to a `Find`. Return None if the value is empty or fails the check."""
-        group = "value" if "value" in self.compiled.groupindex else 0
-        start, end = match.span(group)
-        if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):
-            return None
-        return Find(self.name, start, end, likely=self.likely)
-
 
 @cache
 def data() -> Any:

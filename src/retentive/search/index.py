@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, finalize
 
 from retentive.errors import Damaged
@@ -41,15 +42,14 @@ _HEADING = re.compile(r"(#{1,6})[ \t]")
 _HIGHEST = chr(0x10FFFF)
 
 
-class Rows:
-    """Lines of an indexed text: the position of the first token of each line, and the level of each heading."""
+class Rows(NamedTuple):
+    """Lines of an indexed text: the position of the first token of each line, and the level of each heading.
 
-    __slots__ = ("headings", "starts")
+    The last position is the number of tokens of the text.
+    """
 
-    def __init__(self, counts: Iterable[int], headings: dict[int, int]) -> None:
-        self.starts = array("I", accumulate(counts, initial=0))
-        """Positions; the last one is the number of tokens of the text."""
-        self.headings = headings
+    starts: array[int]
+    headings: dict[int, int]
 
 
 class Index:
@@ -103,8 +103,8 @@ class Index:
         lines = document.text.split("\n")
         headings = {at: len(level[1]) for at, line in enumerate(lines) if (level := _HEADING.match(line))}
         path = self._tokens[language].rows(document.path.removeprefix(ROOT))
-        counts = [len(row.split()) for row in rows]
-        return " ".join([*rows, *(rows[at] for at in headings), *path * IN_PATH]), Rows(counts, headings)
+        starts = array("I", accumulate((len(row.split()) for row in rows), initial=0))
+        return " ".join([*rows, *(rows[at] for at in headings), *path * IN_PATH]), Rows(starts, headings)
 
     def tokens(self, word: str) -> list[str]:
         """Return the tokens of a word in the languages of the index."""

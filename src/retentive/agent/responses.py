@@ -41,8 +41,17 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation
 AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 
+class _Total:
+    __slots__ = ()
+
+    @property
+    def total_tokens(self) -> int:
+        """Sum of all tokens, regardless of their price."""
+        return sum(getattr(self, name) for name in _TOKENS)
+
+
 @dataclass(frozen=True, slots=True)
-class TokenUsage:
+class TokenUsage(_Total):
     """Token usage of a response or of one step of a response.
 
     `kind` is "message", "compaction", or another type of step that the API reports.
@@ -54,14 +63,9 @@ class TokenUsage:
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
 
-    @property
-    def total_tokens(self) -> int:
-        """Sum of all tokens, regardless of their price."""
-        return sum(getattr(self, name) for name in _TOKENS)
-
 
 @dataclass(frozen=True, slots=True)
-class ConversationUsage:
+class ConversationUsage(_Total):
     """Number of responses, and numbers of tokens, in all runs of a conversation.
 
     Compactions are included, and also responses that were not recorded in the conversation. A response whose stream
@@ -74,16 +78,10 @@ class ConversationUsage:
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
 
-    @property
-    def total_tokens(self) -> int:
-        """Sum of all tokens, regardless of their price."""
-        return sum(getattr(self, name) for name in _TOKENS)
-
     def after(self, response: object) -> ConversationUsage:
         """Return the usage with one more response added."""
-        tokens = {
-            name: getattr(self, name) + sum(getattr(step, name) for step in _billed(response)) for name in _TOKENS
-        }
+        steps = _billed(response)
+        tokens = {name: getattr(self, name) + sum(getattr(step, name) for step in steps) for name in _TOKENS}
         return ConversationUsage(self.turns + 1, **tokens)
 
 

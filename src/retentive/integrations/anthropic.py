@@ -7,9 +7,9 @@ takes about a second, because it imports the SDK.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
@@ -41,19 +41,20 @@ from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Pins
 
 if TYPE_CHECKING:
-    from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
-        BetaMemoryTool20250818Command,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-        BetaToolParam,
-    )
+    from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaToolParam
 
-R = TypeVar("R")
+
+def _command(name: str | None) -> Any:
+    """Return a method that runs a command which is an object of the SDK. Without a `name`, the object has it."""
+
+    def run(self: Any, command: object) -> Any:
+        if isinstance(command, Mapping):
+            fields = dict(command)
+        else:
+            fields = {**vars(command), **(getattr(command, "model_extra", None) or {})}
+        return self.call(fields if name is None else fields | {"command": name})
+
+    return run
 
 
 class _OpenedStore:
@@ -70,11 +71,8 @@ class _OpenedStore:
         self._close()
 
 
-class _MemoryTool(_OpenedStore, Generic[R]):
-    """Base class of the memory tools, without the method `call`.
-
-    `R` is the result type of a command: a string, or a coroutine that returns a string.
-    """
+class _MemoryTool(_OpenedStore):
+    """Base class of the memory tools, without the method `call`."""
 
     def __init__(
         self,
@@ -121,43 +119,15 @@ class _MemoryTool(_OpenedStore, Generic[R]):
             raise AttributeError("`base_path` and `memory_root` exist only if memories are plain files in a directory")
         return Path(root)
 
-    def call(self, input: object) -> R:  # noqa: A002 - the SDK's name
-        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        raise NotImplementedError
-
     def _result(self, block: object) -> dict[str, Any]:
         return run_block(self._named, block, actor=self.actor, run=self.run, **self.origin)
 
-    def execute(self, command: BetaMemoryTool20250818Command) -> R:
-        """Run a command that is an object of the SDK."""
-        return self.call(_fields(command))
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> R:
-        """Run a view command."""
-        return self.call(_fields(command, "view"))
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> R:
-        """Run a create command."""
-        return self.call(_fields(command, "create"))
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> R:
-        """Run a str_replace command."""
-        return self.call(_fields(command, "str_replace"))
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> R:
-        """Run an insert command."""
-        return self.call(_fields(command, "insert"))
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> R:
-        """Run a delete command."""
-        return self.call(_fields(command, "delete"))
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> R:
-        """Run a rename command."""
-        return self.call(_fields(command, "rename"))
+    execute, view, create, str_replace, insert, delete, rename = map(
+        _command, (None, "view", "create", "str_replace", "insert", "delete", "rename")
+    )
 
 
-class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
+class MemoryTool(_MemoryTool, BetaAbstractMemoryTool):
     """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
     `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for this
@@ -198,7 +168,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
         return text_or_error(self._named.clear(actor=self.actor, **self.origin))
 
 
-class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMemoryTool):
+class AsyncMemoryTool(_MemoryTool, BetaAsyncAbstractMemoryTool):
     """Async version of `MemoryTool`, for `AsyncAnthropic`. Commands run in a worker thread.
 
     The constructor opens the storage synchronously. This is quick.
@@ -308,12 +278,3 @@ def text_or_error(reply: Reply) -> str:
     if reply.is_error:
         raise ToolError(reply.text)
     return reply.text
-
-
-def _fields(command: object, name: str | None = None) -> dict[str, object]:
-    """Return the fields of an SDK command object as the model sent them, without validation."""
-    if isinstance(command, Mapping):
-        fields = dict(command)
-    else:
-        fields = {**vars(command), **(getattr(command, "model_extra", None) or {})}
-    return fields if name is None else fields | {"command": name}

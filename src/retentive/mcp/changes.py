@@ -16,7 +16,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
-from retentive.mcp.uris import uri_of
+from retentive.mcp.resources import uri_of
 from retentive.remote import is_remote
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore

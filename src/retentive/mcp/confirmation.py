@@ -5,7 +5,6 @@ If the client can show a form, its user confirms. Otherwise the model must pass 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp import types as t
@@ -15,7 +14,7 @@ from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.tools import EXPECTED_COUNT
-from retentive.remote import remote_store
+from retentive.remote import is_remote
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Delete, parse
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
     from retentive.mcp.answers import Arguments
-    from retentive.values.paths import MemoryPath
 
 ASK_FROM = 5
 """Smallest number of memories for which a delete needs confirmation."""
@@ -36,66 +34,48 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MassDelete:
-    """A delete of many memories."""
+def mass_delete(store: MemoryStore, arguments: Arguments) -> int:
+    """Return the number of memories that a call deletes, or 0 if they are fewer than `ASK_FROM`.
 
-    path: str
-    count: int
-
-    @property
-    def question(self) -> str:
-        """Question for the user of the client."""
-        return f"Delete {self.count} memories below {self.path}?"
-
-
-def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """Return the path and the number of memories if a call deletes at least `ASK_FROM` memories, otherwise None.
-
-    If the arguments are invalid or the memories cannot be counted, returns None, so that the tool reports the error.
+    If the arguments are invalid or the memories cannot be counted, returns 0, so that the tool reports the error. On a
+    local store, counting writes no audit entry, because the deletion writes one.
     """
     try:
         command = parse({**arguments, "command": "delete"})
         if not isinstance(command, Delete) or command.path.is_root:
-            return None
-        below = command.path.text
-        count = _count(store, command.path)
+            return 0
+        if not is_remote(store):
+            count = len(core_of(store).peek(list_memories(command.path)))
+        else:
+            count = len(store.list_memories(command.path.text, limit=ASK_FROM).items)
+            count = count if count < ASK_FROM else len(store.memories(command.path.text))
     except RetentiveError:
-        return None
-    return MassDelete(below, count) if count >= ASK_FROM else None
-
-
-def _count(store: MemoryStore, path: MemoryPath) -> int:
-    """Return the number of memories below a path.
-
-    On a local store, counting writes no audit entry, because the deletion writes one.
-    """
-    if remote_store(store) is not None:
-        few = store.list_memories(path.text, limit=ASK_FROM).items
-        return len(few) if len(few) < ASK_FROM else len(store.memories(path.text))
-    return len(core_of(store).peek(list_memories(path)))
+        return 0
+    return count if count >= ASK_FROM else 0
 
 
 async def confirmed(
-    ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
+    ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, count: int
 ) -> ToolAnswer | t.InputRequiredResult | None:
-    """Return None if the deletion may run. Otherwise return a question for the user, or an error for the model."""
+    """Return None if `count` memories may be deleted. Otherwise return a question for the user, or an error."""
+    arguments = params.arguments or {}
     if not _can_ask(ctx):
-        return _by_number(params.arguments or {}, asked)
-    form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)
+        return _by_number(arguments, count)
+    question = f"Delete {count} memories below {arguments['path']}?"
+    form = t.ElicitRequestFormParams(message=question, requested_schema=_SCHEMA)
     if ctx.protocol_version >= MODERN:
         given = (params.input_responses or {}).get(_FIELD)
-        if not isinstance(given, t.ElicitResult) or params.request_state != str(asked.count):
+        if not isinstance(given, t.ElicitResult) or params.request_state != str(count):
             requests: t.InputRequests = {_FIELD: t.ElicitRequest(params=form)}
-            return t.InputRequiredResult(input_requests=requests, request_state=str(asked.count))
+            return t.InputRequiredResult(input_requests=requests, request_state=str(count))
     else:
         try:
             given = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
         except MCPError:
-            return _by_number(params.arguments or {}, asked)
+            return _by_number(arguments, count)
     if given.action == "accept" and (given.content or {}).get(_FIELD) is True:
         return None
-    return ToolAnswer(f"Error: Nothing was deleted: the user did not agree to delete {asked.count} memories.", True)
+    return ToolAnswer(f"Error: Nothing was deleted: the user did not agree to delete {count} memories.", True)
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
@@ -109,11 +89,11 @@ def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
     return has_forms and (ctx.protocol_version >= MODERN or ctx.session.can_send_request)
 
 
-def _by_number(arguments: Arguments, asked: MassDelete) -> ToolAnswer | None:
-    if arguments.get(EXPECTED_COUNT) == asked.count:
+def _by_number(arguments: Arguments, count: int) -> ToolAnswer | None:
+    if arguments.get(EXPECTED_COUNT) == count:
         return None
     return ToolAnswer(
-        f"Error: Nothing was deleted: {asked.path} contains {asked.count} memories. To delete them all, ask the user"
-        f" and repeat the call with {EXPECTED_COUNT} {asked.count}.",
+        f"Error: Nothing was deleted: {arguments['path']} contains {count} memories. To delete them all, ask the user"
+        f" and repeat the call with {EXPECTED_COUNT} {count}.",
         is_error=True,
     )

@@ -1,23 +1,27 @@
-"""Memories as MCP resources: lists them in pages, returns their URI template, and reads them."""
+"""Memories as MCP resources: lists them in pages, returns their URI template, and reads them.
+
+The URI of a memory is `memory://STORE/PATH`. PATH is relative to /memories. Both parts are percent-encoded.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from mcp import types as t
 from mcp.shared.exceptions import MCPError
 
 from retentive.engine.listings import ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
-from retentive.mcp.uris import path_in, template, uri_of
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, visible_path
 
 if TYPE_CHECKING:
     from retentive.values.records import Memory
 
+SCHEME = "memory://"
 PAGE = 100
 _MIME = {".md": "text/markdown", ".json": "application/json", ".csv": "text/csv"}
 
@@ -35,7 +39,7 @@ def listed(store: MemoryStore, name: str, cursor: str | None) -> t.ListResources
 def templates(name: str) -> t.ListResourceTemplatesResult:
     """Return the template of the URIs of all memories in the store `name`."""
     found = t.ResourceTemplate(
-        uri_template=template(name),
+        uri_template=f"{SCHEME}{quote(name, safe='')}/{{+path}}",
         name="memory",
         title="Memory file",
         description=f"A memory file by its path below {ROOT}",
@@ -54,12 +58,23 @@ def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
     return t.ReadResourceResult(contents=[contents])
 
 
+def uri_of(store: str, path: str) -> str:
+    """Return the URI of the memory at a path. `store` is the name of its store in URIs."""
+    return f"{SCHEME}{quote(store, safe='')}/{quote(path.removeprefix(f'{ROOT}/'))}"
+
+
 def checked_path(uri: str, name: str) -> str:
-    """Return the path in `uri`. Raises `MCPError` if `uri` is not the URI of a memory in the store `name`."""
-    path = path_in(uri, name)
-    if path is None:
+    """Return the path in `uri`. Raises `MCPError` if `uri` is not the URI of a memory in the store `name`.
+
+    If the path is outside /memories, the memory store refuses it when the path is used.
+    """
+    named, slash, path = uri.removeprefix(SCHEME).partition("/")
+    if not uri.startswith(SCHEME) or not slash or unquote(named) != name:
         raise not_found(uri)
-    return path
+    try:
+        return f"{ROOT}/{unquote(path, errors='strict')}"
+    except UnicodeDecodeError:
+        raise not_found(uri) from None
 
 
 def not_found(uri: str) -> MCPError:

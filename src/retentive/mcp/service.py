@@ -23,8 +23,7 @@ from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.confirmation import confirmed, mass_delete
 from retentive.mcp.documents import UrlOf
-from retentive.mcp.tools import ONE_TOOL, ONE_TOOL_ONLY, TOOLS, McpCall, ToolSpec, deletes, run
-from retentive.mcp.uris import uri_of
+from retentive.mcp.tools import ONE_TOOL, TOOLS, McpCall, ToolSpec, deletes, run
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -87,11 +86,6 @@ class McpTarget:
         return self.may_write if writes else self.may_read
 
 
-def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
-    """Return all tools. If `one_tool` is True, return only the single tool that runs every command."""
-    return ONE_TOOL_ONLY if one_tool else TOOLS
-
-
 class McpService:
     """Handlers of MCP requests. `target_of` returns the target of a request. The handlers raise `MCPError`."""
 
@@ -130,7 +124,7 @@ class McpService:
     async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         """Return the tools that the caller may use."""
         target = self._target_of(ctx)
-        overwrites = await _found(target, lambda: _overwrites(target.store))
+        overwrites = await target.run(lambda: _overwrites(target.store), is_read=True)
         usable = (each for each in target.tools if each.name == ONE_TOOL or target.allows(writes=not each.read_only))
         return t.ListToolsResult(tools=[_described(each, overwrites=overwrites) for each in usable])
 
@@ -148,7 +142,8 @@ class McpService:
             return _result(ToolAnswer(text, is_error=True))
         try:
             call_id, run = _call_id(ctx)
-            call = McpCall(target.store, arguments, target.url_of or partial(_uri, target.name), call_id, run)
+            url_of = target.url_of or (lambda path, _: resources.uri_of(target.name, path))
+            call = McpCall(target.store, arguments, url_of, call_id, run)
         except ValueError as error:
             return _result(ToolAnswer(f"Error: {error}", is_error=True))
         try:
@@ -159,7 +154,8 @@ class McpService:
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         """Return one page of the list of memories."""
         target, cursor = self._target_of(ctx), None if params is None else params.cursor
-        return await _read(target, lambda: resources.listed(target.store, target.name, cursor))
+        listed = partial(resources.listed, target.store, target.name, cursor)
+        return await _checked(target, partial(target.run, listed, is_read=True))
 
     async def list_templates(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
         """Return the template of the URIs of all memories."""
@@ -168,14 +164,15 @@ class McpService:
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         """Return the text of a memory."""
         target = self._target_of(ctx)
-        return await _read(target, lambda: resources.read(target.store, target.name, params.uri))
+        read = partial(resources.read, target.store, target.name, params.uri)
+        return await _checked(target, partial(target.run, read, is_read=True))
 
     async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
         """Send the client an event for each change to which it subscribes (protocol revision 2026-07-28)."""
         target = self._target_of(ctx)
         for uri in params.notifications.resource_subscriptions or ():
             resources.checked_path(uri, target.name)
-        await _begin(target)
+        await _checked(target, target.changes().begin)
         handler = ListenHandler(_Bus(target))
         self._listening.add(handler)
         return await handler(ctx, params)
@@ -186,7 +183,7 @@ class McpService:
         resources.checked_path(params.uri, target.name)
         if not ctx.session.can_send_request:
             raise MCPError(t.INVALID_REQUEST, "The server does not keep sessions; use protocol revision 2026-07-28")
-        await _begin(target)
+        await _checked(target, target.changes().begin)
         self._forget(key)
         self._subscribed[key] = target.changes().subscribe(
             lambda event: self._send(ctx.session, event, params.uri), target.may_continue
@@ -218,20 +215,20 @@ async def _called(
     If their number changes before the confirmation arrives, ask again.
     """
     count = partial(target.run, partial(mass_delete, target.store, call.arguments), is_read=True)
-    asked = await count() if deletes(tool.name, call.arguments) else None
-    confirmed_count = None
-    while asked is not None and asked.count != confirmed_count:
-        refusal = await confirmed(ctx, params, asked)
+    number = await count() if deletes(tool.name, call.arguments) else 0
+    confirmed_number = 0
+    while number != confirmed_number:
+        refusal = await confirmed(ctx, params, number)
         if refusal is not None:
             return _result(refusal) if isinstance(refusal, ToolAnswer) else refusal
-        confirmed_count, asked = asked.count, await count()
-    if asked is not None:
-        await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
+        confirmed_number, number = number, await count()
+    if number:
+        await ctx.session.report_progress(0, number, f"Deleting {number} memories")
     writes = tool.writes(call.arguments)
     is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)
     answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
-    if asked is not None:
-        await ctx.session.report_progress(asked.count, asked.count)
+    if number:
+        await ctx.session.report_progress(number, number)
     return _result(answer)
 
 
@@ -248,33 +245,14 @@ class _Bus:
         return self._target.changes().subscribe(listener, self._target.may_continue)
 
 
-async def _begin(target: McpTarget) -> None:
-    _check_read(target)
-    try:
-        await target.changes().begin()
-    except RetentiveError as error:
-        raise MCPError(t.INTERNAL_ERROR, str(error)) from None
-
-
-async def _read(target: McpTarget, work: Callable[[], T]) -> T:
-    _check_read(target)
-    return await _found(target, work)
-
-
-def _check_read(target: McpTarget) -> None:
+async def _checked(target: McpTarget, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of a read, if the caller may read. A failure of storage is an error of the protocol."""
     if not target.may_read:
         raise MCPError(t.INVALID_REQUEST, "the API key needs the scope read")
-
-
-async def _found(target: McpTarget, work: Callable[[], T]) -> T:
     try:
-        return await target.run(work, is_read=True)
+        return await work()
     except RetentiveError as error:
         raise MCPError(t.INTERNAL_ERROR, str(error)) from None
-
-
-def _uri(name: str, path: str, _: str) -> str:
-    return uri_of(name, path)
 
 
 def _overwrites(store: MemoryStore) -> bool:

@@ -22,7 +22,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from retentive.mcp.changes import StoreChanges
-from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget, tools_of
+from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget
+from retentive.mcp.tools import ONE_TOOL_ONLY, TOOLS
 from retentive.remote import is_remote
 from retentive.store import MemoryStore, with_options
 
@@ -187,5 +188,5 @@ def fixed_target(
     if is_local and isinstance(opened, MemoryStore):  # a server hides by the scopes of the API key
         opened = with_options(opened, hides_history=True)
     changes = StoreChanges(opened, name, to_thread.run_sync)
-    target = McpTarget(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
+    target = McpTarget(opened, name, run, lambda: changes, ONE_TOOL_ONLY if one_tool else TOOLS)
     return lambda _: target

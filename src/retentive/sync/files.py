@@ -79,15 +79,3 @@ class FolderScan:
             {path: why for path, why in self.skipped.items() if is_kept(path)},
             frozenset(filter(is_kept, self.waiting)),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FileStamps:
-    """Sizes, times and inodes of all files in a directory, and its ignore patterns.
-
-    `ignored` contains the ignore patterns. `stamps` maps the relative name of each file to its size, time and inode. It
-    maps the name of each unreadable directory to None.
-    """
-
-    ignored: tuple[str, ...]
-    stamps: Mapping[str, Stamp | None]

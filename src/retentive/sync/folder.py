@@ -21,7 +21,7 @@ from typing import IO
 
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.exchange import exchange, rename_if_free
-from retentive.sync.files import FileChanged, FileStamps, FolderScan, LocalFile, Stamp
+from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath, visible
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
@@ -96,11 +96,14 @@ class Folder:
                 files[path] = LocalFile(name, sha256, _stamp(entry).if_certain())
         return FolderScan(files, skipped, frozenset(waiting))
 
-    def stamps(self, ignored: tuple[str, ...]) -> FileStamps:
-        """Return the size, times and inode of all files that are not ignored. Only the ignore file is read."""
+    def stamps(self, ignored: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, Stamp | None]]:
+        """Return the ignore patterns, and the stamps of all files that are not ignored, by relative name.
+
+        A directory that cannot be read has the stamp None. Only the ignore file is read.
+        """
         patterns = self.patterns()
         walked = self._walk("", (*ignored, *patterns))
-        return FileStamps(patterns, {name: None if entry is None else _stamp(entry) for name, entry in walked})
+        return patterns, {name: None if entry is None else _stamp(entry) for name, entry in walked}
 
     def text(self, file: LocalFile) -> str:
         """Return the text of a scanned file. Raises `FileChanged` if the file has changed since the scan."""

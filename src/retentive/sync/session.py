@@ -19,7 +19,7 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
-from retentive.sync.files import FileStamps, FolderScan, LocalFile
+from retentive.sync.files import FolderScan, LocalFile
 from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored
 from retentive.sync.plan import alike, plan, respelled
 from retentive.sync.state import SyncState, opened_state, refuse_nested, save, state_folder
@@ -261,19 +261,18 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
     this function also compares the sizes, times and inodes of the files regularly. Such a comparison takes a hundredth
     of the time of a round. If the store cannot be reached, `report` gets the error, and the function tries again.
     """
-    seen, looked, full = Glance(), float("-inf"), float("-inf")
+    newest, files, looked, full = "", None, float("-inf"), float("-inf")
     while True:
         now = time.monotonic()
         is_due = now - looked >= RESCAN_S
         try:
-            files = session.folder.stamps(session.options.ignored) if is_due else seen.files
+            stamps = session.folder.stamps(session.options.ignored) if is_due else files
             if is_due:  # unlike `versions`, this also looks for edits by hand in the files of a directory
                 session.store.history.log(limit=1)
-            glance = Glance(newest_version(session.store), files)
-            if glance != seen or now - full >= FULL_ROUND_S:
+            if (newest_version(session.store), stamps) != (newest, files) or now - full >= FULL_ROUND_S:
                 done = session.run()
                 report(done)
-                seen, full = Glance(session.newest, files if done.is_settled else None), now
+                newest, files, full = session.newest, stamps if done.is_settled else None, now
             looked = now if is_due else looked
         except RetentiveError as error:
             if not error.retryable:
@@ -329,14 +328,6 @@ class Hints:
                 self._changed.set()
             if any(not path.rpartition("/")[2].startswith((NEW, ASIDE, MARKER)) for _, path in changes):
                 self._changed.set()
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """Quick summary of both sides: the newest version in the store, and the stamps of the files."""
-
-    newest: str = ""
-    files: FileStamps | None = None
 
 
 def newest_version(store: MemoryStore) -> str:

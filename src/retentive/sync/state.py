@@ -137,11 +137,12 @@ def opened_state(
         if not lock.try_to_acquire():
             raise Unavailable("another process is synchronising this directory")
         state, is_older = _current(folder, states, token, store_id, directory)
-        if folder.marker() is None or token != _marked(folder):
+        if token != _mark(folder)[0]:
             save(state, states, folder)
             for old in list(_all(states, store_id)):
                 if old.directory == directory and old.token != token:
-                    _remove(states, old.token)
+                    for name in (f"{old.token}.json", f"{old.token}.lock"):
+                        Path(states, name).unlink(missing_ok=True)
         yield state, is_older
     finally:
         lock.close()
@@ -152,7 +153,7 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
 
     Return None for both if no state was saved for this directory and memory store.
     """
-    token = _marked(folder)
+    token, _ = _mark(folder)
     found = None if token is None else _load(states, token)
     if found is None or found.store_id != store_id:
         return None, None
@@ -162,7 +163,8 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
 def _current(folder: Folder, states: str, token: str, store_id: str, directory: str) -> tuple[SyncState, bool]:
     state = _load(states, token) or SyncState(token, store_id, directory)
     state.directory = directory
-    is_older = token == _marked(folder) and _marked_saves(folder) < state.saves
+    marked, saves = _mark(folder)
+    is_older = token == marked and saves < state.saves
     if is_older:
         state.bases, state.offered = {}, {}
     return state, is_older
@@ -191,10 +193,10 @@ def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | 
     Return a new token if the state file that the marker names is missing, belongs to another memory store, or belongs
     to another directory that still exists.
     """
-    token = _marked(folder)
-    found = None if token is None else _load(states, token)
+    token, _ = _mark(folder)
     if token is None:
         return None
+    found = _load(states, token)
     if found is None or found.store_id != store_id:
         return secrets.token_hex(8)  # the marker was written for another store or on another machine
     if found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER)):
@@ -202,22 +204,15 @@ def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | 
     return token
 
 
-def _marked(folder: Folder) -> str | None:
-    token = _mark(folder).get("sync")
-    return token if isinstance(token, str) and token.isalnum() else None
-
-
-def _marked_saves(folder: Folder) -> int:
-    saves = _mark(folder).get("saves")
-    return saves if isinstance(saves, int) else 0
-
-
-def _mark(folder: Folder) -> dict[str, object]:
+def _mark(folder: Folder) -> tuple[str | None, int]:
+    """Return the token and the number of saves in the marker. The token is None if there is no valid marker."""
     try:
         found = json.loads(folder.marker() or b"{}")
     except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = None
+    token, saves = (found.get("sync"), found.get("saves")) if isinstance(found, dict) else (None, 0)
+    is_token = isinstance(token, str) and token.isalnum()
+    return token if is_token else None, saves if isinstance(saves, int) else 0
 
 
 def _load(states: str, token: str) -> SyncState | None:
@@ -227,16 +222,11 @@ def _load(states: str, token: str) -> SyncState | None:
             kept = json.load(file)
         if kept.pop("format") != FORMAT:
             return None
-        bases = {path: _base(each) for path, each in kept.pop("bases").items()}
-        return SyncState(**kept, bases=bases)
+        bases = kept.pop("bases")
+        stamps = {path: None if each["stamp"] is None else Stamp(**each.pop("stamp")) for path, each in bases.items()}
+        return SyncState(**kept, bases={path: Base(**{**each, "stamp": stamps[path]}) for path, each in bases.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _base(kept: dict[str, object]) -> Base:
-    stamp = kept.pop("stamp")
-    found = Stamp(**stamp) if isinstance(stamp, dict) else None
-    return Base(**kept, stamp=found)  # type: ignore[arg-type]  # a wrong type is an unreadable state
 
 
 def _all(states: str, store_id: str) -> Iterator[SyncState]:
@@ -244,9 +234,3 @@ def _all(states: str, store_id: str) -> Iterator[SyncState]:
         found = _load(states, name.removesuffix(".json")) if name.endswith(".json") else None
         if found is not None and found.store_id == store_id:
             yield found
-
-
-def _remove(states: str, token: str) -> None:
-    for name in (f"{token}.json", f"{token}.lock"):
-        if os.path.exists(os.path.join(states, name)):
-            os.unlink(os.path.join(states, name))

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 import retentive
-from retentive import MemoryStore, RetentiveError
+from retentive import MemoryStore
 from retentive.agent import (
     Agent,
     AgentError,
@@ -25,7 +25,6 @@ from retentive.agent import (
     RequestRefused,
     Stopped,
 )
-from retentive.agent import errors as agent_errors
 from retentive.agent.sdk import to_agent_error
 from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.faults import Fault
@@ -171,28 +170,6 @@ def test_other_sdk_errors_are_translated() -> None:
     assert type(to_agent_error(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
     assert "/home/me" not in str(to_agent_error(anthropic.CredentialsError("no file at /home/me/key")))
     assert type(to_agent_error(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
-
-
-CLASSES = [
-    found
-    for found in vars(agent_errors).values()
-    if isinstance(found, type) and issubclass(found, AgentError) and found is not AgentError
-]
-
-
-def test_every_error_has_a_unique_code() -> None:
-    assert {found.code: found.retryable for found in CLASSES} == {
-        "not_authorized": False,
-        "request_refused": False,
-        "rate_limited": True,
-        "overloaded": True,
-        "api_failed": True,
-        "connection_lost": True,
-        "stopped": False,
-    }
-    taken = {getattr(found, "code", None) for found in vars(retentive.errors).values()}
-    assert not {found.code for found in CLASSES} & taken
-    assert all(issubclass(found, RetentiveError) for found in CLASSES)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,6 @@ def test_languages_match_the_contract() -> None:
     assert set(LANGUAGES) == set(TIDY)
 
 
-def test_english_is_the_default() -> None:
-    assert tidy_note() == EN
-    assert topic_guidance("tea {x}") == TOPIC["en"]
-
-
 @pytest.mark.parametrize("language", ["es", "EN", "zh", ""])
 def test_an_unknown_language_is_rejected(language: str) -> None:
     known = r"choose one of en, de, fr, ja, zh-TW"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic, BadRequestError, NotFoundError
+from anthropic import Anthropic, AsyncAnthropic, BadRequestError
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
 
@@ -22,7 +22,7 @@ from retentive.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .requests import ASK, CONTEXT_BETA, HELLO, THREADS_BETA, TOOL, result
+from .requests import ASK, CONTEXT_BETA, HELLO, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,12 +130,6 @@ def test_the_async_runner_plays_the_story(server: ScriptedClaude, tmp_path: Path
     assert_played(server, threaded=threaded)
 
 
-def test_tools_run_while_the_reply_still_streams(server: ScriptedClaude, client: Anthropic, tmp_path: Path) -> None:
-    runner = runner_of(client, tmp_path, stream=True, run_tools_eagerly=True)
-    assert text_of(runner.until_done()) == "You like tea."
-    assert_played(server, threaded=True)
-
-
 def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
     """Check four requests without failures. In a thread, later requests contain only new messages and no tools."""
     assert server.failures == []
@@ -156,22 +150,6 @@ def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
         assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea."
     assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200, 200]
     assert server.failures == []
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-def test_a_runner_with_context_editing_uses_no_thread(
-    server: ScriptedClaude, client: Anthropic, tmp_path: Path, stream: bool
-) -> None:
-    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
-    runner = runner_of(client, tmp_path, betas=[CONTEXT_BETA], context_management=edits, stream=stream)
-    reply = runner.until_done()
-    assert text_of(reply) == "You like tea."
-    assert reply.context_management.applied_edits == []
-    error: Any = server.requests[0].reply["error"]
-    assert error["details"] == {
-        "error_code": "thread_unsupported_request",
-        "unsupported": ["context_management"],
-    }
 
 
 def test_a_runner_recreates_its_thread_after_a_restart(tmp_path: Path) -> None:
@@ -237,36 +215,3 @@ def test_the_sdk_raises_a_failed_check(tmp_path: Path) -> None:
     ):
         runner_of(client, tmp_path).until_done()
     assert len(server.failures) == 1
-
-
-def test_each_reply_of_a_thread_can_be_continued_once(client: Anthropic) -> None:
-    """A continue request has no tools and no system prompt, and it refers to a reply of this server."""
-    request: Any = {**ASK, "betas": [THREADS_BETA]}
-    first: Any = client.beta.messages.create(
-        **request, messages=HELLO, tools=[TOOL], thread={"type": "create"}, system="Be kind."
-    )
-    answered = result("/memories", first.content[1].id)
-    go_on: Any = {**request, "messages": [answered], "thread": continue_from(first.id)}
-    with pytest.raises(BadRequestError, match="leave them out"):
-        client.beta.messages.create(**go_on, tools=[TOOL])
-    with pytest.raises(BadRequestError, match="leave them out"):
-        client.beta.messages.create(**go_on, system="Be kind.")
-    second = client.beta.messages.create(**go_on)
-    assert second.content[0].type == "tool_use"
-    with pytest.raises(BadRequestError) as again:
-        client.beta.messages.create(**go_on)
-    with pytest.raises(NotFoundError) as unknown:
-        client.beta.messages.create(**{**go_on, "thread": continue_from("msg_01")})
-    assert (again.value.error_code, unknown.value.error_code) == (
-        "thread_already_continued",
-        "thread_not_found",
-    )
-
-
-def continue_from(message_id: str) -> dict[str, str]:
-    return {"type": "continue", "previous_message_id": message_id}
-
-
-def test_other_routes_are_not_found(client: Anthropic) -> None:
-    with pytest.raises(NotFoundError, match=r"Not Found"):
-        client.models.list()

@@ -11,13 +11,12 @@ from retentive.testing.scripted_claude import (
     Disconnect,
     ErrorResponse,
     Script,
-    ScriptedClaude,
     StreamError,
     Turn,
     scripted_claude,
 )
 
-from .requests import WAYS, ask, post
+from .requests import WAYS, ask
 
 LONG = "A longer answer that comes in several pieces, so that it can be cut. " * 5
 SCRIPT = Script((Turn((LONG,)),))
@@ -75,12 +74,3 @@ def test_a_stream_ends_with_an_error_event(way: str) -> None:
         with pytest.raises(APIStatusError, match="Overloaded"):
             ask(server, way)
         assert ask(server, way).content[0].text == LONG
-
-
-def test_an_error_has_the_format_of_the_api() -> None:
-    claude = ScriptedClaude(
-        SCRIPT, faults={1: ErrorResponse(429, retry_after=2), 2: ErrorResponse(529), 3: ErrorResponse(500)}
-    )
-    bodies = [post(claude)[1] for _ in range(3)]
-    kinds = ["rate_limit_error", "overloaded_error", "api_error"]
-    assert [(body["type"], body["error"]["type"]) for body in bodies] == [("error", kind) for kind in kinds]

@@ -19,17 +19,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
-from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive import TOOL, MemoryStore
 from retentive.integrations.langchain import memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
-from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace
 
 from .conversations import (
-    APART_S,
-    BESIDE_S,
     ERRORS,
     INSERTED,
     INSERTS,
@@ -37,8 +34,6 @@ from .conversations import (
     MODEL,
     STORY,
     A,
-    ConcurrencyProbe,
-    mounted,
     offered_tools,
     one_turn,
     story,
@@ -116,13 +111,6 @@ def test_async_replies_equal_those_of_the_store(store: MemoryStore, twin: Memory
         assert server.failures == []
 
 
-def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    with scripted_claude(story(twin)) as server:
-        invoke(server, memory_tool(store), streaming=True)
-        assert server.failures == []
-        assert {exchange.body["stream"] for exchange in server.requests if isinstance(exchange.body, dict)} == {True}
-
-
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
 def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
     store.execute({"command": "create", "path": A, "file_text": ""})
@@ -130,19 +118,6 @@ def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
         talk(server, memory_tool(store))
         assert server.failures == []
     assert sorted(store.read(A).splitlines()) == sorted(INSERTED)
-
-
-@pytest.mark.parametrize("talk", [invoke, ainvoke])
-def test_max_concurrency_one_keeps_the_order_of_calls(talk: Any) -> None:
-    """By default, the calls of one turn run concurrently."""
-    apart, beside = ConcurrencyProbe(APART_S), ConcurrencyProbe(BESIDE_S)
-    with scripted_claude(one_turn(*INSERTS[:4])) as server:
-        talk(server, memory_tool(apart), {"max_concurrency": 1})
-        talk(server, memory_tool(beside))
-        assert server.failures == []
-    assert apart.most == 1
-    assert apart.seen == INSERTS[:4]
-    assert beside.most > 1
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
@@ -182,37 +157,6 @@ def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
     assert (message.status, message.content, message.tool_call_id) == ("success", store.execute(view).text, "toolu_1")
     assert tool.invoke(view) == asyncio.run(tool.ainvoke(view)) == store.execute(view).text
     assert tool.invoke("view") == store.execute("view").text
-
-
-def test_mounts_are_supported(open_place: OpenPlace) -> None:
-    place = open_place("sqlite://")
-    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
-    with scripted_claude(mounted(tree)) as server:
-        invoke(server, memory_tool(tree))
-        assert server.failures == []
-    assert place.store("mine").usage().memories == 1
-
-
-def test_any_object_with_execute_is_a_memory() -> None:
-    class Echo:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            return Reply(f"{command} by {actor}")
-
-    assert memory_tool(Echo(), actor="job:x").invoke({"a": 1}) == "{'a': 1} by job:x"
-
-
-def test_a_bug_is_not_hidden_from_the_application() -> None:
-    class Broken:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        memory_tool(Broken()).invoke({})
-
-
-def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
-    with pytest.raises(InvalidInput):
-        memory_tool(store, actor="user:")
 
 
 def test_in_a_thread_of_langgraph_a_task_that_runs_again_makes_its_change_once(store: MemoryStore) -> None:

@@ -99,28 +99,6 @@ def test_results_equal_those_of_the_store_in_memory(batches: list[list[Op]], is_
             assert [plain(each) for each in results] == model.results(ops)
 
 
-@pytest.mark.parametrize("bound", [{"$gt": 1}, {"$gte": 2}, {"$lt": 3}, {"$lte": 1, "$ne": 0}])
-def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) -> None:
-    """LangGraph's store in memory fails for them; its store on PostgreSQL leaves them out as well."""
-    ours, model = LangGraphStore("sqlite://"), Model()
-    for n in range(4):
-        ours.put(("a",), str(n), {"n": n})
-        model.put(("a",), str(n), {"n": n})
-    ours.put(("a",), "none", {})
-    op = SearchOp(("a",), {"n": bound})
-    assert [plain(each) for each in ours.batch([op])] == model.results([op])
-
-
-@pytest.mark.parametrize("options", [{}, {"filter": {"even": True}}, {"query": "tea"}])
-def test_pages_of_a_search_are_parts_of_the_whole(store: MemoryStore, options: dict[str, Any]) -> None:
-    ours = LangGraphStore(store)
-    ours.batch([PutOp(("a",), f"{n:02}", {"even": n % 2 == 0, "text": "tea " * n}) for n in range(12)])
-    whole = [item.key for item in ours.search((), limit=ALL, **options)]
-    assert len(whole) == {0: 12, 1: 6}["filter" in options] - ("query" in options)
-    pages = [ours.search((), limit=2, offset=offset, **options) for offset in range(0, 14, 2)]
-    assert [item.key for page in pages for item in page] == whole
-
-
 def test_times_are_those_of_the_memory(store: MemoryStore) -> None:
     ours = LangGraphStore(store)
     ours.put(("users", "ann"), "likes", {"food": "rice"})
@@ -229,14 +207,6 @@ def test_half_an_emoji_is_kept_and_its_item_is_found(store: MemoryStore) -> None
         each.put(("a",), "k", value)
     assert plain(ours.get(("a",), "k")) == plain(model.get(("a",), "k"))
     assert [item.value for item in ours.search((), query="tea")] == [value]
-
-
-def test_the_option_index_has_no_effect(store: MemoryStore) -> None:
-    """As in LangGraph's stores that have no index."""
-    ours = LangGraphStore(store)
-    ours.put(("a",), "one", {"text": "green tea"}, index=False)
-    ours.put(("a",), "two", {"text": "green", "more": "tea"}, index=["text"])
-    assert {item.key for item in ours.search((), query="tea")} == {"one", "two"}
 
 
 def test_a_batch_may_have_any_number_of_writes(store: MemoryStore) -> None:

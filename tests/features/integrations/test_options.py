@@ -86,17 +86,6 @@ def test_options_for_opening_are_refused_with_an_open_memory(
     assert [info.key for info in opened.stores()] == ["default"]
 
 
-@pytest.mark.parametrize(("name", "value"), OPENING_OPTIONS.items())
-@pytest.mark.parametrize("make", SEARCH_TOOLS, ids=lambda make: make.__name__)
-def test_the_search_tools_refuse_them_too(
-    place: str, open_place: OpenPlace, make: Make, name: str, value: object
-) -> None:
-    opened = open_place(place)
-    for memory in (opened, opened.store(), Mounts({"/memories": opened.store()})):
-        with pytest.raises(InvalidInput, match=f"`{name}` has no effect"):
-            make(memory, **{name: value})
-
-
 @pytest.mark.parametrize("make", [*TOOLS, retentive.open], ids=lambda make: make.__name__)
 def test_an_unknown_option_is_refused_with_the_known_ones(place: str, open_place: OpenPlace, make: Make) -> None:
     memories = [place] if make is retentive.open else [place, open_place("sqlite://"), open_place("sqlite://").store()]
@@ -118,14 +107,6 @@ def test_an_opened_location_and_a_key_select_a_store(place: str, open_place: Ope
     assert opened.store("user-1").usage().memories == 0, "closing a tool leaves the location open"
 
 
-@pytest.mark.parametrize("make", [each for each in ALL if each is not result], ids=lambda make: make.__name__)
-def test_a_location_and_a_key_select_a_store(lasting_place: str, open_place: OpenPlace, make: Make) -> None:
-    made = make(lasting_place, store="user-1")
-    assert [info.key for info in open_place(lasting_place).stores()] == ["user-1"]
-    if make in CLOSABLE:
-        made.close()
-
-
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
 def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: OpenPlace, make: Make) -> None:
     """A number is the usual id of a user in a database."""
@@ -135,12 +116,6 @@ def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: Ope
     with pytest.raises(InvalidInput, match="must be a location"):
         make(42)
     assert opened.stores() == []
-
-
-def test_a_number_is_no_key(place: str, open_place: OpenPlace) -> None:
-    for select in (open_place(place).store, open_place(place).erase):
-        with pytest.raises(InvalidInput, match="must be a string, not int"):
-            select(42)  # type: ignore[arg-type]
 
 
 class WithoutIds:

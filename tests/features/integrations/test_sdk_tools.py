@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,6 @@ def test_the_tools_have_the_base_classes_of_the_sdk(place: str) -> None:
         assert one.name == "memory"
         assert one.to_dict() == retentive.TOOL == {"type": "memory_20250818", "name": "memory"}
         one.close()
-
-
-def test_cache_control_is_in_the_tools_entry(place: str) -> None:
-    tool = MemoryTool(place, cache_control={"type": "ephemeral"})
-    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
-    tool.close()
 
 
 def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,23 +115,6 @@ def test_the_six_methods_accept_dicts_with_or_without_the_command(place: str) ->
         tool.close()
 
 
-def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
-    """The runner does not validate the objects: fields can be missing, unknown or of the wrong type."""
-    tool = MemoryTool(place)
-    assert [tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
-    tool.call({"command": "create", "path": "/memories/a", "file_text": "ab"})
-    loose = BetaMemoryTool20250818StrReplaceCommand.construct(command="str_replace", path="/memories/a", old_str="a")
-    assert tool.str_replace(loose).endswith("\n     1\tb")
-    aliased = BetaMemoryTool20250818InsertCommand.construct(
-        command="insert", path="/memories/a", insert_line="0", new_str="x"
-    )
-    assert tool.insert(aliased) == "The file /memories/a has been edited."
-    wrong = BetaMemoryTool20250818ViewCommand.construct(command="view", path=["/memories"])
-    with pytest.raises(ToolError, match="`path`"):
-        tool.view(wrong)
-    tool.close()
-
-
 @pytest.mark.anyio
 async def test_the_async_tool_behaves_the_same(place: str) -> None:
     tool = AsyncMemoryTool(place)
@@ -171,34 +148,6 @@ def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> Non
     for kind in (MemoryTool, AsyncMemoryTool):
         with pytest.raises(InvalidInput):
             kind(place, actor=actor)
-
-
-def test_the_limits_are_arguments(place: str) -> None:
-    tool = MemoryTool(place, view_chars=3, list_rows=1, max_memory_bytes=9)
-    for path in ("/memories/a", "/memories/b"):
-        tool.call({"command": "create", "path": path, "file_text": "one\ntwo\n"})
-    assert "[Truncated: 1 of 2 entries shown." in tool.call({"command": "view", "path": "/memories"})
-    assert "[Truncated: lines 1 to 1 of 2 shown." in tool.call({"command": "view", "path": "/memories/a"})
-    with pytest.raises(ToolError, match="limit of 9 bytes"):
-        tool.call({"command": "create", "path": "/memories/c", "file_text": "0123456789"})
-    tool.close()
-
-
-def test_zero_means_no_limit(place: str) -> None:
-    tool = MemoryTool(place, view_chars=0, list_rows=0, max_memory_bytes=0)
-    text = "x" * 200_000
-    tool.call({"command": "create", "path": "/memories/a", "file_text": text})
-    assert tool.call({"command": "view", "path": "/memories/a"}).endswith(text)
-    tool.close()
-
-
-@pytest.mark.parametrize("name", ["view_chars", "list_rows", "max_memory_bytes"])
-def test_invalid_limits_are_rejected(name: str, tmp_path: Path) -> None:
-    wrong: Mapping[str, Any] = {name: -1}
-    for kind in (MemoryTool, AsyncMemoryTool):
-        with pytest.raises(InvalidInput, match=name):
-            kind(tmp_path / "memory", **wrong)
-    assert not (tmp_path / "memory").exists()
 
 
 def test_location_and_base_path_together_are_rejected(tmp_path: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
-from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
+from anthropic import Anthropic
+from anthropic.lib.tools import ToolError
 from jsonschema import Draft202012Validator
 
 import retentive
-from retentive import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
+from retentive import MemorySearchTool, MemoryStore, MemoryTool, Mounts
 from retentive.integrations.schemas import MAX_SEARCH_LIMIT as MAX_LIMIT
 from retentive.integrations.schemas import SEARCH as NAME
 from retentive.integrations.schemas import SEARCH_DESCRIPTION as DESCRIPTION
@@ -99,29 +98,6 @@ def test_the_tool_runs_beside_the_memory_tool(store: MemoryStore, claude: Script
     ]
 
 
-def test_the_async_tool_runs_too(store: MemoryStore, claude: ScriptedClaude) -> None:
-    async def talk() -> str:
-        tools = [retentive.AsyncMemoryTool(store), AsyncMemorySearchTool(store)]
-        async with AsyncAnthropic(base_url=claude.url, api_key="none-needed", max_retries=0) as client:
-            return str((await client.beta.messages.tool_runner(tools=tools, **ASK).until_done()).content[0].type)
-
-    assert (asyncio.run(talk()), claude.failures) == ("text", [])
-
-
-def test_the_tools_have_the_base_classes_of_the_sdk(store: MemoryStore) -> None:
-    tool = MemorySearchTool(store, cache_control={"type": "ephemeral"})
-    assert isinstance(tool, BetaBuiltinFunctionTool)
-    assert isinstance(AsyncMemorySearchTool(store), BetaAsyncBuiltinFunctionTool)
-    assert tool.name == NAME
-    assert tool.to_dict()["cache_control"] == {"type": "ephemeral"}
-    with pytest.raises(ToolError) as caught:
-        tool.call({})
-    assert caught.value.content == (
-        "Error: Missing `query` parameter of the memory_search command. "
-        "It should be a string, a question or words to look for"
-    )
-
-
 def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
     """The tool opens and closes the store as well. It does not close a store that the application opened."""
     at = f"sqlite:///{tmp_path}/memory.db"
@@ -203,11 +179,6 @@ def test_invalid_input_gets_an_error_with_the_expected_value(
     assert reply.text.startswith("Error: ")
     assert part in reply.text
     assert len(reply.text) < 500
-
-
-@pytest.mark.parametrize("text", ["", "{'query'", "[" * 100_000, "null"])
-def test_invalid_json_is_an_error(text: str, store: MemoryStore) -> None:
-    assert search_tool(store).reply(text).code == "invalid_input"
 
 
 def test_a_closed_location_is_an_error_reply(tmp_path: Path) -> None:

@@ -252,27 +252,6 @@ def test_without_sessions_any_process_answers(tmp_path: Path) -> None:
     assert len(set(ports)) == 2
 
 
-def test_spaces_around_the_value_of_a_header_do_not_count(api: Api) -> None:
-    """Source: RFC 9110, section 5.5. The parser of HTTP leaves those at the end."""
-    params = {
-        "name": "memory_view",
-        "arguments": {"path": "/memories"},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    }
-    headers = {
-        "accept": "application/json, text/event-stream",
-        "content-type": "application/json",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "tools/call",
-    }
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    for name, status in (("  memory_view \t", 200), ("memory_create", 400)):
-        assert api.post("/mcp", message, **headers, mcp_name=name).status == status
-
-
 def begun(api: Api) -> dict[str, str]:
     """Headers of a session of the revision 2025-06-18."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

@@ -391,8 +391,3 @@ def test_a_dry_run_changes_nothing_and_says_what_the_run_does(world: World, tmp_
     ]
     assert said[0] == said[1]
     assert dry.needs_attention == done.needs_attention
-
-
-def test_a_dry_run_waits_for_files_that_just_changed(world: World) -> None:
-    (world.directories[0] / "a.md").write_text("a\n")
-    assert became(sync(world, dry_run=True)) == {"a.md": "pushed"}

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import retentive
-from retentive import InvalidInput, MemoryStore, Mounts, tool_result
+from retentive import InvalidInput, MemoryStore
 from retentive.engine.repeats import KEPT_S, KIND
 from retentive.errors import OutcomeUnknown
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
-from support import strategies
 from support.commands import create, delete, edit, insert, rename
 from support.places import EVERYWHERE, LOCAL, opened, place_of
 
@@ -176,27 +173,6 @@ def test_expired_records_go_with_the_new_ones(backend: str, tmp_path: Path) -> N
         assert len(notes(memory.store())) <= 10
 
 
-@given(st.data())
-def test_any_command_can_be_repeated_after_any_other_commands(data: st.DataObject) -> None:
-    """Any command may be repeated, whatever commands ran after its first call."""
-    with retentive.open("sqlite://", clock=Clock(), max_memories=4, max_store_bytes=60, view_chars=40) as memory:
-        store = memory.store()
-        sent: list[tuple[dict[str, object], str, object]] = []
-        for number in range(data.draw(st.integers(2, 12))):
-            existing = [each.path for each in store.memories()]
-            command = data.draw(strategies.commands(existing))
-            if command["command"] == "view":
-                continue
-            reply = store.execute(command, tool_use_id=call_id(number))
-            if reply.is_error:
-                continue
-            sent.append((command, call_id(number), reply))
-            before = state(store)
-            again, name, first = data.draw(st.sampled_from(sent))
-            assert store.execute(again, tool_use_id=name) == first
-            assert state(store) == before
-
-
 @pytest.mark.parametrize("backend", [*LOCAL, "postgresql", "mariadb"])
 def test_concurrent_repetitions_are_executed_once(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
@@ -297,31 +273,13 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
     assert state(store) == before
 
 
-def test_tool_result_and_mounts_pass_the_id_on(store: MemoryStore) -> None:
-    """`tool_result` passes the id on, and so does a tree of several stores."""
-    for tree in (store, Mounts({"/memories": store})):
-        block = {"type": "tool_use", "id": call_id(type(tree).__name__), "name": "memory", "input": create(A, "x")}
-        first = tool_result(tree, block)
-        store.execute(delete(A))
-        assert tool_result(tree, block) == first
-        assert list(store.memories()) == []
-
-
 class Lossy(SqliteBackend):
     """A backend that executes the next `lost` writes but loses its answers."""
 
     lost = 0
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-        wait: bool = True,
-    ) -> T:
-        done = super().write(store_id, work, may_use_reserve=may_use_reserve)
+    def write(self, store_id: str, work: Callable[[Transaction], T], **options: Any) -> T:
+        done = super().write(store_id, work, **options)
         if self.lost:
             self.lost -= 1
             raise OutcomeUnknown("the answer was lost")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import retentive
-from features.audit.logs import Log
+from features.audit.logs import Faulty, Log, once
 from retentive import MemoryStore, Mounts
 from retentive.audit.chain import (
     ENTRY,
@@ -22,14 +22,12 @@ from retentive.audit.chain import (
     entries_page,
     key_of,
 )
-from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import Damaged, OutcomeUnknown, Unavailable
 from retentive.storage.contract import Backend, Snapshot, Transaction
-from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.values.listing import ListPage
 from support.commands import create
 from support.places import EVERYWHERE, opened
 
-T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"
 SECRET = "unmistakable"
 
@@ -178,37 +176,18 @@ def test_each_store_has_one_chain(lasting_place: str) -> None:
             assert [each["prev"] for each in entries[1:]] == [each["hash"] for each in entries[:-1]]
 
 
-class NoEntries(SqliteBackend):
-    """A backend that can be made to fail when an audit entry is written."""
-
-    fails = False
-
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-        wait: bool = True,
-    ) -> T:
-        def failing(tx: Transaction) -> T:
-            before = len(list(tx.records(ENTRY)))
-            result = work(tx)
-            if self.fails and len(list(tx.records(ENTRY))) > before:
-                raise Unavailable("no entry can be written at present")
-            return result
-
-        return super().write(store_id, failing, may_use_reserve=may_use_reserve)
-
-
 def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
     """The change is not made, and the result is not shown. This also applies to the methods for programs."""
-    backend = NoEntries(str(tmp_path / "memory.db"))
+    backend = Faulty(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
     store.execute(create(A, "one\n"))
-    before = list(store.versions())
-    backend.fails = True
+    before, count = list(store.versions()), len(records_of(store, ENTRY))
+
+    def refuse(tx: Transaction, _: bool) -> None:
+        if len(list(tx.records(ENTRY))) > count:
+            raise Unavailable("no entry can be written at present")
+
+    backend.at_commit = refuse
     for command in (
         VIEW,
         LISTING,
@@ -232,7 +211,7 @@ def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
     for action in actions:
         with pytest.raises(Unavailable):
             action()
-    backend.fails = False
+    backend.at_commit = lambda *_: None
     assert list(store.versions()) == before
     assert store.settings().view_chars != 7
     assert (
@@ -244,54 +223,15 @@ def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
     backend.close()
 
 
-class Failing(SqliteBackend):
-    """A backend that can be made to fail once, at a read or at a commit."""
-
-    failing_read: RetentiveError | None = None
-    committing: RetentiveError | None = None
-
-    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        def failing(snapshot: Snapshot) -> T:
-            result = work(snapshot)
-            error, self.failing_read = self.failing_read, None
-            if error is not None:
-                raise error
-            return result
-
-        return super().read(store_id, failing)
-
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-        wait: bool = True,
-    ) -> T:
-        def failing(tx: Transaction) -> T:
-            result = work(tx)
-            error, self.committing = self.committing, None
-            if error is not None:
-                raise error
-            return result
-
-        return super().write(store_id, failing, may_use_reserve=may_use_reserve)
-
-
-@pytest.fixture
-def failing(tmp_path: Path) -> Failing:
-    return Failing(str(tmp_path / "memory.db"))
-
-
-def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
+def test_failures_of_storage_have_entries_too(tmp_path: Path) -> None:
     """The entry is written when the storage works again for it. The caller gets the error of the storage."""
+    failing = Faulty(str(tmp_path / "memory.db"))
     store = MemoryStore(failing, failing.create_store(key="k", name="k"), pins={"audit": True})
-    failing.committing = OutcomeUnknown("lost")
+    failing.at_commit = once(OutcomeUnknown("lost"))
     assert store.execute(create(A, "one\n")).code == "outcome_unknown"
-    failing.failing_read = Unavailable("away")
+    failing.at_read = once(Unavailable("away"))
     assert store.execute(VIEW).code == "unavailable"
-    failing.failing_read = Damaged("not the text of its version")
+    failing.at_read = once(Damaged("not the text of its version"))
     with pytest.raises(Damaged):
         store.read(A)
     assert seen(store) == [("create", "outcome_unknown"), ("view", "unavailable"), ("load", "damaged")]

@@ -81,33 +81,3 @@ def test_callers_of_follow_up_are_known() -> None:
         "history/removal.py",  # second step of an erasure
         "history/expiry.py",  # time and position of the last sweep, and its clock
     }
-
-
-def test_callers_of_peek_are_known() -> None:
-    """`peek` is for reads before an operation that has its own entry. A new caller must be listed with its reason."""
-    found = set[str]()
-    for file in SOURCE.rglob("*.py"):
-        text = file.read_text("utf-8")
-        calls = called(ast.parse(text)) if "peek" in text else []
-        if any(isinstance(call.func, ast.Attribute) and call.func.attr == "peek" for call in calls):
-            found.add(file.relative_to(SOURCE).as_posix())
-    assert found == {
-        "cli/parameters.py",  # names to complete, while a person types a command
-        "console/pages/news.py",  # the newest changes of a store, for a notice on a page that has an entry
-        "console/strips.py",  # numbers of changes on a page that has an entry
-        "cli/changes.py",  # the versions that a command made, for its output
-        "server/handlers/commands.py",  # the versions that a command made, for its answer
-        "server/handlers/history.py",  # the path of the memory, before `blame`
-        "server/handlers/memories.py",  # the memory as a create made it; the memories that a search found
-        "history/expiry.py",  # pieces of the preview of a sweep, which has an entry
-        "console/pages/history.py",  # the revision of the store, before the page that shows the store
-        "console/pages/memory.py",  # the path of a memory, before the redirect to its page
-        "console/overview.py",  # the last change and the waiting proposals of each store, in the list of stores
-        "console/pages/erasure.py",  # the path of a memory, before it is erased, and what is left of it afterwards
-        "console/pages/listing.py",  # the newest changes, beside a listing, which has an entry
-        "console/pages/tree.py",  # whether the directory of a past page existed, and the moment to compare it with
-        "console/pages/usage.py",  # the paths of the memories changed most often, on a page that has an entry
-        "mcp/confirmation.py",  # the number of memories to confirm, before they are deleted
-        "server/events.py",  # the batches of an event stream, which has an entry when it begins
-        "cli/removal.py",  # the number of versions to confirm, before the removal
-    }

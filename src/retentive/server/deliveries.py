@@ -124,7 +124,8 @@ class Deliverer:
         self._marks = {each: known for each, known in self._marks.items() if marks.get(each) == known[0]}
         for store_id, text in marks.items():
             _, since = self._marks.setdefault(store_id, (text, now))
-            self._look_at(store_id, json.loads(text), self._records.get(SEEN, store_id), endpoints)
+            with suppress(RetentiveError):  # damage of one memory store must not hold up the others
+                self._look_at(store_id, json.loads(text), self._records.get(SEEN, store_id), endpoints)
             if now - since >= MARKED_S:
                 del self._marks[store_id]
                 with suppress(Conflict):  # it was renewed
@@ -134,12 +135,13 @@ class Deliverer:
         workspaces = {each.workspace_id for each in endpoints.values()}
         infos = {info.id: info for info in self._opened.stores() if info.workspace_id in workspaces}
         seen = dict(self._records.list(SEEN))
-        for info in infos.values():
-            if may_go_on():
-                self._queue_new(info, seen.get(info.id), endpoints)
-        for store_id in seen.keys() - infos.keys() - self._marks.keys():
-            if self._look_at(store_id, json.loads(seen[store_id]), seen[store_id], endpoints):
-                self._records.put(SEEN, store_id, None)
+        gone = seen.keys() - infos.keys() - self._marks.keys()
+        for store_id in filter(lambda _: may_go_on(), [*infos, *gone]):
+            with suppress(RetentiveError):  # as above
+                if store_id in infos:
+                    self._queue_new(infos[store_id], seen.get(store_id), endpoints)
+                elif self._look_at(store_id, json.loads(seen[store_id]), seen[store_id], endpoints):
+                    self._records.put(SEEN, store_id, None)
 
     def _look_at(
         self, store_id: str, owner: Mapping[str, Any], seen: str | None, endpoints: Mapping[str, Endpoint]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 import retentive
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.server.background import Background
 from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import AT_ONCE, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
@@ -404,6 +405,21 @@ def test_quiet_stores_are_not_read(
     read.clear()
     rounds()
     assert read.keys() & {store.id for store in stores} == {stores[0].id}
+
+
+def test_a_damaged_store_does_not_hold_up_the_others(
+    api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive, tmp_path: Path
+) -> None:
+    endpoint(api, receiver, "memory.changed")
+    damaged, sound = opened.store("damaged"), opened.store("sound")
+    for store in (damaged, sound):
+        store.write("/memories/a", "one")
+    with sqlite3.connect(tmp_path / "memory.db") as database:
+        database.execute("UPDATE stores SET created_at = 'x' WHERE id = ?", (damaged.id,))
+    with pytest.raises(Damaged):
+        opened.get_store(damaged.id)
+    rounds()
+    assert ("memory.changed", sound.id) in data_of(receiver.events())
 
 
 def test_a_test_event_and_a_new_secret(api: Api, receiver: Receiver, rounds: Rounds) -> None:

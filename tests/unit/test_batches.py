@@ -52,8 +52,9 @@ class _Shared(SharedTransaction[_Transaction]):
             raise NotFound("there is no such store")
         return _Transaction(self.state)
 
-    def finish(self, transaction: _Transaction) -> None:
+    def finish(self, transaction: _Transaction) -> bool:
         self.state = transaction.after
+        return transaction.changed
 
     def undo(self, transaction: _Transaction | None, error: Exception) -> None:
         if isinstance(error, StoreFull) or not (self.storage.savepoints or transaction is None):

@@ -13,27 +13,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
-
-class Forkable(Protocol):
-    """Object with state that a forked child must replace, such as thread locks.
-
-    If it has a method `quiet()`, the fork happens inside the context that this method returns. The context stops all
-    work, and closes everything that a forked child must not inherit.
-    """
-
-    def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to threads of the parent process. Called in the forked child."""
-
-
-_watched: WeakSet[Forkable] = WeakSet()
+_watched: WeakSet[Any] = WeakSet()
 _resting = ExitStack()
 
 
-def watch(forkable: Forkable) -> None:
-    """Register an object, so that its method `renew_after_fork` is called in every forked child."""
+def watch(forkable: Any) -> None:
+    """Register an object with state that a forked child must replace, such as thread locks.
+
+    Its method `renew_after_fork()` is called in every forked child, to replace what belongs to threads of the parent.
+    If it has a method `quiet()`, the fork happens inside the context that this method returns. The context stops all
+    work, and closes everything that a forked child must not inherit.
+    """
     _watched.add(forkable)
 
 

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.backoff import LOCK_TIMEOUT_S
@@ -35,14 +35,7 @@ _INTERRUPTED = "the command was interrupted before it began"
 _CUT_SHORT = "the outcome of the commit is unknown, because the command was interrupted"
 
 
-class JobTransaction(Protocol):
-    """Transaction of one job on its memory store. `changed` is true once the job has changed something."""
-
-    @property
-    def changed(self) -> bool: ...
-
-
-X = TypeVar("X", bound=JobTransaction)
+X = TypeVar("X")
 
 
 @dataclass(slots=True, eq=False)
@@ -162,8 +155,8 @@ class SharedTransaction(ABC, Generic[X]):
         """Begin the transaction of one job. The job sees the changes of earlier jobs of the batch."""
 
     @abstractmethod
-    def finish(self, transaction: X) -> None:
-        """Complete the transaction of a job that ran without an error."""
+    def finish(self, transaction: X) -> bool:
+        """Complete the transaction of a job that ran without an error. Returns True if it has changed something."""
 
     @abstractmethod
     def undo(self, transaction: X | None, error: Exception) -> None:
@@ -227,8 +220,7 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
         try:
             transaction = shared.start(job)
             result = job.work(cast("Transaction", transaction))
-            shared.finish(transaction)
-            if transaction.changed:
+            if shared.finish(transaction):
                 changed.append(transaction)
         except Exception as raised:
             error = raised

@@ -47,7 +47,7 @@ from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import commit_jobs
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
+from retentive.storage.objects.reader import Cache, Gone, Reader
 from retentive.storage.objects.records import pack, unpack
 from retentive.storage.objects.requests import (
     Missing,
@@ -92,9 +92,9 @@ class ObjectsBackend(Backend, Maintained):
         self._process = os.getpid()
         self._is_closed = False
         self._requests = Requests(url)
-        self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
-        self._reader = partial(Reader, storage=self._storage)
-        self._manifests = ManifestSwap(self._storage)
+        cache, sizes = Cache(), sizes or Sizes()
+        self._reader = partial(Reader, requests=self._requests, cache=cache, clock=clock, new_id=new_id, sizes=sizes)
+        self._manifests = ManifestSwap(self._requests, cache, self._reader)
         self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
@@ -315,7 +315,7 @@ class ObjectsBackend(Backend, Maintained):
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         self._begin()
-        yield from reachability.examine(self._storage, self._manifests)
+        yield from reachability.examine(self._manifests, self._reader, self._requests)
 
 
 def _key_object(key: str, workspace: str) -> str:

@@ -37,7 +37,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
     """
 
     def __init__(self, manifests: ManifestSwap, reader: Reader) -> None:
-        self.manifests, self.reader, self.requests = manifests, reader, reader.storage.requests
+        self.manifests, self.reader, self.requests = manifests, reader, reader.requests
         self.deadline = time.monotonic() + self.requests.timeout_s
         self.losses = 0  # attempts in which another writer was first
         self.uploaded: dict[TextRef, bytes] = {}
@@ -77,9 +77,10 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         self.texts_before = len(self.texts.texts)
         return ObjectsTransaction(self.manifest, self.reader, self.texts)
 
-    def finish(self, transaction: ObjectsTransaction) -> None:
+    def finish(self, transaction: ObjectsTransaction) -> bool:
         if transaction.changed:
             self.manifest = transaction.manifest
+        return transaction.changed
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> None:
         self.texts.undo(self.texts_before)
@@ -92,7 +93,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         known, rebuild, missing = self.held, None, None
         self._upload_texts()
         must_compact = any(transaction.must_compact for transaction in changed)
-        if changed and (must_compact or self.manifest.weight >= self.reader.storage.sizes.log):
+        if changed and (must_compact or self.manifest.weight >= self.reader.sizes.log):
             try:
                 rebuild = self._compact()
             except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
@@ -147,9 +148,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
     def _compact(self) -> Rebuild:
         """Move the log of the manifest into the tree, and upload the new pages."""
         reader, manifest, generation = self.reader, self.manifest, self.manifest.generation
-        rebuild = Rebuild(
-            manifest.tree, manifest.log, pages=reader.pages, sizes=reader.storage.sizes, generation=generation
-        )
+        rebuild = Rebuild(manifest.tree, manifest.log, pages=reader.pages, sizes=reader.sizes, generation=generation)
         self._upload({reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
         self.manifest = replace(manifest, generation=generation + 1, tree=rebuild.tree, log={})
         return rebuild

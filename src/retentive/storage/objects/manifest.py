@@ -21,9 +21,9 @@ from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Tree
-from retentive.storage.objects.reader import SIZE_OF_PARSED, ObjectStorage, Reader
+from retentive.storage.objects.reader import SIZE_OF_PARSED, Cache, Reader
 from retentive.storage.objects.records import MEMORY, VERSION, Edits, Ref, decoded, pack, unpack
-from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
+from retentive.storage.objects.requests import BUSY, Missing, Requests, Tag, Taken, Unsure
 
 MANIFESTS = "manifests"
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
@@ -108,10 +108,10 @@ class ManifestSwap:
     Threads may share the object, but only one thread at a time may replace the manifest of one memory store.
     """
 
-    def __init__(self, storage: ObjectStorage) -> None:
-        self._storage = storage
-        self._requests = storage.requests
-        self._cache = storage.cache
+    def __init__(self, requests: Requests, cache: Cache, reader: Callable[[str], Reader]) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._reader = reader
         self._writer = os.urandom(_WRITER_CHARS // 2).hex()
         self._attempt_s = 0.005  # usual duration of the request that replaces a manifest
 
@@ -207,7 +207,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.newest == before.newest or now.erased:
             return False
-        state = OrderedMap(now.tree, now.log, Reader(manifest.id, self._storage).pages)
+        state = OrderedMap(now.tree, now.log, self._reader(manifest.id).pages)
         return state.get(VERSION + manifest.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> None:

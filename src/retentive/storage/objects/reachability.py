@@ -14,7 +14,7 @@ and need not read every manifest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from functools import partial
 
@@ -22,7 +22,7 @@ from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, without
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader, by_pack, without
 from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 
@@ -73,20 +73,20 @@ def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set
     listed = [name for kind in (PAGES, PACKS)[: 1 + packs] for name in reader.listed(kind)]
     names, staying = reachable(manifest, reader, values=packs)
     going = [name for name in listed if name not in names and is_obsolete(name.split("/")[1], manifest.generation)]
-    reader.storage.requests.delete([reader.key(name) for name in going])
+    reader.requests.delete([reader.key(name) for name in going])
     reader.forget(name.split("/")[1] for name in going)
     erase_texts(sorted(texts - staying), reader)
 
 
-def examine(storage: ObjectStorage, manifests: ManifestSwap) -> Iterator[Finding]:
+def examine(manifests: ManifestSwap, reader: Callable[[str], Reader], requests: Requests) -> Iterator[Finding]:
     """Yield findings for the missing and damaged objects of every store. Writes nothing, and reads no text."""
-    with_objects = {key.split("/")[1] for key in storage.requests.names("stores")}  # listed before the manifests
-    with_manifest = [key.rpartition("/")[2] for key in storage.requests.names(MANIFESTS)]
+    with_objects = {key.split("/")[1] for key in requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key in requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, storage))
+            yield from _examine_store(manifests, reader(store_id))
         except NotFound:
             continue
         except UnknownSchema:
@@ -139,7 +139,7 @@ def erase_texts(refs: Sequence[TextRef], reader: Reader) -> None:
 
     If a concurrent reader of an earlier state finds a text missing, it repeats its read with the current state.
     """
-    requests, packs = reader.storage.requests, by_pack(refs).items()
+    requests, packs = reader.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
     emptied = together([partial(requests.until_done, erase) for erase in erasures])
     requests.delete([key for key in emptied if key is not None])

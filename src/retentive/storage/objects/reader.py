@@ -140,22 +140,18 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectStorage:
-    """Resources and settings that all memory stores of one backend share. `cache` contains pages and texts."""
+class Reader:
+    """Reads pages and texts of one memory store, including the texts in `new_texts`, which are not uploaded yet.
 
+    All stores of a backend share the other fields. `cache` contains pages and texts.
+    """
+
+    store_id: str
     requests: Requests
     cache: Cache
     clock: Clock
     new_id: NewId
     sizes: Sizes
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Reads pages and texts of one memory store, including the texts in `new_texts`, which are not uploaded yet."""
-
-    store_id: str
-    storage: ObjectStorage
     new_texts: Mapping[TextRef, bytes] = field(default_factory=dict)
 
     def key(self, *names: str) -> str:
@@ -167,18 +163,18 @@ class Reader:
 
     def listed(self, *kinds: str) -> list[str]:
         """Return the objects of the store, or of one kind, as `kind/name`."""
-        return [key.removeprefix(self.key() + "/") for key in self.storage.requests.names(self.key(*kinds))]
+        return [key.removeprefix(self.key() + "/") for key in self.requests.names(self.key(*kinds))]
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read the pages to which `refs` refer, in parallel. Raises `Gone` or `Damaged`."""
-        found = {ref.name: cast("Page | None", self.storage.cache.get((self.store_id, ref.name))) for ref in refs}
+        found = {ref.name: cast("Page | None", self.cache.get((self.store_id, ref.name))) for ref in refs}
         missing = [name for name, page in found.items() if page is None]
         found |= zip(missing, together([partial(self._page, name) for name in missing]), strict=True)
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _page(self, name: str) -> Page:
         with _expected():
-            data, _ = self.storage.requests.get(self.key(PAGES, name))
+            data, _ = self.requests.get(self.key(PAGES, name))
         page = decode_page(check_name(name, data))
         self.keep_pages({name: (data, page)})
         return page
@@ -186,11 +182,11 @@ class Reader:
     def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
         """Cache pages that were just read or uploaded. `pages` has their bytes and contents by name."""
         for name, (data, page) in pages.items():
-            self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
+            self.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def texts(self, refs: Sequence[TextRef]) -> list[bytes]:
         """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
-        cached = self.storage.cache.get
+        cached = self.cache.get
         found = {ref: self.new_texts.get(ref) or cached((self.store_id, ref)) if ref else b"" for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         parts = list[list[TextRef]]()
@@ -204,10 +200,10 @@ class Reader:
     def keep_texts(self, texts: Mapping[TextRef, bytes]) -> None:
         """Cache texts that were just read or uploaded. `texts` has them by reference."""
         for ref, data in texts.items():
-            self.storage.cache.put((self.store_id, ref), data, len(data))
+            self.cache.put((self.store_id, ref), data, len(data))
 
     def _read(self, refs: Sequence[TextRef]) -> dict[TextRef, bytes]:
-        first, texts, requests = refs[0], dict[TextRef, bytes](), self.storage.requests
+        first, texts, requests = refs[0], dict[TextRef, bytes](), self.requests
         key, start = self.key(PACKS, first.pack), first.offset if len(refs) == 1 else 0
         with _expected():
             data = requests.get_range(key, start, first.length) if len(refs) == 1 else requests.get(key)[0]
@@ -219,4 +215,4 @@ class Reader:
 
     def forget(self, names: Iterable[str | TextRef]) -> None:
         """Remove pages (by name) or texts (by reference) from the cache."""
-        self.storage.cache.drop(*((self.store_id, name) for name in names))
+        self.cache.drop(*((self.store_id, name) for name in names))

@@ -95,8 +95,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
         If the clock went back, the time is the one just after the newest version.
         """
-        new_id, totals = self._reader.storage.new_id, self.manifest
-        at = max(now_us(self._reader.storage.clock), totals.last_at + 1)
+        new_id, totals = self._reader.new_id, self.manifest
+        at = max(now_us(self._reader.clock), totals.last_at + 1)
         match change:
             case Imported(version):
                 at = to_us(version.created_at)
@@ -137,7 +137,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._reader.storage.clock), _name(actor)
+        at, who = now_us(self._reader.clock), _name(actor)
         self._remove({row: row.redacted(at, who) for row in going}, self._texts_that_stay(going).keys())
 
     def prune(self, version_ids: Sequence[str]) -> None:

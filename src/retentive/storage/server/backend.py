@@ -38,10 +38,9 @@ from retentive.errors import (
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
-from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
-from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction

@@ -80,9 +80,10 @@ class SqlBatch(SharedTransaction[SqlTransaction]):
         transaction.first_path = job.first_path
         return transaction
 
-    def finish(self, transaction: SqlTransaction) -> None:
+    def finish(self, transaction: SqlTransaction) -> bool:
         self._heads[transaction.store_id] = transaction.head  # `head` raises `NotFound` if there is no store
         transaction.finish()
+        return transaction.changed
 
     def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
         has_changed = transaction is not None and transaction.changed

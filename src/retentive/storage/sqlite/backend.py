@@ -25,10 +25,9 @@ from retentive.storage.contract import Clock, NewId, Transaction, WriteMode, sor
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
-from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection

@@ -43,7 +43,7 @@ from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.wire.administration import SettingsObject, UsageObject
 from retentive.wire.base import Answer, AnswerPage
-from retentive.wire.commands import BatchAnswer, CommandAnswer, written
+from retentive.wire.commands import BatchAnswer, CommandAnswer
 from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
 from retentive.wire.search import SearchAnswer
 from retentive.wire.stores import ImportResult
@@ -149,7 +149,7 @@ class RemoteStore(Remote, MemoryStore):
     async def _written(self, command: Command, if_version: str | None, actor: Who, origin: Origin) -> Written:
         done = await self.performed(command, actor, {"if_version": if_version, **origin_of(**origin)})
         if not done.is_error:
-            return written(done)
+            return done.value()
         error = error_of(done.content, done.error_code)
         if done.conflicting_memory_id is not None and done.conflicting_path is not None:
             error.conflicting = Conflicting(done.conflicting_memory_id, done.conflicting_path)
@@ -158,7 +158,7 @@ class RemoteStore(Remote, MemoryStore):
     @like(MemoryStore.batch)
     async def batch(self, commands: Sequence[object], actor: Who, **origin: Unpack[Origin]) -> list[Written]:
         body = {"commands": list(map(sendable, commands)), **origin_of(**origin)}
-        return list(map(written, (await self.post(BatchAnswer, "/batch", body, actor)).results))
+        return [each.value() for each in (await self.post(BatchAnswer, "/batch", body, actor)).results]
 
     @like(MemoryStore.view)
     async def view(self, path: str, view_range: tuple[int, int] | None) -> str:

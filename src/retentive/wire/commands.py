@@ -91,21 +91,21 @@ class WrittenObject(ObjectOf[Written]):
         ids = {"memory_id": given.memory_id or None, "memory_version_id": given.version_id or None}
         return super().of(given, **ids, **more)
 
+    def value(self, **_: object) -> Written:
+        """Return what was written."""
+        ids = {"memory_id": self.memory_id or "", "version_id": self.memory_version_id or ""}
+        return super().value(path=self.path or ROOT, memory=None, **ids)
 
-class CommandAnswer(Answer):
+
+class CommandAnswer(WrittenObject):
     """Reply of a command, and what it wrote. At most 1,000 `changes` are listed."""
 
     type: Literal["command_result"] = "command_result"
     content: str
     is_error: bool
     error_code: str | None
-    path: ShownPath | None
-    memory_id: str | None = None
-    memory_version_id: str | None = None
-    change_count: Count = 0
+    path: ShownPath | None  # type: ignore[assignment]  # none of a malformed command
     changes: list[CommandChange] = Field(default_factory=list)
-    notes: list[str] = Field(default_factory=list)
-    proposed: bool = False
     conflicting_memory_id: str | None = None
     conflicting_path: ShownPath | None = None
 
@@ -129,9 +129,3 @@ class BatchAnswer(Answer):
 
     type: Literal["batch_result"] = "batch_result"
     results: list[WrittenObject]
-
-
-def written(given: WrittenObject | CommandAnswer) -> Written:
-    """Return what a command wrote."""
-    path, version_id = given.path or ROOT, given.memory_version_id or ""
-    return Written(path, version_id, given.change_count, given.proposed, tuple(given.notes), given.memory_id or "")

@@ -12,8 +12,8 @@ from typing import Any
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.memories import parse_for_applications
-from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, Read
-from retentive.engine.rendering import notes_of, paths_named, rendered
+from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
+from retentive.engine.rendering import paths_named, rendered
 from retentive.errors import Refused, RetentiveError, error_of
 from retentive.integrations.messages import render, reply_to
 from retentive.server.calls import RouteCall
@@ -88,7 +88,7 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     origin = origin_of(body.source, body.session)
     invocation = Invocation(None, body.id, core.integration, **origin, request=call.request, run=call.run)
     operation: Operation[Any]
-    path, fields = None, dict[str, Any]()
+    path = None
     try:
         operation = _operation(core, body.command, name, body.if_version)
         path = paths_named(operation)[-1].text
@@ -97,16 +97,16 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     outcome: Outcome[Any] = core.run(operation, invocation)
     reply = rendered(core, operation, outcome)
     _check_reply(call, reply)
-    if outcome.error is not None:
-        if (other := outcome.error.conflicting) is not None:
-            fields = {"conflicting_memory_id": other.memory_id, "conflicting_path": other.path}
-    elif isinstance(outcome.result, Viewed):
-        if (memory := outcome.result.memory) is not None:
-            core.accesses.note(core.id, memory)
-            fields = {"memory_id": memory.id, "memory_version_id": memory.version_id}
-    else:
-        fields = _written(core, outcome)
-    return CommandAnswer(content=reply.text, is_error=reply.is_error, error_code=reply.code, path=path, **fields)
+    said: dict[str, Any] = {"content": reply.text, "is_error": reply.is_error, "error_code": reply.code, "path": path}
+    if isinstance(operation, RunCommand) and outcome.error is None:
+        changes = [] if outcome.proposed else _changes(core, outcome.recorded)
+        return CommandAnswer.of(core.described(operation, outcome), changes=changes, **said)
+    if isinstance(outcome.result, Viewed) and (memory := outcome.result.memory) is not None:
+        core.accesses.note(core.id, memory)
+        said |= {"memory_id": memory.id, "memory_version_id": memory.version_id}
+    if outcome.error is not None and (other := outcome.error.conflicting) is not None:
+        said |= {"conflicting_memory_id": other.memory_id, "conflicting_path": other.path}
+    return CommandAnswer(**said)
 
 
 @route("POST", f"{STORE}/batch", WRITE, conflicts=True)
@@ -119,23 +119,6 @@ def run_batch(call: RouteCall, body: BatchRequest) -> BatchAnswer:
         found.fields |= {} if error.position is None else {"position": error.position}
         raise found from None
     return BatchAnswer(results=list(map(WrittenObject.of, written)))
-
-
-def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> dict[str, Any]:
-    """Return the fields of an answer that describe the versions that a change recorded.
-
-    At most 100 versions are stored for a repeated request, so its response lists none if there are more.
-    """
-    recorded = outcome.recorded
-    last = recorded[-1] if recorded else Recorded("", "")
-    return {
-        "memory_id": last.memory_id or None if len(recorded) == 1 else None,
-        "memory_version_id": last.version_id or outcome.value().version_id or None,
-        "change_count": len(recorded),
-        "changes": [] if outcome.proposed else _changes(core, recorded),
-        "notes": notes_of(core, outcome.value()),
-        "proposed": outcome.proposed,
-    }
 
 
 def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:

@@ -10,6 +10,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import Response
+
 from retentive.server.errors import HttpError
 from retentive.server.telemetry import Telemetry
 
@@ -39,7 +41,10 @@ class Envelope:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
-                message["headers"] = [*message.get("headers", []), *_headers(state)]
+                added = [(b"request-id", state["request_id"].encode("ascii"))]
+                if "workspace_id" in state:
+                    added.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
+                message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
         try:
@@ -55,9 +60,11 @@ class Envelope:
             await self._app(scope, receive, send)
         except Exception as error:
             BUGS.error("request %s failed: %s", state["request_id"], described(error))
-            if not state["status"]:  # else part of the answer is sent already, and uvicorn closes the connection
-                state["code"] = "error"
-                await _send_bug(state["request_id"], send)
+            if state["status"]:
+                return  # part of the answer is sent already, and uvicorn closes the connection
+            state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
+            body, headers = bug.body(state["request_id"]), bug.headers()
+            await Response(body, bug.status, headers, media_type="application/json")(scope, receive, send)
 
 
 def described(error: BaseException) -> str:
@@ -71,21 +78,6 @@ def described(error: BaseException) -> str:
         frames += traceback.extract_tb(error.__traceback__)
     places = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
     return " < ".join([type(error).__name__, *places])
-
-
-def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    found = [(b"request-id", state["request_id"].encode("ascii"))]
-    if "workspace_id" in state:
-        found.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
-    return found
-
-
-async def _send_bug(request_id: str, send: Send) -> None:
-    error = HttpError(500, "api_error", "internal error", "error")
-    headers = {"content-type": "application/json", **error.headers()}
-    raw = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": error.status, "headers": raw})
-    await send({"type": "http.response.body", "body": error.body(request_id)})
 
 
 def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:

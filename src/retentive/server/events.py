@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -74,19 +74,15 @@ class Hub:
 
     def wake(self, store_id: str) -> None:
         """Poll a memory store at once, because it may have changed. Can be called from any thread."""
-        if self._loop is not None and store_id in self._watched:
-            self._loop.call_soon_threadsafe(self._poke, store_id)
+        watch = self._watched.get(store_id)
+        if self._loop is not None and watch is not None:
+            self._loop.call_soon_threadsafe(watch.poke.set)
 
     def stop(self) -> None:
         """End all streams. Can be called from any thread and from a signal handler."""
         self.is_stopping = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_all)
-
-    def _poke(self, store_id: str) -> None:
-        watch = self._watched.get(store_id)
-        if watch is not None:
-            watch.poke.set()
 
     def _wake_all(self) -> None:
         for watch in self._watched.values():
@@ -125,10 +121,9 @@ class Hub:
         def read() -> Feed | None:
             return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None
 
-        try:
+        with suppress(RetentiveError, HttpError):
             return await self._run(read)
-        except (RetentiveError, HttpError):
-            return None
+        return None
 
     @contextmanager
     def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
@@ -149,23 +144,17 @@ class Hub:
 
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
         """Wake the streams of a memory store each time it has a new change."""
-        known = ""
+        known = newest = ""
         while not self.is_stopping:
             if not all(news.is_set() for news in watch.streams):  # otherwise all streams are awake already
-                known = await self._told(store, watch, known)
+                with suppress(RetentiveError, HttpError):
+                    newest = await self._run(store.history.newest)
+            if newest != known:
+                known = newest
+                for news in watch.streams:
+                    news.set()
             await arrived(watch.poke, self._poll_s)
             watch.poke.clear()
-
-    async def _told(self, store: MemoryStore, watch: _Watch, known: str) -> str:
-        """Wake the streams if the newest change is not `known`. Return the newest change."""
-        try:
-            newest = await self._run(store.history.newest)
-        except (RetentiveError, HttpError):
-            return known
-        if newest != known:
-            for news in watch.streams:
-                news.set()
-        return newest
 
 
 def _event(change: Version | StoreEvent, store_id: str) -> bytes:

@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -90,7 +91,7 @@ class McpEndpoint:
         async with self._starting:
             if self._sessions is None:
                 try:
-                    self._sessions = await asyncio.to_thread(_new_sessions, self._server.is_alone)
+                    self._sessions = await asyncio.to_thread(self._new_sessions)
                 except ModuleNotFoundError:
                     message = f"the server lacks the package `mcp`; install it on the server: {pip_install('mcp')}"
                     raise HttpError(404, "not_found_error", message, "not_found") from None
@@ -98,6 +99,11 @@ class McpEndpoint:
                 self._task = asyncio.create_task(self._hold(self._sessions, has_begun))
                 await has_begun.wait()
             return self._sessions
+
+    def _new_sessions(self) -> HttpSessions:
+        from retentive.mcp.http import HttpSessions  # noqa: PLC0415 - imports mcp
+
+        return HttpSessions(keeps_sessions=self._server.is_alone)
 
     async def _hold(self, sessions: HttpSessions, has_begun: asyncio.Event) -> None:
         async with sessions.running():
@@ -111,19 +117,22 @@ class McpEndpoint:
         the only memory store that the API key allows or, if the key may allow several, the default memory store.
         Raises `HttpError` 404 if the memory store does not exist or the caller may not see it.
         """
-        name = given or _only(caller.key.stores) or DEFAULT_KEY
-        location = self._server.location
-        try:
-            found = name if name.startswith("memstore_") else _id_of(self._server, caller, name)
-            info, store = location.store(found, caller)
-        except NotFound:
-            raise _no_store() from None
-        if not caller.sees(info):
-            raise _no_store()
+        patterns, location = caller.key.stores, self._server.location
+        is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
+        name = given or (patterns[0] if is_one else DEFAULT_KEY)
+        found = None
+        with suppress(NotFound):
+            if not name.startswith("memstore_"):
+                named = location.opened.get_store(name, workspace=caller.workspace_id)
+                name = named.id if named.key == name else ""
+            found = location.store(name, caller)
+        if found is None or not caller.sees(found[0]):
+            message = f"{NO_STORE} not found; name one in the URL, such as {MCP}?store=KEY"
+            raise HttpError(404, "not_found_error", message, "not_found")
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
         return with_options(
-            store.through(INTEGRATION), hides_history=True
+            found[1].through(INTEGRATION), hides_history=True
         )  # the caller is a model, whatever its key allows
 
     def _target(self, caller: Caller, store: MemoryStore, request: Request) -> McpTarget:
@@ -135,6 +144,14 @@ class McpEndpoint:
                 self._server.hub.wake(store.id)
             return found
 
+        tokens = self._server.tokens
+        base = (
+            str(request.base_url).rstrip("/") if tokens is None else tokens.resource
+        )  # where browsers reach the server
+
+        def page(_: str, memory_id: str) -> str:
+            return f"{base}/console/s/{store.id}/id/{memory_id}"  # stays valid after a rename
+
         return McpTarget(
             store,
             store.key or store.id,
@@ -142,14 +159,9 @@ class McpEndpoint:
             partial(self._changes_of, store),
             may_read=caller.key.allows("read"),
             may_write=caller.key.allows("write"),
-            url_of=partial(_page, f"{self._base(request)}/console/s/{store.id}") if self._server.has_console else None,
+            url_of=page if self._server.has_console else None,
             may_continue=partial(self._server.location.keys.is_active, caller.key),
         )
-
-    def _base(self, request: Request) -> str:
-        """Return the URL under which browsers reach the server."""
-        tokens = self._server.tokens
-        return str(request.base_url).rstrip("/") if tokens is None else tokens.resource
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
         """Run a function in a worker thread.
@@ -181,35 +193,6 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return read.pop() if read else await receive()
 
     return next_message
-
-
-def _new_sessions(keeps_sessions: bool) -> HttpSessions:
-    from retentive.mcp.http import HttpSessions  # noqa: PLC0415 - imports mcp
-
-    return HttpSessions(keeps_sessions=keeps_sessions)
-
-
-def _page(store: str, _: str, memory_id: str) -> str:
-    """Return the URL of a memory's page in the console. The URL contains the id, so it stays valid after a rename."""
-    return f"{store}/id/{memory_id}"
-
-
-def _only(patterns: tuple[str, ...]) -> str | None:
-    """Return the one memory store that the `patterns` of an API key allow. None if they may allow several."""
-    is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
-    return patterns[0] if is_one else None
-
-
-def _no_store() -> HttpError:
-    message = f"{NO_STORE} not found; name one in the URL, such as {MCP}?store=KEY"
-    return HttpError(404, "not_found_error", message, "not_found")
-
-
-def _id_of(server: Server, caller: Caller, key: str) -> str:
-    info = server.location.opened.get_store(key, workspace=caller.workspace_id)
-    if info.key != key:
-        raise NotFound(NO_STORE)
-    return info.id
 
 
 def _check_origin(request: Request) -> None:

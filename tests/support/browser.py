@@ -26,8 +26,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: 
 
 __all__ = [
     "AXE",
+    "FAULTS",
     "LOOKS",
     "RULES",
+    "WIDTHS",
     "Browser",
     "Looks",
     "Page",
@@ -44,6 +46,37 @@ LOOKS: list[Looks] = list(product(("light", "dark"), (1440, 390), (True, False))
 # Advice of Chromium: a form with a key has no name of a user. Its note about the header of the sign-out. And its note
 # that a test filled in the key before Chromium moved the focus to that field.
 HARMLESS = re.compile("Password forms should have|Clear-Site-Data header|Autofocus processing was blocked")
+
+
+WIDTHS = (390, 820, 1280, 1440)
+FAULTS = r"""
+(() => {
+  const found = [], width = document.documentElement.clientWidth, range = document.createRange();
+  if (document.documentElement.scrollWidth > width) found.push("the page is wider than the window");
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const parent = node.parentElement;
+    if (!parent.checkVisibility() || parent.closest(".hide, script, dialog, textarea, option")) continue;
+    for (const match of node.data.matchAll(/[\p{L}\p{N}]+/gu)) {
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      const rects = [...range.getClientRects()].filter((rect) => rect.width > 0);
+      const lines = new Set(rects.map((rect) => Math.round(rect.top / 4)));
+      if (lines.size > 1 && match[0].length < 24) found.push(`"${match[0]}" is cut in pieces`);
+      const isOutside = rects.some((rect) => rect.right > width + 1);
+      if (isOutside && !parent.closest(".scroll, .tabs, pre")) found.push(`"${match[0]}" is outside of the window`);
+    }
+  }
+  for (const cell of document.querySelectorAll("td, th")) {
+    range.selectNodeContents(cell);
+    const lines = new Set([...range.getClientRects()].map((rect) => Math.round(rect.top / 4)));
+    const box = cell.getBoundingClientRect();
+    if (box.width && box.width < 60 && lines.size > 3) found.push(`the column of "${cell.textContent}" is squeezed`);
+  }
+  return [...new Set(found)];
+})()
+"""
+"""Script that returns the faults of the layout of a page: what overflows, words in pieces, and squeezed columns."""
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from retentive import MemoryStore
-from support.browser import AXE, RULES, Browser, browser, expect, next_proposal, signed_in
+from support.browser import AXE, FAULTS, RULES, WIDTHS, Browser, browser, expect, next_proposal, signed_in
 from support.http_api import Api
 from support.planted import plant, urls
 from support.profiles import FULL, REQUIRED
@@ -92,6 +92,38 @@ def test_axe_finds_nothing(browser: Browser, api: Api, store: MemoryStore, turn:
     assert found == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_each_width(browser: Browser, api: Api, scheme: str) -> None:
+    """With a long path, a directory of 300 files, a memory with many versions, and a store on its first day."""
+    found: list[str] = []
+    store = api.place.opened.store(f"support-team-production-eu-west-1-{scheme}")
+    store.create("/memories/notes/a.md", "# Notes\n\none\ntwo\nthree\n", actor="session:s1")
+    store.edit("/memories/notes/a.md", "two", "2", actor="session:s2")
+    store.create("/memories/b.txt", "plain\n", actor="user:ann")
+    text = "# Notes\n\n" + "A line that is long enough to wrap, several times. " * 9 + "\n" + "x" * 300 + "\n"
+    path = "/memories/customers-of-the-northern-region/quarterly-business-review-2026/notes-from-the-meeting.md"
+    store.create(path, text, actor="session:web-research-and-summaries-0c1f2a3b", source="web:https://vendor.example/a")
+    for number in range(300):
+        store.create(f"/memories/many/item-{number:03}-with-an-ordinary-name.md", f"# {number}\n")
+        store.write("/memories/v.md", f"version {number}\n", actor=f"session:worker-{number % 7}-nightly-refactor")
+    first = api.place.opened.store(f"first day {scheme}")
+    first.create("/memories/only.md", "x\n", actor="user:a-person-with-a-long-name@example.com")
+    at, one_day = f"/console/s/{store.id}", f"/console/s/{first.id}"
+    long = [f"{at}/m{path[9:]}{view}" for view in ("", "?view=raw", "?view=blame", "?view=history", "?at=r302")]
+    shared = {"/console/", "/console/search?q=one"}  # with the stores of other tests
+    pages = [each for each in pages_for_axe(store) if each not in shared]
+    pages += [f"/console/?q={store.key}", f"/console/search?q=one&in={store.key}", f"{at}/edit{path[9:]}", *long]
+    pages += [f"{at}/tree/many", f"{at}/m/v.md?view=history"]
+    pages += [f"{one_day}/{page}" for page in ("tree/", "activity", "stats", "m/only.md", "review")]
+    with signed_in(browser, api, scheme=scheme, problems=[]) as page:
+        for url in pages:
+            page.goto(url)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                found += [f"{url} at {width}: {each}" for each in page.evaluate(FAULTS)]
+    assert found == []
+
+
 def pages_for_axe(store: MemoryStore) -> list[str]:
     """Each page, of a store with something to show on it."""
     store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
@@ -104,7 +136,7 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown", "/export", "/erase",
+        "/m/unknown", "/export", "/erase", "/manage", "/trust/confirm?path=/memories/notes/a.md",
     ]  # fmt: skip
     places = [
         "/console/login",
@@ -113,5 +145,6 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/console/keys",
         "/console/health",
         "/console/backup",
+        "/console/stores/new",
     ]
     return [*places, *(at + each for each in pages)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,8 +49,11 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
     with retentive.open(at) as opened:
         store = opened.store()
         store.create("/memories/a.md", "hello\n")
-    with program("--at", at, "--actor", "ann", "console", "--no-browser") as (process, url):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with program("--at", at, "--actor", "ann", "console", "--no-browser", "--port", port) as (process, url):
         assert process.stdout is not None
+        assert url.endswith(f":{port}")
         code = process.stdout.readline().split()[-1]
         with httpx2.Client(follow_redirects=True, verify=False, timeout=PATIENCE_S) as http:
             assert "Stores" in sign_in(http, url, code).text

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import retentive
 from retentive.cli.app import app, run
 from retentive.cli.hooks import push
-from retentive.cli.hooks.digest import MAX_CHARS
+from retentive.cli.hooks.command import MAX_CHARS
 from retentive.cli.hooks.session import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving

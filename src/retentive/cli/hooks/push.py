@@ -65,24 +65,20 @@ def push(location: Location, directory: str) -> int:
                 return status_of("unavailable")
             time.sleep(0.05)
         waiting.release()
-        return _tried(location, directory)
+        pauses = PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()
+        for pause in (*pauses, None):
+            status, said = synchronised(location, directory)
+            log(f"push: status {status}: {said}")
+            is_out = status == status_of("unavailable")
+            note_outage(location.url, is_out=is_out)
+            if not is_out or pause is None:
+                break
+            time.sleep(pause)
+        write_state(state_of(real, ".held"), said if " held" in said else None)
+        return status
     finally:
         for lock in (waiting, running):
             lock.close()
-
-
-def _tried(location: Location, directory: str) -> int:
-    pauses = PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()
-    for pause in (*pauses, None):
-        status, said = synchronised(location, directory)
-        log(f"push: status {status}: {said}")
-        is_out = status == status_of("unavailable")
-        note_outage(location.url, is_out=is_out)
-        if not is_out or pause is None:
-            break
-        time.sleep(pause)
-    write_state(state_of(os.path.realpath(directory), ".held"), said if " held" in said else None)
-    return status
 
 
 def synchronised(location: Location, directory: str) -> tuple[int, str]:

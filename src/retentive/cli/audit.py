@@ -132,9 +132,16 @@ def show(location: Location, *, since: datetime | None) -> None:
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))
-    columns: dict[str, output.Column] = {name: name for name in ("time", "actor")}
-    columns |= {"operation": _operation, "outcome": "outcome", "paths": _paths, "versions": _versions}
-    output.emit(map(_object, found), output.Table(found, columns, empty="No entries."))
+    rows = []
+    for entry in found:
+        switched = "" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}"
+        marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
+        versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
+        paths = "withheld" if entry.paths is None else " ".join(entry.paths)
+        operation = (entry.operation or "-") + switched
+        rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join([*marks, *versions])))
+    columns = ("time", "actor", "operation", "outcome", "paths", "versions")
+    output.emit(map(_object, found), output.Table(rows, columns, empty="No entries."))
 
 
 def _lines(found: Verified) -> str:
@@ -158,16 +165,3 @@ def _object(entry: AuditEntry) -> dict[str, object]:
         "read": entry.read and entry.read._asdict(),
         **output.attributes(entry, "listed", "repeated", "audit", "proposed", "withheld", "facts", "seq", "hash"),
     }
-
-
-def _operation(entry: AuditEntry) -> str:
-    return (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
-
-
-def _paths(entry: AuditEntry) -> str:
-    return "withheld" if entry.paths is None else " ".join(entry.paths)
-
-
-def _versions(entry: AuditEntry) -> str:
-    marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
-    return " ".join([*marks, *(each.version_id for each in (*entry.changes, *([entry.read] if entry.read else [])))])

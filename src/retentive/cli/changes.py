@@ -50,7 +50,7 @@ class Done:
     notes: Sequence[str] = ()
 
 
-def perform(  # noqa: C901 - one road from the words of a command to its reply
+def perform(
     store: MemoryStore, name: str, /, if_version: str | None = None, at: Revision | None = None, **given: Any
 ) -> Done:
     """Run a command of the memory tool. Errors of input and storage become error replies.
@@ -75,22 +75,21 @@ def perform(  # noqa: C901 - one road from the words of a command to its reply
     except RetentiveError as error:
         return Done(output.failure(error), given["path"])
     operation: Operation[Any] = RunView(command) if isinstance(command, View) else RunCommand(command, if_version)
-    if at is not None and isinstance(operation, ReadOperation):
-        outcome = core.run(AsOf(operation, at), core.invocation())
-        if outcome.error is not None and not isinstance(outcome.error, Refused):
-            raise outcome.error
-        reply = rendered(core, operation, outcome)
-        return Done(reply, command.path.text, _version_read(outcome.result), None)
     paths = paths_named(operation)
+    ran = AsOf(operation, at) if at is not None and isinstance(operation, ReadOperation) else operation
     try:
-        outcome = core.run(operation, core.invocation())
+        outcome = core.run(ran, core.invocation())
         reply = rendered(core, operation, outcome)
     except RetentiveError as error:
+        if at is not None:
+            raise
         return Done(error_reply(core, error, paths), paths[-1].text, changes=changes)
-    if isinstance(outcome.result, Viewed):
-        if outcome.result.memory is not None:
-            core.accesses.note(core.id, outcome.result.memory)
-        return Done(reply, paths[-1].text, _version_read(outcome.result), None)
+    if isinstance(command, View):
+        memory = outcome.result.memory if isinstance(outcome.result, Viewed) else None
+        if memory is not None and at is None:
+            core.accesses.note(core.id, memory)
+        read = None if memory is None else Recorded(memory.id, memory.version_id)
+        return Done(reply, paths[-1].text, read, None)
     notes = [explanation(store, [path.text for path in paths])] if reply.code == "read_only" else []
     return Done(reply, paths[-1].text, changes=_changes(store, outcome.recorded), notes=notes)
 
@@ -108,11 +107,6 @@ def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None
         for each in answer.changes
     ]
     return Done(answer.reply(), path, changes=changes)
-
-
-def _version_read(viewed: Viewed | None) -> Recorded | None:
-    memory = None if viewed is None else viewed.memory
-    return None if memory is None else Recorded(memory.id, memory.version_id)
 
 
 def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +70,10 @@ def _edited(location: Location, path: str, before: bytes, version_id: str) -> Do
     except BaseException:
         click.echo(f"Your text is kept in {file}", err=True)
         raise
-    if done.reply.is_error and _differs(file, before):
+    differs = os.path.lexists(file)
+    with suppress(OSError):
+        differs = file.read_bytes() != before
+    if done.reply.is_error and differs:
         return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {file}"))
     shutil.rmtree(file.parent, ignore_errors=True)  # removes files of the editor too
     return done
@@ -90,13 +94,6 @@ def _draft(data: bytes, path: str) -> Path:
         message = f"cannot create a temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR"
         raise RetentiveError(message) from None
     return file
-
-
-def _differs(file: Path, before: bytes) -> bool:
-    try:
-        return file.read_bytes() != before
-    except OSError:
-        return os.path.lexists(file)
 
 
 def _run_editor(file: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from retentive.cli import output
@@ -12,11 +10,6 @@ from retentive.cli.location import Location, key_ring, naming
 from retentive.cli.removal import confirm
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
-from retentive.opening import Retentive
-
-if TYPE_CHECKING:
-    from retentive.storage.sealed.backend import SealedBackend
-    from retentive.storage.sealed.rotation import StoreStatus
 
 
 @output.group("encryption", default="status")
@@ -53,9 +46,12 @@ def rotate(location: Location, *, add: bool) -> None:
     """
     key_ring()
     from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
+    from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - as above
 
     with location.opened() as found:
-        backend = _sealed(found)
+        backend = found.backend
+        if not isinstance(backend, SealedBackend):
+            raise InvalidInput("this command needs keys: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
         if add:
             _add_key(location)
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
@@ -81,14 +77,13 @@ def status(location: Location) -> None:
 
     with location.opened() as found:
         stores = rotation.status(found.backend)
-    columns: dict[str, output.Column] = {
-        "key": "key",
-        "encrypted": lambda store: f"destroyed {store.destroyed_at}" if store.destroyed_at else store.sealed,
-        "wrapped by": _wrapped,
-        "readable": "readable",
-        "id": "id",
-    }
-    output.emit({"stores": stores}, output.Table(stores, columns, shortens=("id", "wrapped by", "key")), rows="stores")
+    rows = []
+    for store in stores:
+        sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else store.sealed
+        age = "current" if store.current else "old" if store.readable else "missing"
+        rows.append((store.key, sealed, f"{store.kek_id} {age}" if store.kek_id else "", store.readable, store.id))
+    columns = ("key", "encrypted", "wrapped by", "readable", "id")
+    output.emit({"stores": stores}, output.Table(rows, columns, shortens=("id", "wrapped by", "key")), rows="stores")
 
 
 @output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
@@ -115,11 +110,6 @@ def destroy(location: Location, *, yes: bool) -> None:
     output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, text)
 
 
-def _wrapped(store: StoreStatus) -> str:
-    age = "current" if store.current else "old" if store.readable else "missing"
-    return f"{store.kek_id} {age}" if store.kek_id else ""
-
-
 def _add_key(location: Location) -> str:
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
@@ -128,11 +118,3 @@ def _add_key(location: Location) -> str:
         raise InvalidInput("this command needs a key file: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
     with naming("Key file", path):
         return add_key(path)
-
-
-def _sealed(found: Retentive) -> SealedBackend:
-    from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - imports cryptography
-
-    if not isinstance(found.backend, SealedBackend):
-        raise InvalidInput("this command needs keys: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
-    return found.backend

@@ -85,8 +85,10 @@ def serve(location: Location, **given: Any) -> None:
         from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
     except ImportError as error:
         raise InvalidInput(str(error)) from None
+    has_packages = all(find_spec(name) is not None for name in ("jinja2", "markdown_it", "nh3"))
+    pages = "retentive.console.web:routes" if given["console"] and has_packages else None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
-    options = ServeOptions(location.url, key_file=key_file, pages=_pages(is_wanted=given["console"]), **given)
+    options = ServeOptions(location.url, key_file=key_file, pages=pages, **given)
 
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:
@@ -100,13 +102,6 @@ def serve(location: Location, **given: Any) -> None:
         location_exists(location.url)  # raises for a place that cannot be one
     with naming("Location", location.shown, codes=STORAGE_CODES | {"permission_denied"}):
         server.serve(options, on_start=on_start)
-
-
-def _pages(*, is_wanted: bool) -> str | None:
-    """Return the name of the function that creates the routes of the web console, if it is wanted and installed."""
-    if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
-        return None
-    return "retentive.console.web:routes"
 
 
 @output.command("console")

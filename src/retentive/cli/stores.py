@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
-from typing import Any
 
 import click
 
@@ -63,18 +62,14 @@ def stores() -> None:
     """List, create, describe and archive memory stores."""
 
 
-def _options(*, name: bool) -> Decorator:
-    """Return a decorator that adds the options --description and --meta, and with `name` also --name."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        text = "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry."
-        command = click.option("--meta", "metadata", metavar="NAME=VALUE", multiple=True, help=text)(command)
-        command = click.option("--description", metavar="TEXT", help="What the store is for.")(command)
-        return click.option("--name", metavar="TEXT", help="New display name.")(command) if name else command
-
-    return add
-
-
+_meta_option: Decorator = click.option(
+    "--meta",
+    "metadata",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry.",
+)
+_description_option: Decorator = click.option("--description", metavar="TEXT", help="What the store is for.")
 _workspace_option: Decorator = click.option(
     "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace in which the key is looked up."
 )
@@ -91,19 +86,24 @@ def list_(location: Location, *, workspace: str | None, only_archived: bool) -> 
     with location.opened() as found:
         infos = [info for info in found.stores() if workspace in {None, info.workspace_id}]
     infos = [info for info in infos if info.archived_at is not None or not only_archived]
-    columns: dict[str, output.Column] = {"id": "id", "key": "key", "name": _name, "memories": "memories"}
-    columns |= {"size": "size_bytes", "created": "created_at"}
-    table = output.Table(infos, columns, "No memory stores.", shortens=("id", "name", "key"))
+    rows = [
+        (
+            *(info.id, info.key),
+            info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip(),
+            *(info.memories, info.size_bytes, info.created_at),
+        )
+        for info in infos
+    ]
+    table = output.Table(
+        rows, ("id", "key", "name", "memories", "size", "created"), "No memory stores.", shortens=("id", "name", "key")
+    )
     output.emit([output.attributes(info, *_FIELDS) for info in infos], table)
-
-
-def _name(info: StoreInfo) -> str:
-    return info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip()
 
 
 @output.command("create", group=stores, json=_JSON)
 @click.argument("name")
-@_options(name=False)
+@_description_option
+@_meta_option
 @click.option("--key", metavar="KEY", help="Key of the store. If it is taken, the store with this key is printed.")
 @_workspace_option
 def create(
@@ -139,7 +139,9 @@ def show(location: Location, store: str, *, workspace: str) -> None:
 
 @output.command("update", group=stores, json=_JSON)
 @click.argument("store")
-@_options(name=True)
+@click.option("--name", metavar="TEXT", help="New display name.")
+@_description_option
+@_meta_option
 @_workspace_option
 def update(
     location: Location,

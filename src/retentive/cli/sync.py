@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from retentive.storage.disk import need_posix
 
 if TYPE_CHECKING:
     from retentive.store import MemoryStore
-    from retentive.sync.session import SyncOptions, SyncReport, SyncSession
+    from retentive.sync.session import SyncOptions, SyncReport
 
 _FEW = 5  # maximum number of paths in one line of --status
 
@@ -74,7 +73,13 @@ def sync(
     conflict copies.
     """
     need_posix("`retentive sync`")
-    from retentive.sync.session import SyncOptions, check_directory, opened  # noqa: PLC0415 - slow to import
+    from retentive.sync.session import (  # noqa: PLC0415 - slow to import
+        Hints,
+        SyncOptions,
+        check_directory,
+        opened,
+        watch,
+    )
 
     if is_asking and (is_watching or dry_run or confirmed or restoring):
         raise click.UsageError("--status cannot be combined with --watch, --dry-run, --confirm-deletes or --undo-held.")
@@ -94,19 +99,13 @@ def sync(
         opened(store, directory, options) as session,
     ):
         if is_watching:
-            _watch(session)
+            output.note("Synchronising until Ctrl-C.")
+            with Hints(session.folder.path) as hints:
+                watch(session, hints.wait, partial(_print, dry_run=False, is_last=False))
             return
         with output.progress("Synchronising") as progress:
             report = session.run(progress or (lambda _: None))
         _print(report, dry_run=dry_run)
-
-
-def _watch(session: SyncSession) -> None:
-    from retentive.sync.session import Hints, watch  # noqa: PLC0415 - slow to import
-
-    output.note("Synchronising until Ctrl-C.")
-    with Hints(session.folder.path) as hints:
-        watch(session, hints.wait, partial(_print, dry_run=False, is_last=False))
 
 
 def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
@@ -139,15 +138,12 @@ def _print_status(store: MemoryStore, directory: str, options: SyncOptions) -> N
     rows = [
         ("last synchronised", "never" if at is None else output.local_time(at)),
         ("files on both sides", f"{found.files:,}"),
-        *((name, _listed(paths)) for name, paths in lists.items()),
     ]
+    for name, paths in lists.items():
+        more = f" and {len(paths) - _FEW:,} more" if len(paths) > _FEW else ""
+        rows.append((name, f"{len(paths):,}" + (f": {', '.join(paths[:_FEW])}{more}" if paths else "")))
     output.emit(
         asdict(found) | {"synchronised_at": None if at is None else exact(at)},
         output.Table(rows, ("what", "which"), header=False),
         status=status_of("conflict") if found.conflicts else 0,
     )
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _FEW:,} more" if len(paths) > _FEW else ""
-    return f"{len(paths):,}" + (f": {', '.join(paths[:_FEW])}{more}" if paths else "")

@@ -22,10 +22,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 import retentive
 from retentive.errors import Damaged, InvalidInput
-from retentive.server.background import Background
+from retentive.server.background import Background, Leader
 from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import AT_ONCE, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
-from retentive.server.leader import Leader
 from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
 from support.places import LASTING, place_of

@@ -149,21 +149,18 @@ def local_file_system(path: str) -> str:
 
     Raises `InvalidInput` for a network file system.
     """
-    found = _file_system(path) if sys.platform.startswith("linux") else ""
+    if not sys.platform.startswith("linux"):
+        return ""
+    device, found = os.stat(path).st_dev, ""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            fields, _, tail = line.partition(" - ")
+            if fields.split(" ", 3)[2] == f"{os.major(device)}:{os.minor(device)}":
+                found = tail.split(" ", 1)[0]
+                break
     if found in _NETWORK:
         raise InvalidInput(
             "the location is on a network file system, where SQLite cannot guarantee durable changes;"
             " use a local disk, or a database server"
         )
     return found
-
-
-def _file_system(path: str) -> str:
-    device = os.stat(path).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
-        for line in mounts:
-            fields, _, tail = line.partition(" - ")
-            if fields.split(" ", 3)[2] == wanted:
-                return tail.split(" ", 1)[0]
-    return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import chain, repeat
 
 from retentive.errors import Damaged
@@ -55,14 +56,10 @@ def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
         return
     for memory, _ in snapshot.list(ROOT):
         if memory.path > last:
-            yield memory, _readable(snapshot, memory.path)
-
-
-def _readable(snapshot: Snapshot, path: str) -> bytes | None:
-    try:
-        return snapshot.get(path).data
-    except Damaged:
-        return None
+            text = None
+            with suppress(Damaged):
+                text = snapshot.get(memory.path).data
+            yield memory, text
 
 
 def all_versions(

@@ -37,7 +37,7 @@ from support import servers
 
 from .objects import SMALL, Bottom, manifest_of, small
 from .objects_dump import everything
-from .wire import BUCKET, Asked, Reply, Wire, is_commit, nth
+from .wire import BUCKET, Asked, Reply, Wire
 
 pytestmark = pytest.mark.long
 
@@ -409,32 +409,6 @@ def test_a_crash_before_the_deletion_is_completed(wire: Wire) -> None:
     assert SECRET.decode() not in everything(url)
     assert Bottom(url).listed("purging") == []
     assert fresh.backend.read(fresh.id, lambda found: found.state.usage).memories == 3
-
-
-def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:
-    """The purge deletes the mark of the redaction, which is not committed yet.
-
-    The commit fails, and the retry writes a new mark.
-    """
-    prefix = os.urandom(6).hex()
-    store, url = Opened(small(place(wire.port, prefix))), place(servers.moto().port, prefix)
-    ids = a_secret_among_others(store, before=2, after=2)
-    seen: list[list[str]] = []
-
-    def purged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-        seen.append(Bottom(url).listed("purging"))
-        assert capabilities.purge(small(url))
-        seen.append(Bottom(url).listed("purging"))
-        return forward(asked.raw)
-
-    wire.asked.clear()
-    wire.rule = nth({1}, is_commit, purged_first)
-    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    assert [len(marks) for marks in seen] == [1, 0]
-    put = {asked.path for asked in wire.asked if asked.method == b"PUT" and b"/purging/" in asked.path}
-    assert len(put) == 2
-    assert SECRET.decode() not in everything(url)
-    assert Bottom(url).listed("purging") == []
 
 
 def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:

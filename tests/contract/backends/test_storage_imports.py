@@ -21,7 +21,6 @@ WALLS = [
         "lookup",
         "overlay",
         "paging",
-        "pool",
         "queue",
     },
     {"sql"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -83,9 +82,3 @@ def rebuild_tree(store: MemoryStore) -> dict[str, str]:
         else:
             tree[version.memory_id] = (version.path, store.version_text(version.id))
     return dict(tree.values())
-
-
-def test_a_walk_is_reproducible() -> None:
-    commands = [Walk(7, Model(tree={"/memories/a": "a\n"})).command() for _ in range(2)]
-    assert commands[0] == commands[1]
-    assert random.Random(7).random() == random.Random(7).random()

@@ -68,7 +68,7 @@ from retentive.storage.files.tree import DATABASE, PRIVATE, FileTree, check_priv
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.storage.sql.stores import find_store, store_number
+from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.writer import Writer
@@ -279,7 +279,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             erased = self.transact(erase, may_use_reserve=True)
 
     def _erase_if_empty(self, connection: Connection, store_id: str, actor: Actor | None) -> bool:
-        number = store_number(connection, store_id)
+        number = SqlSnapshot(connection, store_id).store
         if connection.rows("SELECT 1 FROM memories WHERE store = ? LIMIT 1", (number,)):
             return False
         self._sync(connection)  # recovery needs the versions as long as their files are not durable

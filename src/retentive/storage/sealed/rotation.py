@@ -60,7 +60,29 @@ def status(backend: Backend) -> list[StoreStatus]:
 
     If `backend` was opened without keys, encrypted stores are not readable.
     """
-    return [_status(backend, store) for store in all_stores(backend)]
+    found = []
+    for store in all_stores(backend):
+        seal, problem = StoreSeal(), None
+        try:
+            if store.seal is not None:
+                seal = StoreSeal.parse(store.seal)
+            capabilities.unlock(backend, store)
+        except RetentiveError as error:
+            problem = str(error)
+        found.append(
+            StoreStatus(
+                id=store.id,
+                key=store.key,
+                name=store.name,
+                sealed=store.seal is not None,
+                readable=problem is None,
+                kek_id=seal.kek,
+                current=isinstance(backend, SealedBackend) and seal.kek == backend.keys.current_id,
+                destroyed_at=seal.destroyed_at,
+                problem=problem,
+            )
+        )
+    return found
 
 
 def destroy(backend: Backend, store_id: str) -> str:
@@ -113,24 +135,3 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
         return "rewrapped"
 
     return backend.inner.write(store.id, work)
-
-
-def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
-    seal, problem = StoreSeal(), None
-    try:
-        if store.seal is not None:
-            seal = StoreSeal.parse(store.seal)
-        capabilities.unlock(backend, store)
-    except RetentiveError as error:
-        problem = str(error)
-    return StoreStatus(
-        id=store.id,
-        key=store.key,
-        name=store.name,
-        sealed=store.seal is not None,
-        readable=problem is None,
-        kek_id=seal.kek,
-        current=isinstance(backend, SealedBackend) and seal.kek == backend.keys.current_id,
-        destroyed_at=seal.destroyed_at,
-        problem=problem,
-    )

@@ -254,7 +254,12 @@ class SqlSnapshot(Snapshot):
         return verify_version(to_version(fields), cast("bytes | None", data))
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        return iter(stores.select_records(self.connection, self.store, kind, after=after, limit=limit))
+        rows = self.connection.rows(
+            "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
+            + ("" if limit is None else f" LIMIT {limit:d}"),
+            (self.store, kind, stores.as_bound(after)),
+        )
+        return iter(cast("list[tuple[str, str]]", rows))
 
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):

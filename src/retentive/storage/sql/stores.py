@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from retentive.errors import Damaged, NotFound
@@ -116,42 +116,9 @@ def as_bound(text: str) -> str:
     return _UNSTORABLE.sub(lambda rest: "\x01" if rest[0] < " " else "\ue000", text)
 
 
-def store_number(connection: Connection, store_id: str) -> int:
-    """Return the number of a store in the tables. Raises `NotFound`."""
-    found = connection.rows("SELECT no FROM stores WHERE id = ? AND erased_at IS NULL", (store_id,))
-    if not found:
-        raise no_store(store_id)
-    return cast("int", found[0][0])
-
-
 def no_store(store_id: str) -> NotFound:
     """Return the error for a store that does not exist or was erased."""
     return NotFound(f"there is no memory store {store_id}")
-
-
-def select_records(
-    connection: Connection, store: int, kind: str, *, after: str = "", limit: int | None = None
-) -> list[tuple[str, str]]:
-    """Return keys and values of at most `limit` records of a kind, in key order. The keys are greater than `after`."""
-    found = connection.rows(
-        "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
-        + ("" if limit is None else f" LIMIT {limit:d}"),
-        (store, kind, as_bound(after)),
-    )
-    return cast("list[tuple[str, str]]", found)
-
-
-def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
-    """Write or replace records. The value None removes a record.
-
-    Each record is deleted and then inserted, because the databases have no common statement for "insert or update".
-    """
-    connection.run_many(
-        "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]
-    )
-    added = [(store, kind, key, value) for key, value in values.items() if value is not None]
-    if added:
-        connection.run_many("INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)", added)
 
 
 def _select(connection: Connection, clause: str, *values: str) -> StoreInfo | None:

@@ -141,8 +141,10 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.connection.run(sql, (head.settings, head.seal, head.properties, head.no))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self.changed = True
-        stores.write_records(self.connection, self.store, kind, {key: value})
+        self.changed, place, run = True, (self.store, kind, key), self.connection.run
+        run("DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", place)  # there is no common "upsert"
+        if value is not None:
+            run("INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)", (*place, value))
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self.changed = True

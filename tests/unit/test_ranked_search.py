@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import InvalidInput, MemoryStore
+from retentive.search import ranking
 from retentive.search.dates import dates
 from retentive.search.index import Index, index_of
 from retentive.search.query import parse_query
@@ -136,6 +137,16 @@ def test_rare_words_count_more_than_frequent_ones() -> None:
     documents = [document(f"{number}", text) for number, text in enumerate(texts)]
     results = scanned(documents, "tea milk saffron")
     assert results.hits[0].path == "/memories/3"
+
+
+def test_of_too_many_occurrences_the_rarer_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frequent word is left out of a query only if a rarer one is in a memory."""
+    monkeypatch.setattr(ranking, "MAX_OCCURRENCES", 5)
+    index = index_of([*(document(f"{number}", "tea") for number in range(9)), document("s", "saffron tea")])
+    assert [hit.path for hit in ranked(index, "tea saffron").hits] == ["/memories/s"]
+    assert ranked(index, "tea +saffron").total == 1
+    for query in ("tea", "tea xyzzy"):
+        assert ranked(index, query).total == 10
 
 
 def test_newer_memories_come_first_only_among_equals() -> None:

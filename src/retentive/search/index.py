@@ -68,6 +68,7 @@ class Index:
         self._database.executescript(
             "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0, tokenize='ascii');"
             "CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance');"
+            "CREATE VIRTUAL TABLE counts USING fts5vocab(words, 'row');"
             "BEGIN"  # one transaction: FTS5 writes a segment for each, which would take three times as long
         )
         for document in documents:
@@ -110,15 +111,24 @@ class Index:
         """Return the tokens of a word in the languages of the index."""
         return [each for tokens in self._tokens.values() for each in tokens[word].split()]
 
+    def count(self, term: Term) -> int:
+        """Return how often all documents contain a term."""
+        where, values = _matching(term)
+        return int(self._database.execute(f"SELECT total(cnt) FROM counts WHERE {where}", values).fetchone()[0])
+
     def places(self, term: Term) -> Mapping[int, Sequence[int]]:
         """Return the positions of a term in each document that has it. Those behind the text are in the path."""
-        where, values = f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
-        if term.is_character:
-            where, values = "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
+        where, values = _matching(term)
         places = defaultdict[int, list[int]](list)
         for number, position in self._database.execute(f"SELECT doc, offset FROM places WHERE {where}", values):
             places[number].append(position)
         return places
+
+
+def _matching(term: Term) -> tuple[str, Sequence[str]]:
+    if term.is_character:
+        return "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
+    return f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
 
 
 def index_of(documents: Sequence[Document], languages: Sequence[str] = ()) -> Index:

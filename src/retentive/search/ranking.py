@@ -31,6 +31,7 @@ WINDOW_WORDS = 30
 FROM_HEADING = 0.8  # share of its weight that a term adds if it occurs only in a heading above
 LONG_LINE = 60  # words; a line of this length gets half the score of a very short line
 RESCORED = 100  # minimum number of the best memories whose lines and windows are scored
+MAX_OCCURRENCES = 25_000  # of the words of a query, which take some 30 ms; if there are more, the rarer ones count
 MAX_HEADING_CHARS = 100
 _MAX_SPANS = 50
 _DIGITS = 6  # decimal places to which scores are rounded before they are compared
@@ -64,6 +65,8 @@ def search_index(
     )
     content = [term for term in every if term.text not in left_out] or every
     words = [term for term in every if term in {*content, *chain(*required)}]
+    if counted is None:  # otherwise, hidden documents would count
+        words = _frequent_left_out(index, words)
     in_phrases = [term for term in chain(*phrases, *no_phrases) if term.text not in left_out]
     places = {term: index.places(term) for term in {*words, *in_phrases, *chain(*required, *excluded)}}
 
@@ -103,6 +106,17 @@ def search_index(
     known = {term.shown for term in words if seen[term]}
     unknown = tuple(dict.fromkeys(term.shown for term in words if term.shown not in known))
     return Results(hits, len(having), unknown=unknown, relaxed=relaxed)
+
+
+def _frequent_left_out(index: Index, words: Sequence[Term]) -> list[Term]:
+    """Return the terms without the most frequent ones, if a large store has too many occurrences of all together."""
+    counts = {term: index.count(term) for term in words}
+    kept, occurrences = set[Term](), 0
+    for term in sorted(words, key=counts.__getitem__):
+        if not occurrences or occurrences + counts[term] <= MAX_OCCURRENCES:
+            kept.add(term)
+            occurrences += counts[term]
+    return [term for term in words if term in kept]
 
 
 def _has_phrase(

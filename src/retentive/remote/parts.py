@@ -12,7 +12,7 @@ from retentive.audit import chain
 from retentive.audit.chain import AuditEntry, Head
 from retentive.audit.reader import Audit
 from retentive.audit.verify import Problem, ProblemKind, Verified
-from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level
+from retentive.engine.trust import Level, Levels, author_of, check_level
 from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.history.plan import Mode
 from retentive.remote.calls import (
@@ -94,8 +94,6 @@ class RemoteTrust(RemotePart, Trust):
     async def doubted(self, under: str, level: Level | None) -> list[DoubtedMemory]:
         check_level(level)
         query = {"path_prefix": above(under), "level": level}
-        if level == TRUSTED:
-            return []
         return _below(under, await self._store.pages(AnswerPage[DoubtedObject], "/doubted_memories", query))
 
     @like(Trust.page)
@@ -106,8 +104,6 @@ class RemoteTrust(RemotePart, Trust):
         if limit is not None and limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
         query = {"path_prefix": above(under), "level": level, "limit": min(limit or 100, 100), "page": after or None}
-        if level == TRUSTED:
-            return ListPage(())
         found = await self._store.get(AnswerPage[DoubtedObject], "/doubted_memories", query)
         return ListPage(tuple(_below(under, found.data)), found.next_page)
 

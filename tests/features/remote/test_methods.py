@@ -17,9 +17,10 @@ from retentive.history.history import History
 from retentive.history.log import LogFilter
 from retentive.remote.history import RemoteHistory
 from retentive.remote.location import RemoteLocation
-from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview
+from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview, RemoteTrust
 from retentive.remote.store import RemoteStore
 from retentive.review.session import Review
+from retentive.review.trust import Trust
 from retentive.store.by_id import ById
 from support.http_api import Api
 
@@ -369,7 +370,7 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
 
 
 COVERED = [(MemoryStore, RemoteStore), (Retentive, RemoteLocation), (History, RemoteHistory), (ById, RemoteById),
-           (Review, RemoteReview), (Audit, RemoteAudit)]  # fmt: skip
+           (Review, RemoteReview), (Trust, RemoteTrust), (Audit, RemoteAudit)]  # fmt: skip
 FROM_MEMORIES = {"create", "write", "append", "edit", "insert", "delete", "rename", "undo", "undo_by"}
 """Names of base classes that only call other names."""
 

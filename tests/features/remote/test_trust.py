@@ -8,8 +8,6 @@ import retentive
 from retentive import MemoryStore, errors
 from retentive.engine.trust import Level
 from retentive.mcp.past import history
-from retentive.remote.parts import RemoteTrust
-from retentive.review.trust import Trust
 from support.http_api import Api
 
 A, BELOW = "/memories/d/a.md", "/memories/d/é/b.md"
@@ -64,11 +62,6 @@ def test_a_key_without_the_scope_is_refused(api: Api, doubted: MemoryStore) -> N
         trust = opened.store(doubted.id).trust
         with pytest.raises(errors.PermissionDenied):
             trust.quarantine("session:s1")
-
-
-def test_each_method_is_defined_for_servers() -> None:
-    public = {name for name in dir(Trust) if not name.startswith("_")}
-    assert public <= vars(RemoteTrust).keys()
 
 
 def test_pages_of_doubted_memories(doubted: MemoryStore, local: MemoryStore) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from retentive.engine.trust import Level
 from retentive.history.plan import Mode
 from retentive.review.proposals import DecisionOutcome
 from retentive.server.calls import RouteCall
@@ -20,7 +21,6 @@ from retentive.wire.review import (
     Confirmation,
     ConfirmationResult,
     DecisionObject,
-    DoubtedLevel,
     DoubtedObject,
     ProposalObject,
     QuarantineResult,
@@ -85,7 +85,7 @@ def _decided(outcome: DecisionOutcome) -> DecisionObject:
     return DecisionObject.of(outcome)
 
 
-AtLevel = Annotated[DoubtedLevel | None, Field(description="Only memories at this level")]
+AtLevel = Annotated[Level | None, Field(description="Only memories at this level")]
 
 
 @route("GET", f"{STORE}/doubted_memories", REVIEW)

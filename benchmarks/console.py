@@ -232,6 +232,9 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
         f"{root}/review": fixed(f"{at}/review"),
         f"{root}/review/{{proposal_id}}": fixed(f"{at}/review/{proposal}"),
         f"{root}/trust": fixed(f"{at}/trust"),
+        f"{root}/trust/confirm": [("", lambda draw: f"{at}/trust/confirm?path=/memories/{some(draw)}")],
+        f"{root}/manage": fixed(f"{at}/manage"),
+        "/stores/new": fixed("/console/stores/new"),
         f"{root}/sensitive": fixed(f"{at}/sensitive"),
         f"{root}/redact": [("", lambda draw: f"{at}/redact?version={version(draw).id}")],
         f"{root}/erase": [

@@ -56,11 +56,9 @@ def environment() -> Environment:
     found.filters |= {
         "who": who,
         "when": when,
-        "exact": exact_time,
         "size": size,
         "path": page_path,
         "inner": inner,
-        "boxed": boxed,
         "verbatim": escape,
         "counted": counted,
         "number": lambda value: f"{value:,}",
@@ -101,13 +99,6 @@ def when(at: datetime | str | None) -> Markup:
         text = f"{exact.day} {exact:%b}" + ("" if exact.year == now.year else f" {exact.year}")
     iso = exact.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso, text)
-
-
-def exact_time(at: datetime) -> Markup:
-    """Render a time with its date, for pages that are read later."""
-    exact = at.astimezone(UTC)
-    iso = exact.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{0}">{1:%Y-%m-%d %H:%M} UTC</time>').format(iso, exact)
 
 
 def size(count: int | None) -> str:

@@ -21,7 +21,8 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-PRIVATE = {"cache-control": "no-store", "vary": "cookie"}
+PRIVATE = {**HEADERS, "cache-control": "no-store", "vary": "cookie"}
+"""Headers of pages, which no browser keeps."""
 
 
 def host_of(headers: Mapping[str, str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from retentive.console.pages import (
     administration,
-    archives,
     editing,
     history,
     memory,
@@ -82,10 +81,10 @@ ADMINISTERING = (
     PageRoute("POST", f"{_STORE}/manage", "admin", stores.manage_store),
     PageRoute("POST", f"{_STORE}/settings", "admin", settings.change_settings),
     PageRoute("GET", f"{_STORE}/audit", "admin", administration.audit),
-    PageRoute("GET", f"{_STORE}/export", "admin", archives.show_export),
-    PageRoute("GET", f"{_STORE}/export/file", "admin", archives.export_file),
-    PageRoute("GET", "/backup", "admin", archives.show_backup),
-    PageRoute("GET", "/backup/file", "admin", archives.backup_file),
+    PageRoute("GET", f"{_STORE}/export", "admin", administration.show_export),
+    PageRoute("GET", f"{_STORE}/export/file", "admin", administration.export_file),
+    PageRoute("GET", "/backup", "admin", administration.show_backup),
+    PageRoute("GET", "/backup/file", "admin", administration.backup_file),
     PageRoute("GET", "/keys", "admin", administration.list_keys),
     PageRoute("POST", "/keys/create", "admin", administration.create_key),
     PageRoute("POST", "/keys/archive", "admin", administration.archive_key),

@@ -17,24 +17,8 @@ from starlette.types import Receive, Scope, Send
 from retentive.console import request_checks
 from retentive.console.rendering import STATIC, environment, static_file
 from retentive.console.routes import PAGES
-from retentive.console.sessions import (
-    IDLE_S,
-    LONGEST_S,
-    InProcess,
-    OneTimeCode,
-    Sessions,
-    form_token,
-    is_form_token,
-)
-from retentive.console.visits import (
-    BASE,
-    Download,
-    HtmlPage,
-    PageAnswer,
-    PageRoute,
-    Redirect,
-    Visit,
-)
+from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions, form_token, is_form_token
+from retentive.console.visits import BASE, Download, HtmlPage, PageAnswer, PageRoute, Redirect, Visit
 from retentive.errors import RetentiveError
 from retentive.server.application import Server, error_response
 from retentive.server.calls import Caller
@@ -120,7 +104,7 @@ class Console:
 
     async def _signed_in(self, request: Request, record: KeyRecord, wanted: str) -> Response:
         token = await self.server.workers.run(partial(self.sessions.begin, record))
-        response = RedirectResponse(wanted, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
+        response = RedirectResponse(wanted, 303, request_checks.PRIVATE)
         secure = _is_secure(request)
         response.headers.append("set-cookie", request_checks.cookie("", token, secure=secure, max_age=LONGEST_S))
         response.headers.append("set-cookie", request_checks.cookie("_form", "", secure=secure, max_age=0))
@@ -137,8 +121,7 @@ class Console:
         if refusal is not None:
             return self.failed(request, refusal)
         await self.server.workers.run(partial(self.sessions.end, token))
-        headers = {**request_checks.HEADERS, **request_checks.PRIVATE}
-        response = RedirectResponse(f"{BASE}/login", 303, headers)
+        response = RedirectResponse(f"{BASE}/login", 303, request_checks.PRIVATE)
         response.headers.append("set-cookie", request_checks.cookie("", "", secure=_is_secure(request), max_age=0))
         return response
 
@@ -191,16 +174,15 @@ class Console:
         except (HttpError, RetentiveError) as error:
             return self._html(_error_page(error), visit, csrf)
         if answer is None:
-            return Response(None, 204, {**request_checks.HEADERS, **request_checks.PRIVATE})
+            return Response(None, 204, request_checks.PRIVATE)
         if isinstance(answer, Redirect):
-            return RedirectResponse(answer.url, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
+            return RedirectResponse(answer.url, 303, request_checks.PRIVATE)
         return _file(answer) if isinstance(answer, Download) else self._html(answer, visit, csrf)
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         common = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "at": "", "info": _info(visit)}
         body = environment().get_template(page.template).render({**common, **page.values})
-        headers = {**request_checks.HEADERS, **request_checks.PRIVATE}
-        return Response(body, page.status, headers, media_type="text/html")
+        return Response(body, page.status, request_checks.PRIVATE, media_type="text/html")
 
     def failed(self, request: Request, error: HttpError | RetentiveError) -> Response:
         """Return the page for an error."""
@@ -220,7 +202,7 @@ class Console:
     def _to_login(self, request: Request) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         ending = f"?next={quote(wanted, safe='')}" if request.method in {"GET", "HEAD"} and wanted != f"{BASE}/" else ""
-        return RedirectResponse(f"{BASE}/login{ending}", 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
+        return RedirectResponse(f"{BASE}/login{ending}", 303, request_checks.PRIVATE)
 
     def _route(self, path: str, method: str) -> PageRoute:
         found = self.by_path.get(path, {})
@@ -266,7 +248,6 @@ class _Endpoint:
 
 def _file(answer: Download) -> Response:
     headers = {
-        **request_checks.HEADERS,
         **request_checks.PRIVATE,
         "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",

@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console import charts
+from retentive.console import figures
 from retentive.console.pages import usage
 from retentive.console.web import console
 from support.console import Person
@@ -75,7 +75,7 @@ def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
             page = person.get(url)
             assert page.problems() == []
             bars = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^":]+: (\d+) changes?">', page.body)
-            assert len(bars) == charts.STRIP_DAYS
+            assert len(bars) == figures.STRIP_DAYS
             assert [int(count) for _, count in bars if count != "0"] == [2, 2]
         first = next(to for to, count in bars if count != "0")
         past = person.get(first)

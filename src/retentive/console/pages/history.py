@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 
-from retentive.console.charts import strip_of
 from retentive.console.differences import Shown, of_memory
-from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position
+from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position, strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, number, with_query
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from retentive.console.charts import strip_of
-from retentive.console.figures import newest_of, recent_versions
+from retentive.console.figures import newest_of, recent_versions, strip_of
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, page_path

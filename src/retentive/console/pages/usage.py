@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
-from retentive.console.charts import Chart
-from retentive.console.figures import days_of, fullness, paths_of, recent_versions
+from retentive.console.figures import Chart, days_of, fullness, paths_of, recent_versions
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
 from retentive.server.errors import forbidden
 from retentive.stats import TOP, USED_DAYS, memory_use

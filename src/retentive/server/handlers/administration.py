@@ -28,7 +28,7 @@ from retentive.wire.administration import (
 from retentive.wire.base import AnswerPage, Cursor, Limit, Time
 
 Since = Annotated[Time | None, Field(description="Only entries since this time")]
-Heads = Annotated[str, Field(max_length=10_000, description="Heads of earlier reports, separated by commas")]
+Heads = Annotated[str, Field(max_length=4_000, description="Heads of earlier reports, separated by commas")]
 route = Routes()
 
 

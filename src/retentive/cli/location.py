@@ -137,7 +137,7 @@ class Location:
             with naming("Location", self.shown):
                 is_there = location_exists(self.url)
             if not create and not is_there:
-                raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
+                raise NotFound(f"there is no location {self.shown}; `retentive create` creates it")
             actor, keys = as_actor(self.actor_name), self.given_keys()
             # Plain files of a directory are recorded with the ids that earlier reads returned, if nothing is created.
             keeps_ids = self.store_key == DEFAULT_KEY and keys is None and self._becomes_store()
@@ -174,7 +174,7 @@ class Location:
 
 def no_store(key: str) -> NotFound:
     """Return the error for a memory store that does not exist."""
-    return NotFound(f"the memory store {key!r} does not exist; `retentive stores` lists the existing ones")
+    return NotFound(f"there is no memory store {key!r}; `retentive stores` lists the existing ones")
 
 
 def read_key_file(path: str) -> KeyRing:

@@ -113,20 +113,17 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     """Return the memories at or below a path, in the state of the revision `at`, or in the current state."""
     core, remote = core_of(store), remote_store(store)
     target = core.parsed(path)
-    try:
-        if remote is None:
-            listing = list_memories(target, or_at=True)
-            found = core.result_of(listing if at is None else AsOf(listing, at))
-        elif at is None:
-            found = remote.memories(path) or ([] if target.is_root else [store.load(path)[0]])
-        else:
-            found = remote.memories_at(path, at)
-    except NotFound as error:
-        if remote is None or at is not None:
-            raise
-        raise NotFound(f"{path} does not exist") from error
+    if remote is None:
+        listing = list_memories(target, or_at=True)
+        found = core.result_of(listing if at is None else AsOf(listing, at))
+    elif at is not None:
+        found = remote.memories_at(path, at)
+    else:
+        found = remote.memories(path)
+        with contextlib.suppress(NotFound):
+            found = found or ([] if target.is_root else [store.load(path)[0]])
     if not found and not target.is_root:
-        raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
+        raise NotFound(f"there {'is' if at is None else 'was'} no memory at or below {path}")
     return found
 
 

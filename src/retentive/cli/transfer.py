@@ -293,7 +293,7 @@ def _backend(url: str, keys: str | None, *, label: str = "Location", create: boo
     with naming(label, shown(url)):
         parse_location(url)
     if not create and not location_exists(url):
-        raise NotFound(f"{shown(url)} does not exist")
+        raise NotFound(f"there is no location {shown(url)}")
     ring = None if keys is None else read_key_file(keys)
     with naming(label, shown(url)):
         opened = open_location(url, keys=ring)

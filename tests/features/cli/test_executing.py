@@ -131,23 +131,3 @@ def test_each_reply_is_written_before_the_next_line_is_read(tmp_path: Path) -> N
         running.stdin.close()
         assert running.stdout.read() == b""
         assert running.wait(60) == 0
-
-
-def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
-    lines = (json.dumps(VIEW) + "\n").encode() * 2_000
-    command = f"{RETENTIVE} --at {AT} exec | head -n 1; echo ${{PIPESTATUS[0]}}"
-    ended = subprocess.run(
-        ["bash", "-c", command],
-        input=lines,
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        timeout=60,
-        check=False,
-    )
-    assert (ended.stdout.splitlines()[-1], ended.stderr) == (b"141", b"")
-
-
-def test_no_lines_no_replies(tmp_path: Path) -> None:
-    ended = process(tmp_path, "--at", AT, "exec")
-    assert (ended.out, ended.err, ended.status) == (b"", "", 0)

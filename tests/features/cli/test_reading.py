@@ -135,7 +135,7 @@ def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: lis
     location = name.format(tmp_path)
     ended = here(location, *command)
     assert (ended.exit_code, ended.stdout) == (3, "")
-    assert ended.stderr == f"Error: {location} does not exist; `retentive create` creates it\n"
+    assert ended.stderr == f"Error: there is no location {location}; `retentive create` creates it\n"
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     as_json = json.loads(here(location, *command, "--json").stdout)
     assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
@@ -155,7 +155,7 @@ def test_a_missing_memory_store_is_not_created(at: str) -> None:
         ended = here(at, "--store", "user-43", *command)
         assert (ended.exit_code, ended.stderr) == (
             3,
-            "Error: the memory store 'user-43' does not exist; `retentive stores` lists the existing ones\n",
+            "Error: there is no memory store 'user-43'; `retentive stores` lists the existing ones\n",
         )
     assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
 
@@ -163,7 +163,7 @@ def test_a_missing_memory_store_is_not_created(at: str) -> None:
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
-        (["ls", "/memories/x"], 3, "Error: /memories/x does not exist\n"),
+        (["ls", "/memories/x"], 3, "Error: there is no memory at or below /memories/x\n"),
         (["cat", "/memories/x"], 3, "Error: there is no memory at /memories/x\n"),
         (["cat", "/memories/b"], 3, "Error: there is no memory at /memories/b\n"),
         (["cat", "/etc/passwd"], 2, "Error: Path must start with /memories, got: /etc/passwd\n"),

@@ -59,7 +59,7 @@ def test_python_raises_invalid_input(call: str, key: str, at: str, tmp_path: Pat
         CALLS[call](location, key, tmp_path)
 
 
-MISSING = "Error: the memory store 'default' does not exist; `retentive stores` lists the existing ones\n"
+MISSING = "Error: there is no memory store 'default'; `retentive stores` lists the existing ones\n"
 READING = [["ls"], ["view"], ["log"], ["search", "x"], ["export", "{}/x.tar"]]
 READING += [["admin", "stats"], ["admin", "audit", "verify"]]
 

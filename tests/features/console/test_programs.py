@@ -76,7 +76,7 @@ def test_a_console_needs_a_location_that_exists(tmp_path: Path) -> None:
     at = tmp_path / "none"
     ended = process(tmp_path, "--at", str(at), "console", "--no-browser")
     assert ended.status == 3
-    assert ended.err == f"Error: {at} does not exist; `retentive create` creates it\n"
+    assert ended.err == f"Error: there is no location {at}; `retentive create` creates it\n"
     assert not at.exists()
 
 

@@ -54,6 +54,7 @@ def _command(name: str | None) -> Any:
             fields = {**vars(command), **(getattr(command, "model_extra", None) or {})}
         return self.call(fields if name is None else fields | {"command": name})
 
+    run.__doc__ = f"Run {'a' if name is None else f'the {name}'} command that is an object of the SDK."
     return run
 
 

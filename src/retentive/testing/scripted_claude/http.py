@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,7 +54,9 @@ class Site(ThreadingHTTPServer):
         claude.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Do nothing: the client has closed its connection."""
+        """Print the traceback of a bug. A client may close its connection at any time."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Connection(BaseHTTPRequestHandler):

@@ -74,7 +74,17 @@ def test_no_page_has_inline_styles_and_all_are_small(person: Person, store: Memo
             assert len(gzip.compress(page.body.encode())) < 100_000, url
 
 
-def test_templates_have_no_style_and_no_handler() -> None:
-    templates = Path(__file__).resolve().parents[3] / "src/retentive/console/templates"
-    for each in templates.glob("*.html"):
-        assert not re.search(r"\sstyle=|<style|\son\w+=", each.read_text("utf-8")), each.name
+CONSOLE = Path(__file__).resolve().parents[3] / "src/retentive/console"
+
+
+def test_templates_have_no_style_and_no_handler_and_can_be_read() -> None:
+    for each in (CONSOLE / "templates").glob("*.html"):
+        text = each.read_text("utf-8")
+        assert not re.search(r"\sstyle=|<style|\son\w+=", text), each.name
+        assert [line for line in text.splitlines() if len(line) > 120] == [], each.name
+
+
+def test_only_the_figures_read_snapshots() -> None:
+    """All other pages are answers of the API's handlers, or of public methods of a store."""
+    found = [each.name for each in CONSOLE.rglob("*.py") if "snapshot" in each.read_text("utf-8").lower()]
+    assert found == ["figures.py"]

@@ -78,7 +78,7 @@ DRIVERS = {
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude", "server", "console/web.py", "console/live.py"},
-    "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
+    "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py"},
     "mcp": {"mcp", "server/mcp.py"},
     "deepagents": {"integrations/deepagents.py"},
     "claude_agent_sdk": {"claude_agent.py"},

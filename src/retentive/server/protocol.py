@@ -8,8 +8,11 @@ bytes arrive. `Strict` is ASGI middleware; it knows when a request begins and en
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import os
 from asyncio import TimerHandle
-from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
@@ -35,6 +39,7 @@ HEADERS_S = 20.0
 BODY_S = 20.0
 """Time within which a body must bring `MIN_BYTES_PER_S` for each second, again and again."""
 MIN_BYTES_PER_S = 1 << 10
+LATE = "the request did not arrive in time"
 WRITE_S = 60.0
 """Time within which a client must read more of a response. Otherwise the connection is closed."""
 SINGLE = frozenset(
@@ -53,8 +58,6 @@ SINGLE = frozenset(
     }
 )
 """Headers that must not occur twice, because a proxy and this server might each use a different one."""
-_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class ClientConnection(asyncio.Protocol):
@@ -64,6 +67,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, *, app_state: dict[str, Any], **options: Any) -> None:
         self._inner = HttpToolsProtocol(app_state={**app_state, "connection": self}, **options)
+        self._inner.send_400_response = self._invalid  # type: ignore[method-assign]  # as JSON, like all errors
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._requests = 0
@@ -74,7 +78,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start the deadline of the first request."""
         self._transport = transport
-        self._arm("read", self.headers_s, partial(self._refuse, _LATE))
+        self._arm("read", self.headers_s, self._expired)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -83,10 +87,10 @@ class ClientConnection(asyncio.Protocol):
             return
         self._bytes += len(data)
         if self._bytes > MAX_UNREAD_BYTES + MAX_FRAMING * self.body_bytes:
-            self._refuse(_LARGE)
+            self._transport.close()
             return
         if "read" not in self._timers and not self._requests:
-            self._arm("read", self.headers_s, partial(self._refuse, _LATE))
+            self._arm("read", self.headers_s, self._expired)
         self._inner.data_received(data)
 
     def eof_received(self) -> None:
@@ -130,10 +134,21 @@ class ClientConnection(asyncio.Protocol):
         if timer is not None:
             timer.cancel()
 
-    def _refuse(self, answer: bytes) -> None:
+    def _expired(self) -> None:
+        self._refuse(HttpError(408, "timeout_error", LATE, "timeout"))
+
+    def _invalid(self, msg: str) -> None:
+        self._refuse(_malformed("the request is not valid HTTP/1.1"))
+
+    def _refuse(self, error: HttpError) -> None:
         """Close the connection, after an answer unless nothing was received or a request runs."""
         if self._bytes and not self._requests:
-            self._transport.write(answer)
+            request_id = f"req_{os.urandom(12).hex()}"
+            LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
+            body = error.body(request_id)
+            head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
+            head += f"content-length: {len(body)}\r\nrequest-id: {request_id}\r\nconnection: close\r\n\r\n"
+            self._transport.write(head.encode("ascii") + body)
         self._transport.close()
 
 
@@ -201,7 +216,7 @@ class _Body:
             async with asyncio.timeout(self._left_s):
                 message = await self._receive()
         except TimeoutError:
-            raise HttpError(408, "timeout_error", "the request did not arrive in time", "timeout") from None
+            raise HttpError(408, "timeout_error", LATE, "timeout") from None
         size = len(message.get("body", b""))
         self._connection.body_bytes += size
         self._bytes += size

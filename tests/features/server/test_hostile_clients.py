@@ -138,6 +138,7 @@ def test_ambiguous_requests_are_refused(api: Api, case: str) -> None:
     lines, body = SMUGGLING[case]
     answers = exchange(api, head(api, f"POST {KEYS} HTTP/1.1", *lines) + body.encode() + SECOND.encode())
     assert statuses(answers) == [400], answers
+    assert refusal(answers)["type"] == "invalid_request_error"
     assert "smuggled" not in [each.name for each in api.place.keys.all()]
 
 
@@ -161,6 +162,7 @@ def test_ambiguous_requests_are_refused(api: Api, case: str) -> None:
 def test_malformed_requests_are_refused(api: Api, sent: bytes) -> None:
     answers = exchange(api, sent)
     assert statuses(answers) == [400], answers
+    assert refusal(answers)["details"] == {"error_code": "malformed_http"}
 
 
 def test_oversized_headers_and_urls(api: Api) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_the_official_validator_accepts_it(tmp_path: Path, arguments: list[str])
 def test_the_official_packer_accepts_the_bundle(tmp_path: Path) -> None:
     if not REQUIRED and not (MODULES / ".bin" / "mcpb").exists():
         pytest.skip("RETENTIVE_NODE_MODULES does not name a folder with mcpb")
-    subprocess.run(["make", "bundles"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "scripts/bundles.py"], cwd=ROOT, check=True, capture_output=True)
     bundle, folder = next((ROOT / "dist").glob("*.mcpb")), tmp_path / "bundle"
     commands: list[list[str | Path]] = [
         ["unpack", bundle, folder],

@@ -135,8 +135,10 @@ def with_key(app: ASGIApp, key: str) -> ASGIApp:
     """The application, whose requests all have a key."""
 
     async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
-        added = {"headers": [*scope["headers"], (b"x-api-key", key.encode())]} if scope["type"] == "http" else {}
-        await app({**scope, **added}, receive, send)
+        if scope["type"] == "http":
+            others = [(name, value) for name, value in scope["headers"] if name != b"x-api-key"]
+            scope = {**scope, "headers": [*others, (b"x-api-key", key.encode())]}
+        await app(scope, receive, send)
 
     return keyed
 

@@ -137,7 +137,7 @@ def test_each_edit_is_made_once_although_the_server_drops_its_answers(kind: str,
 
 @pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_each_edit_is_made_once_although_the_task_is_cancelled(stream: bool, tmp_path: Path) -> None:
-    """The task is cancelled a moment after an event, 40 times. Each time, a new task continues the conversation."""
+    """The task is cancelled a moment after an event, again and again; each time, a new task continues."""
     chance, saved = random.Random(stream), tmp_path / "saved.json"
     with scripted_claude(next_edit) as claude, retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
         conversation: Any = ()
@@ -158,7 +158,7 @@ def test_each_edit_is_made_once_although_the_task_is_cancelled(stream: bool, tmp
                 finally:
                     conversation = json.loads(json.dumps(agent.saved()))
 
-        for _ in range(40):
+        for _ in range(sized(quick=10, long=40, full=40)):
             with suppress(asyncio.CancelledError):
                 asyncio.run(go_on(chance.uniform(0, 0.02)))
         asyncio.run(go_on(None))

@@ -10,6 +10,7 @@ import pytest
 
 from support.command_line import Ended, process
 from support.oracle import Command, Outcome, differs, following
+from support.profiles import LONG
 from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
 
 from .ext4 import disk, memory_disk, why_not
@@ -131,7 +132,7 @@ def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str,
         model.target.close()
 
 
-@pytest.mark.parametrize("kind", ["tmpfs", "ext4", "ext4, small blocks"])
+@pytest.mark.parametrize("kind", ["tmpfs", *(["ext4", "ext4, small blocks"] if LONG else [])])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_process_that_starts_on_a_full_disk_can_view_and_delete(backend: str, kind: str, tmp_path: Path) -> None:
     """Each command of the command line, and each restart of a service, is a process that starts."""

@@ -18,6 +18,7 @@ import pytest
 import retentive
 from retentive.server.calls import ServedLocation
 from support.command_line import RETENTIVE, environment
+from support.profiles import LONG, sized
 from support.waiting import until
 
 from .ext4 import disk, why_not
@@ -61,7 +62,8 @@ VERSIONS = [
     "modified emptied/a.md",
     "modified set-back/a.md",
 ]
-ENDS = {"exit": 0, "exception": 1, str(int(signal.SIGTERM)): -signal.SIGTERM, str(int(signal.SIGKILL)): -signal.SIGKILL}
+ENDS = {"exit": 0, str(int(signal.SIGKILL)): -signal.SIGKILL}
+ENDS |= {"exception": 1, str(int(signal.SIGTERM)): -signal.SIGTERM} if LONG else {}
 
 
 def commands() -> Iterator[dict[str, object]]:
@@ -154,7 +156,7 @@ def test_the_end_of_a_program_syncs_its_files(end: str, tmp_path: Path) -> None:
     assert behind == (end == "kill")
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_no_edit_while_a_program_waits_is_undone(end: signal.Signals, tmp_path: Path) -> None:
     """Another process has the directory open all the time, and comes across the edits first."""
     place = tmp_path / "memory"
@@ -184,7 +186,7 @@ def test_no_edit_after_a_power_cut_is_undone(tmp_path: Path) -> None:
         assert_kept(place)
 
 
-QUICK = {("mcp", signal.SIGTERM), ("serve", signal.SIGKILL), ("sync", signal.SIGTERM)}
+QUICK = {("serve", signal.SIGKILL), ("sync", signal.SIGTERM)}
 ENDED = [
     pytest.param(door, end, marks=[] if (door, end) in QUICK else pytest.mark.long)
     for door, end in product(("mcp", "serve", "sync"), (signal.SIGTERM, signal.SIGKILL))
@@ -288,7 +290,7 @@ def test_removed_files_of_the_bookkeeping_lose_nothing(tmp_path: Path) -> None:
         assert of_jobs(opened.store()) == []
 
 
-COUNT = 400
+COUNT = sized(quick=100, long=400, full=400)
 
 
 def writing(place: Path, name: str) -> subprocess.Popen[str]:

@@ -12,6 +12,7 @@ import pytest
 
 import retentive
 from support.command_line import Ended, process
+from support.profiles import LONG
 from support.targets import BACKENDS, url_of
 
 from .ext4 import why_not
@@ -70,7 +71,7 @@ def test_a_closed_store_can_be_read_and_says_that_it_is_read_only(backend: str, 
         assert location.store().read(NOTES) == "one"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS if LONG else ["directory"])
 def test_every_command_of_the_command_line_names_the_read_only_place(backend: str, place: Path, tmp_path: Path) -> None:
     with retentive.open(url_of(backend, place)) as location:
         location.store().create(NOTES, "one")

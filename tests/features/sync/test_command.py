@@ -162,10 +162,11 @@ def test_a_dry_run_has_the_status_of_the_run(environment: dict[str, str], tmp_pa
     ("at", "directory"),
     [
         (None, "."),
-        ("sqlite:///x/../memory.db", "."),
         ("../link/memory", "../notes"),
-        ("memory", "../link"),
-        (".", "."),
+        *[
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (("sqlite:///x/../memory.db", "."), ("memory", "../link"), (".", "."))
+        ],
     ],
 )
 def test_a_directory_is_not_copied_into_itself(

@@ -47,7 +47,7 @@ class StoreJob:
     first_path: str | None = field(default=None, kw_only=True)
     may_use_reserve: bool = field(default=False, kw_only=True)
     wait: bool = field(default=True, kw_only=True)  # false: the job fails at once if another one holds a lock
-    timeout_s: InitVar[float] = field(default=LOCK_TIMEOUT_S, kw_only=True)
+    timeout_s: InitVar[float | None] = field(default=None, kw_only=True)  # None: `LOCK_TIMEOUT_S`
     deadline: float = field(init=False)
     result: object = field(default=None, init=False)
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
@@ -55,8 +55,9 @@ class StoreJob:
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     turn: threading.Lock | None = field(default=None, init=False)
 
-    def __post_init__(self, timeout_s: float) -> None:
-        self.deadline = time.monotonic() + timeout_s if self.wait else 0.0
+    def __post_init__(self, timeout_s: float | None) -> None:
+        longest = LOCK_TIMEOUT_S if timeout_s is None else timeout_s
+        self.deadline = time.monotonic() + longest if self.wait else 0.0
 
 
 class WriteQueue:

@@ -96,8 +96,11 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
         if replies is not REPLIES:
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and replies")
-        from retentive.remote.location import RemoteLocation, server_at  # noqa: PLC0415 - the HTTP client comes late
-
+        try:
+            from retentive.remote.location import RemoteLocation, server_at  # noqa: PLC0415 - the HTTP client comes late
+        except ModuleNotFoundError:
+            packages = pip_install("remote")
+            raise InvalidInput(f"to open the URL of a server, install an HTTP client: {packages}") from None
         file = None if ca_file is None else os.fspath(ca_file)
         server = server_at(str(location), api_key=api_key, ca_file=file, insecure=insecure)
         return RemoteLocation(server, actor=as_actor(actor), create=create)

@@ -17,6 +17,7 @@ from retentive import __version__
 from retentive.cli import output
 from retentive.cli.exits import INTERRUPTED, TERMINATED, status_of
 from retentive.cli.options import asks_for_json, global_options
+from retentive.values.extras import pip_install
 from retentive.values.replies import Reply
 
 Section = Mapping[str, tuple[str, str]]
@@ -150,7 +151,12 @@ class App(click.Group):
         name = ALIASES.get(cmd_name, cmd_name) if self is app else cmd_name
         if name not in self.table:
             return None
-        found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
+        try:
+            found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
+        except ModuleNotFoundError as error:
+            extra = name if name in {"mcp", "console"} else "server"
+            why = f"`retentive {name}` needs the package {error.name}: {pip_install(extra)}"
+            raise click.UsageError(why) from None
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
     def resolve_command(

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import anyio
+import httpx2
 from anyio.lowlevel import RunVar
 from pydantic import ValidationError
 
@@ -32,18 +33,12 @@ from retentive.errors import (
     Unavailable,
     error_of,
 )
-from retentive.values.extras import pip_install
 from retentive.values.unreachable import why_unreachable
 from retentive.wire.base import Answer, tool_path
 from retentive.wire.errors import ErrorAnswer
 
 if TYPE_CHECKING:
     from retentive.remote.location import ServerAddress
-
-try:
-    import httpx2
-except ImportError as error:
-    raise InvalidInput(f"to open the URL of a server, install an HTTP client: {pip_install('remote')}") from error
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)

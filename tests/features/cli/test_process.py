@@ -221,3 +221,17 @@ def test_an_error_is_red_on_a_terminal(directory: Path) -> None:
     missing = "The path /memories/none does not exist. Please provide a valid path."
     assert terminal(directory, "--at", AT, "view", "/memories/none") == f"\x1b[31m{missing}\x1b[0m\r\n"
     assert terminal(directory, "--at", AT, "view", "/memories/none", NO_COLOR="1") == f"{missing}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("serve", "uvicorn"), ("keys list", "uvicorn"), ("console", "jinja2"), ("ls --at https://localhost", "httpx2")],
+)
+def test_a_command_names_the_packages_that_it_lacks(command: str, package: str, tmp_path: Path) -> None:
+    """Without a traceback, and with the command that installs them."""
+    code = "import sys; sys.modules['pydantic'] = None; from retentive.cli.app import run; sys.exit(run())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert re.search(rf"pip install '.*{package}>=", done.stderr)

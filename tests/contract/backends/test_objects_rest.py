@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
 import pytest
 
@@ -47,6 +49,37 @@ def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
         assert len(runs) == 2
     fresh = Opened(small(url))
     assert len(fresh.tree()) == len(fresh.versions()) == 9 + 9 + 1 + 9 + 2
+    assert list(small(url).check()) == []
+
+
+@pytest.mark.parametrize("line", range(30))
+def test_an_interrupt_at_any_line_deletes_nothing_in_use(url: str, line: int) -> None:
+    """Ctrl+C during a commit: what the new state refers to stays, and what it does not may go."""
+    store = Opened(small(url))
+    store.create({f"/memories/{number}": b"x" for number in range(9)})  # so that the next commit compacts
+    passed = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal passed
+        if frame.f_code.co_name not in {"run", "_swap"} or "objects/commit" not in frame.f_code.co_filename:
+            return None
+        passed += event == "line"
+        if passed == line + 1:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        store.create({A: b"a text"})
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    fresh = Opened(small(url))
+    assert fresh.get(A).data in {None, b"a text"}
+    assert len(fresh.tree()) >= 9
     assert list(small(url).check()) == []
 
 

@@ -63,10 +63,8 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
                     return
                 self.losses += 1
         except RetentiveError as error:
-            self.used = set()
-            self.is_in_doubt &= not isinstance(
-                error, NotFound
-            )  # the store was erased, so nothing can become part of it
+            if isinstance(error, NotFound):  # the store was erased, so nothing can be or become part of it
+                self.used, self.is_in_doubt = set(), False
             raise BatchFailed(error) from None
         finally:
             if not self.is_in_doubt:  # failed attempts may contain something that was redacted meanwhile
@@ -125,17 +123,19 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         """Replace the manifest `known`, and erase the texts `going`. Raises `_Overtaken`."""
         if going or must_compact:
             self.marks.append(put_mark(self.requests, self.manifest.id, going))
+        pages = {} if rebuild is None else rebuild.written
+        using = {self.reader.key(PACKS, self.texts.pack), *(self.reader.key(PAGES, name) for name in pages)}
         was_in_doubt, self.is_in_doubt = self.is_in_doubt, True
         self.held, landed = self.manifests.compare_and_swap(
             known, self.manifest, deadline=self.deadline, losses=self.losses
         )
+        if landed:
+            self.used = using  # first: what is used must not be deleted, even if an interrupt comes at this moment
         self.is_in_doubt, self.is_fresh = was_in_doubt or landed is None, True
         if not landed:
             if time.monotonic() > self.deadline:
                 raise Unavailable(BUSY)
             raise _Overtaken
-        pages = {} if rebuild is None else rebuild.written
-        self.used = {self.reader.key(PACKS, self.texts.pack), *(self.reader.key(PAGES, name) for name in pages)}
         self.reader.keep_texts(self.uploaded)
         self.reader.keep_pages(pages)
         if self.marks:

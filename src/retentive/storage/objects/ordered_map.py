@@ -101,8 +101,9 @@ class OrderedMap:
         """Return True if the map has a key with `low <= key < high`."""
         return any(self.chunks(low, high))
 
-    def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Iterable[str]) -> list[tuple[str, MapValue]]:
-        kept = [item for item in items if item[0] not in self._overlay]
+    def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Sequence[str]) -> list[tuple[str, MapValue]]:
+        replaced = set(edited)  # the overlay may have got more keys since `edited` was read from it
+        kept = [item for item in items if item[0] not in replaced]
         kept += [(key, value) for key in edited if (value := self._overlay[key]) is not None]
         return sorted(kept, key=itemgetter(0))
 

@@ -7,8 +7,7 @@ not send events for it directly, because these events would reach only the clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from itertools import islice
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp.shared.exceptions import MCPError
@@ -16,13 +15,17 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
+from retentive.history.log import Feed, feed
+from retentive.history.versions import previous_paths
 from retentive.mcp.resources import uri_of
 from retentive.remote import is_remote
 from retentive.storage.contract import Version
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
     from mcp.shared.subscriptions import ServerEvent
+
+    from retentive.storage.contract import Snapshot
 
 RunWork: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Function that runs another function in a worker thread, and returns its result."""
@@ -93,18 +96,41 @@ class StoreChanges:
         There is one event for each path, also for the earlier paths of a memory, and one for the list of memories,
         which shows sizes and times.
         """
-        position, history = self._position or "", self._store.history
-        if history.newest() == position:
+        position = self._position or ""
+        if self._store.history.newest() == position:
             return [], position
-        feed = history.feed(position, limit=BATCH)
-        paths: dict[str, None] = {}
-        oldest: dict[str, str] = {}
-        for each in feed.items:
-            if isinstance(each, Version):
-                paths[each.path] = None
-                oldest.setdefault(each.memory_id, each.id)
-        for memory_id, first in oldest.items():
-            earlier = (each for each in self._store.versions(memory_id=memory_id, limit=BATCH) if each.id < first)
-            paths.update((each.path, None) for each in islice(earlier, 1))
+        found, moved_from = (_on_server if is_remote(self._store) else _local)(self._store, position)
+        if not found.items:  # the change at the position was removed, and no change is newer
+            return [], found.next
+        paths = dict.fromkeys([*(each.path for each in _versions(found)), *moved_from])
         events: list[ServerEvent] = [ResourceUpdated(uri_of(self._name, path)) for path in paths if path]
-        return [*events, ResourcesListChanged()], feed.next
+        return [*events, ResourcesListChanged()], found.next
+
+
+def _local(store: MemoryStore, position: str) -> tuple[Feed, Collection[str]]:
+    """Return the changes after a position, and the earlier paths of moved memories.
+
+    Several callers share the events, so neither the paths that the first of them may see nor its audit log count.
+    """
+
+    def work(snapshot: Snapshot) -> tuple[Feed, Collection[str]]:
+        found = feed(position, BATCH).work(snapshot)
+        return found, previous_paths(snapshot, _versions(found)).values()
+
+    return core_of(store).read(work)
+
+
+def _on_server(store: MemoryStore, position: str) -> tuple[Feed, Collection[str]]:
+    found = store.history.feed(position, limit=BATCH)
+    oldest: dict[str, Version] = {}
+    for each in _versions(found):
+        oldest.setdefault(each.memory_id, each)
+    earlier: list[str] = []
+    for first in (each for each in oldest.values() if each.operation == "modified"):
+        versions = store.versions(memory_id=first.memory_id, limit=BATCH)
+        earlier += [each.path for each in versions if each.id < first.id][:1]
+    return found, earlier
+
+
+def _versions(found: Feed) -> list[Version]:
+    return [each for each in found.items if isinstance(each, Version)]

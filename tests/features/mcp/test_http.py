@@ -154,6 +154,30 @@ def test_a_session_belongs_to_its_key(api: Api) -> None:
     assert api.with_key("read").post("/mcp", ping, **headers).status == 404
 
 
+def test_clients_hear_changes_whatever_key_was_first(api: Api) -> None:
+    """All clients of a memory store share one poll. It adds nothing to the audit log, which is for their calls."""
+    store = api.place.opened.store()
+    store.create(A, "x")
+    store.change_settings({"audit": True})
+    mine = ["memory://default/a.md"]
+
+    async def run() -> str:
+        limited = api.with_key("read", paths=("/memories/only",))
+        async with (
+            client_of(limited) as first,
+            first.listen(resource_subscriptions=mine),
+            client_of(api) as second,
+            second.listen(resource_subscriptions=mine) as events,
+        ):
+            await asyncio.to_thread(store.append, A, "more")
+            async with asyncio.timeout(WAIT_S):
+                return getattr(await anext(aiter(events)), "uri", "")
+
+    assert [asyncio.run(run())] == mine
+    operations = {entry.operation for entry in store.audit.entries()}
+    assert not operations & {"feed", "versions"}
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
 def test_changes_are_heard_until_the_key_is_revoked(api: Api, mode: str) -> None:
@@ -250,6 +274,27 @@ def test_without_sessions_any_process_answers(tmp_path: Path) -> None:
     assert "expected_count 6" in legacy[0]
     assert agreed == ("Successfully deleted /memories/d", False)
     assert len(set(ports)) == 2
+
+
+def test_spaces_around_the_value_of_a_header_do_not_count(api: Api) -> None:
+    """Source: RFC 9110, section 5.5. The parser of HTTP leaves those at the end."""
+    params = {
+        "name": "memory_view",
+        "arguments": {"path": "/memories"},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    for name, status in (("  memory_view \t", 200), ("memory_create", 400)):
+        assert api.post("/mcp", message, **headers, mcp_name=name).status == status
 
 
 def begun(api: Api) -> dict[str, str]:

@@ -217,7 +217,7 @@ async def _called(
     count = partial(target.run, partial(mass_delete, target.store, call.arguments), is_read=True)
     number = await count() if deletes(tool.name, call.arguments) else 0
     confirmed_number = 0
-    while number != confirmed_number:
+    while number not in (0, confirmed_number):
         refusal = await confirmed(ctx, params, number)
         if refusal is not None:
             return _result(refusal) if isinstance(refusal, ToolAnswer) else refusal

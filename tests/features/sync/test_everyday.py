@@ -346,6 +346,9 @@ def test_the_same_lines_of_both_sides_are_not_doubled(world: World) -> None:
 # -- dry runs ------------------------------------------------------------------------------------------------------
 
 
+KEY = f"sk-ant-api03-{'a1B2' * 23}AA"
+
+
 def scenes(world: World, scene: str) -> None:
     """Changes on both sides after a common state."""
     match scene:
@@ -362,15 +365,33 @@ def scenes(world: World, scene: str) -> None:
             world.save(0, "MEMORY.md", "- line\n" * 300)
         case "renames and deletions":
             (world.directories[0] / "a.md").rename(world.directories[0] / "A.md")
+            world.save(0, "A.md", "edited\n")
             world.store.rename("/memories/b.md", "/memories/moved.md")
+            world.save(0, "b.md", "start\n\nmiddle\n\nEND\n")
             (world.directories[0] / "c.md").unlink()
             world.store.delete("/memories/d.md")
+        case "refused texts":
+            world.save(0, "a.md", f"key {KEY}\n")
+            world.save(0, "b.md", f"{KEY}\n\nmiddle\n\nend\n")
+            world.store.write("/memories/b.md", "start\n\nmiddle\n\nTHERE\n")
+            (world.directories[0] / "c.md").rename(world.directories[0] / "C.md")
+            world.save(0, "C.md", f"key {KEY}\n")
+            world.save(0, "d.md", f"key {KEY}\n")
+            world.store.write("/memories/d.md", "there\n")
+            world.save(0, "new.md", f"key {KEY}\n")
+        case "read-only":
+            world.save(0, "a.md", "here\n")
+            (world.directories[0] / "b.md").unlink()
+            (world.directories[0] / "c.md").rename(world.directories[0] / "z.md")
+            world.store.write("/memories/d.md", "there\n")
+            world.save(0, "d.md", "here\n")
+            world.store.change_settings({"read_only_paths": [f"/memories/{name}.md" for name in "abcd"]})
         case "held":
             for name in ("a.md", "b.md", "c.md", "d.md"):
                 (world.directories[0] / name).unlink()
 
 
-@pytest.mark.parametrize("scene", ["edits", "renames and deletions", "held"])
+@pytest.mark.parametrize("scene", ["edits", "renames and deletions", "refused texts", "read-only", "held"])
 def test_a_dry_run_changes_nothing_and_says_what_the_run_does(world: World, tmp_path: Path, scene: str) -> None:
     share(
         world, {"a.md": "a\n", "b.md": "start\n\nmiddle\n\nend\n", "c.md": "c\n", "d.md": "d\n", "MEMORY.md": "- x\n"}

@@ -7,6 +7,7 @@ import importlib
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, watch
+from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
 
 from .world import FUSE, World
 
@@ -464,6 +465,18 @@ def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, m
     assert world.memories() == {"b.md": "b.md\n"}
 
 
+def test_a_file_that_can_be_read_again_is_not_reported_as_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.md", "b.md"):
+        world.save(0, name, f"{name}\n")
+    during(monkeypatch, "retentive.sync.session.plan", lambda: refuse_the_next_open(monkeypatch), after=True)
+    report = world.sync(0)
+    assert FUSE.left == 0
+    assert became(report, "a.md") == became(report, "b.md") == {"pushed"}
+    assert not report.needs_attention
+
+
 def test_large_new_files_are_sent_in_several_batches(world: World) -> None:
     """The limit of a batch is in bytes: these files have 200,000 characters, and 600,000 bytes."""
     for number in range(6):
@@ -522,6 +535,17 @@ def test_an_edited_conflict_copy_is_not_taken_for_ours(world: World) -> None:
     assert {"here\n", "merged by hand\n"} <= set(world.files(0).values())
 
 
+def test_directories_with_names_of_ours_are_harmless(world: World) -> None:
+    (world.directories[0] / ".retentive-ignore").mkdir()
+    (world.directories[0] / ".retentive-aside-1").mkdir()
+    world.save(0, "a.md", "a\n")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        world.sync(0)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert world.memories() == {"a.md": "a\n"}
+
+
 def test_watching_finds_what_no_hint_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without hints, the stamps of the files are compared when they are due, and an idle watch lists nothing."""
     monkeypatch.setattr("retentive.sync.session.RESCAN_S", 0.0)
@@ -572,3 +596,32 @@ def test_watching_finds_a_memory_written_during_the_last_look(world: World, monk
     with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
         watch(session, wait, lambda _: None)
     assert world.files(0) == {"a.md": "a\n", "b.md": "b\n"}
+
+
+@pytest.mark.parametrize("which", range(1, 13))
+def test_no_descriptor_is_closed_twice_after_a_failed_close(
+    which: int, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second close would close a descriptor that another thread has got since."""
+    store.create("/memories/a/b/c.md", "text")
+    close, closes, wrong = os.close, list[int](), list[int]()
+
+    def fails(descriptor: int) -> None:
+        try:
+            close(descriptor)
+        except OSError:
+            wrong.append(descriptor)
+            raise
+        closes.append(descriptor)
+        if len(closes) == which:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with monkeypatch.context() as patched, suppress(OSError, errors.RetentiveError):
+        patched.setattr(os, "close", fails)
+        sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
+    assert len(closes) >= which
+    assert wrong == []
+    sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
+    assert (notes / "a" / "b" / "c.md").read_text() == "text"

@@ -336,3 +336,25 @@ def test_mounts_and_options_without_effect_are_refused(open_place: OpenPlace) ->
         LangGraphStore(store, store="other")
     with pytest.raises(InvalidInput, match="batch"):
         LangGraphStore(retentive.Mounts({"/memories": store}))  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize("bound", [{"$gt": 1}, {"$gte": 2}, {"$lt": 3}, {"$lte": 1, "$ne": 0}])
+def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) -> None:
+    """LangGraph's store in memory fails for them; its store on PostgreSQL leaves them out as well."""
+    ours, model = LangGraphStore("sqlite://"), Model()
+    for n in range(4):
+        ours.put(("a",), str(n), {"n": n})
+        model.put(("a",), str(n), {"n": n})
+    ours.put(("a",), "none", {})
+    op = SearchOp(("a",), {"n": bound})
+    assert [plain(each) for each in ours.batch([op])] == model.results([op])
+
+
+@pytest.mark.parametrize("options", [{}, {"filter": {"even": True}}, {"query": "tea"}])
+def test_pages_of_a_search_are_parts_of_the_whole(store: MemoryStore, options: dict[str, Any]) -> None:
+    ours = LangGraphStore(store)
+    ours.batch([PutOp(("a",), f"{n:02}", {"even": n % 2 == 0, "text": "tea " * n}) for n in range(12)])
+    whole = [item.key for item in ours.search((), limit=ALL, **options)]
+    assert len(whole) == {0: 12, 1: 6}["filter" in options] - ("query" in options)
+    pages = [ours.search((), limit=2, offset=offset, **options) for offset in range(0, 14, 2)]
+    assert [item.key for page in pages for item in page] == whole

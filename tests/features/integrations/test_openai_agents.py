@@ -248,3 +248,21 @@ def test_a_cancelled_caller_waits_for_its_write(store: MemoryStore) -> None:
         return contents(await session.get_items())
 
     assert asyncio.run(main()) == ["one"]
+
+
+@pytest.mark.parametrize("arguments", ["", "[]", "5", '{"command": "view"'])
+def test_malformed_arguments_get_an_error_reply(store: MemoryStore, arguments: str) -> None:
+    (output,) = outputs(memory_tool(store), [arguments])
+    assert "Error" in output
+    assert store.versions() == []
+
+
+@pytest.mark.parametrize("wrong", [["hello"], "Hi", [None], [[]], [item("x"), 5], 5])
+def test_items_that_are_no_objects_are_refused(store: MemoryStore, wrong: Any) -> None:
+    """A stored item that is no object would make the session unreadable."""
+    session = MemorySession("s", store)
+    asyncio.run(session.add_items([item("before")]))
+    with pytest.raises(InvalidInput, match="must be a list of JSON objects"):
+        asyncio.run(session.add_items(wrong))
+    asyncio.run(session.add_items([item("after")]))
+    assert contents(asyncio.run(session.get_items())) == ["before", "after"]

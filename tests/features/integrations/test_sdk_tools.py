@@ -231,3 +231,34 @@ def test_no_descriptor_is_leaked(lasting_place: str) -> None:
     while open_files() > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert open_files() <= before
+
+
+def test_cache_control_is_in_the_tools_entry(place: str) -> None:
+    tool = MemoryTool(place, cache_control={"type": "ephemeral"})
+    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
+    tool.close()
+
+
+def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
+    """The runner does not validate the objects: fields can be missing, unknown or of the wrong type."""
+    tool = MemoryTool(place)
+    assert [tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "ab"})
+    loose = BetaMemoryTool20250818StrReplaceCommand.construct(command="str_replace", path="/memories/a", old_str="a")
+    assert tool.str_replace(loose).endswith("\n     1\tb")
+    aliased = BetaMemoryTool20250818InsertCommand.construct(
+        command="insert", path="/memories/a", insert_line="0", new_str="x"
+    )
+    assert tool.insert(aliased) == "The file /memories/a has been edited."
+    wrong = BetaMemoryTool20250818ViewCommand.construct(command="view", path=["/memories"])
+    with pytest.raises(ToolError, match="`path`"):
+        tool.view(wrong)
+    tool.close()
+
+
+def test_zero_means_no_limit(place: str) -> None:
+    tool = MemoryTool(place, view_chars=0, list_rows=0, max_memory_bytes=0)
+    text = "x" * 200_000
+    tool.call({"command": "create", "path": "/memories/a", "file_text": text})
+    assert tool.call({"command": "view", "path": "/memories/a"}).endswith(text)
+    tool.close()

@@ -345,7 +345,7 @@ def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] |
     headers = error.headers()
     if error.status == 405:
         headers["allow"] = ", ".join(sorted(routes))
-    if error.status == 413:
+    if error.status in {408, 413}:
         headers["connection"] = "close"
     return Response(error.body(scope["state"]["request_id"]), error.status, headers, media_type="application/json")
 

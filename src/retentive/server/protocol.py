@@ -13,7 +13,7 @@ import logging
 import os
 from asyncio import TimerHandle
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
@@ -60,13 +61,22 @@ SINGLE = frozenset(
 """Headers that must not occur twice, because a proxy and this server might each use a different one."""
 
 
+class _WithoutTrailers(HttpToolsProtocol):
+    """uvicorn's protocol, for which trailers are headers if they arrive before the application is called."""
+
+    def on_headers_complete(self) -> None:
+        """Start the request. Headers that arrive from now on are trailers, which nobody reads."""
+        super().on_headers_complete()
+        self.headers = []
+
+
 class ClientConnection(asyncio.Protocol):
     """Connection of a client. `Strict` finds it in the state of a request, and tells it when a request runs."""
 
     headers_s, body_s, write_s = HEADERS_S, BODY_S, WRITE_S
 
     def __init__(self, *, app_state: dict[str, Any], **options: Any) -> None:
-        self._inner = HttpToolsProtocol(app_state={**app_state, "connection": self}, **options)
+        self._inner = _WithoutTrailers(app_state={**app_state, "connection": self}, **options)
         self._inner.send_400_response = self._invalid  # type: ignore[method-assign]  # as JSON, like all errors
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
@@ -138,6 +148,10 @@ class ClientConnection(asyncio.Protocol):
         self._refuse(HttpError(408, "timeout_error", LATE, "timeout"))
 
     def _invalid(self, msg: str) -> None:
+        last = cast("RequestResponseCycle | None", self._inner.cycle)
+        if last is not None and not last.more_body and not last.response_complete:
+            last.keep_alive = False  # the requests before the malformed one are answered, then the connection is closed
+            return
         self._refuse(_malformed("the request is not valid HTTP/1.1"))
 
     def _refuse(self, error: HttpError) -> None:
@@ -168,7 +182,6 @@ class Strict:
         if connection is None:  # of another server
             await self._app(scope, receive, send)
             return
-        scope["headers"] = list(scope["headers"])  # uvicorn adds trailers to its list
         refusal = _refusal(scope)
         body = _Body(connection, receive, scope["headers"])
         has_begun, closes = False, refusal is not None or _is_upgrade(scope["headers"])

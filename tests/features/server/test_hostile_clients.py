@@ -219,14 +219,30 @@ def test_chunks_of_one_byte(api: Api) -> None:
     assert refusal(answers)["message"] == "name: must have at most 255 characters"
 
 
-def test_trailers_are_ignored(api: Api) -> None:
-    """Those that would replace a header that was checked are refused."""
-    body = f"{len(BODY):x}\r\n{BODY.replace('smuggled', 'trailers')}\r\n0\r\nX-A: y\r\n"
-    top = head(api, f"POST {KEYS} HTTP/1.1", "Transfer-Encoding: chunked", LAST)
-    assert statuses(exchange(api, top + f"{body}\r\n".encode())) == [200]
-    answers = exchange(api, top + f"{body}X-Api-Key: x\r\n\r\n".encode())
-    assert statuses(answers) == [400]
-    assert refusal(answers)["details"] == {"error_code": "malformed_http"}
+@pytest.mark.parametrize("trailer", ["X-A: y", "X-Api-Key: x", "Retentive-Actor: user:x", "Idempotency-Key: x y"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_trailers_are_ignored(api: Api, trailer: str, *, is_late: bool) -> None:
+    """Whether they arrive with the headers or later."""
+    body = f"{len(BODY):x}\r\n{BODY.replace('smuggled', 'trailers')}\r\n0\r\n"
+    top = head(api, f"POST {KEYS} HTTP/1.1", "Transfer-Encoding: chunked", LAST).decode() + body
+    last = f"{trailer}\r\n\r\n"
+    pieces = [top, last] if is_late else [top + last]
+    assert statuses(exchange(api, *(each.encode() for each in pieces))) == [200]
+
+
+def test_a_trailer_is_no_key(api: Api) -> None:
+    sent = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n{LAST}\r\n\r\n{CHUNKED[:-2]}"
+    assert statuses(exchange(api, f"{sent}X-Api-Key: {api.key}\r\n\r\n".encode())) == [401]
+
+
+def test_a_request_before_a_malformed_one_is_answered(api: Api) -> None:
+    answers = exchange(api, head(api, f"GET {KEYS} HTTP/1.1") + b"\0garbage\r\n\r\n")
+    assert statuses(answers) == [200]
+    with connect(api) as connection:
+        connection.sendall(head(api, f"GET {KEYS} HTTP/1.1"))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"\0garbage\r\n\r\n")
+        assert statuses(rest_of(connection)) == [400]
 
 
 def test_chunk_extensions_are_ignored(api: Api) -> None:

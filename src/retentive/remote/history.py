@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference, difference_of
 from retentive.history.history import History
-from retentive.history.log import BlameLine, Feed, LogFilter, no_memory
+from retentive.history.log import BlameLine, Feed, LogFilter, check_limit, no_memory
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, as_revision
@@ -52,6 +52,7 @@ class RemoteHistory(RemotePart, History):
 
     @like(History.log)
     async def log(self, path: str | None, memory_id: str | None, limit: int | None, **only: object) -> list[Version]:
+        check_limit(limit)
         query = await self._query(path, memory_id, LogFilter(**only))  # type: ignore[arg-type]  # those of `History.log`
         return [] if query is None else await self._store.listed(query, limit)
 
@@ -86,6 +87,7 @@ class RemoteHistory(RemotePart, History):
 
     @like(History.changes)
     async def changes(self, path: str | None, only: LogFilter | None, limit: int | None) -> list[LoggedChange]:
+        check_limit(limit)
         query = await self._query(path, None, only)
         if query is None:
             raise no_memory(parsed(path or "").text)

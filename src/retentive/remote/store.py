@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
 from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.history.log import check_limit
 from retentive.history.revisions import Named
 from retentive.remote.calls import (
     JsonFields,
@@ -269,6 +271,7 @@ class RemoteStore(Remote, MemoryStore):
         self, query: str, *, mode: str, under: str, paths: Sequence[str], at: Named | None, source: str | None,
         trust: Level | None, limit: int | None, actor: Who, regex: bool, history: bool,
     ) -> Results:  # fmt: skip
+        check_limit(limit)
         body = {
             "query": query,
             "mode": "regex" if regex else mode,
@@ -280,7 +283,8 @@ class RemoteStore(Remote, MemoryStore):
             "trust": trust or None,
             "limit": 100 if limit is None else max(1, min(limit, 100)),
         }
-        return (await self.post(SearchAnswer, "/search", body, actor)).value()
+        found = (await self.post(SearchAnswer, "/search", body, actor)).value()
+        return replace(found, hits=found.hits[:limit])
 
     @exchange
     async def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002

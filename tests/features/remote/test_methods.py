@@ -118,6 +118,7 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "no proposals": lambda store: store.review.pending(),
     "search": lambda store: store.search("which lines are three?"),
     "search for a phrase": lambda store: store.search('"password is" path:d by:*', limit=1),
+    "search for nothing but the number": lambda store: store.search("two", limit=0),
     "search in all texts": lambda store: store.search("one three", mode="all"),
     "search for a pattern": lambda store: store.search("hunt[a-z]r", regex=True),
     "search in a directory": lambda store: store.search("two", under="/memories/d"),
@@ -174,6 +175,9 @@ WRONG: dict[str, Callable[[MemoryStore], Any]] = {
     "update without a change": lambda store: store.by_id.update("mem_" + "f" * 32),
     "search for no pattern": lambda store: store.search("(", regex=True),
     "search outside": lambda store: store.search("x", under="/tmp"),
+    "negative limit of a search": lambda store: store.search("x", limit=-1),
+    "negative limit of a log": lambda store: store.history.log(limit=-1),
+    "negative limit of changes": lambda store: store.history.changes(limit=-1),
     "proposal that does not exist": lambda store: store.review.show("prop_" + "f" * 32),
 }
 

@@ -12,8 +12,9 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, explanation
 from retentive.cli.parameters import VERSION_ID, given_text, named, text_of_file, text_options
+from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
-from retentive.engine.operation import Operation, Read, ReadOperation
+from retentive.engine.operation import Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
 from retentive.history.past import AsOf
@@ -76,9 +77,8 @@ def perform(
         return Done(output.failure(error), given["path"])
     operation: Operation[Any] = RunView(command) if isinstance(command, View) else RunCommand(command, if_version)
     paths = paths_named(operation)
-    ran = AsOf(operation, at) if at is not None and isinstance(operation, ReadOperation) else operation
     try:
-        outcome = core.run(ran, core.invocation())
+        outcome = _outcome(core, operation, at)
         reply = rendered(core, operation, outcome)
     except RetentiveError as error:
         if at is not None:
@@ -92,6 +92,15 @@ def perform(
         return Done(reply, paths[-1].text, read, None)
     notes = [explanation(store, [path.text for path in paths])] if reply.code == "read_only" else []
     return Done(reply, paths[-1].text, changes=_changes(store, outcome.recorded), notes=notes)
+
+
+def _outcome(core: StoreCore, operation: Operation[Any], at: Revision | None) -> Outcome[Any]:
+    """Run an operation. Raises the errors about a revision, for which the tool has no reply."""
+    ran = AsOf(operation, at) if at is not None and isinstance(operation, ReadOperation) else operation
+    outcome = core.run(ran, core.invocation())
+    if at is not None and outcome.error is not None and not isinstance(outcome.error, Refused):
+        raise outcome.error
+    return outcome
 
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:

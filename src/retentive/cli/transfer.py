@@ -123,10 +123,11 @@ def import_(
         store_for(location, dry_run=dry_run) as store,
         output.progress("Importing") as progress,
     ):
-        found = directory_source(source)
         if os.path.isfile(source):
             stack.enter_context(mapped_os_errors())
             found = tar_source(stack.enter_context(open(source, "rb")))
+        else:
+            found = directory_source(source)
         done = import_files(store, found, under=under, overwrite=overwrite, dry_run=dry_run, progress=progress)
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"

@@ -105,6 +105,13 @@ def test_a_phrase_that_no_memory_has_is_searched_by_its_words(store: MemoryStore
     assert len(results.hits) == 2
 
 
+def test_blanks_around_a_phrase_do_not_matter(store: MemoryStore) -> None:
+    """A phrase matches whole words, whether or not a blank stands beside a quotation mark."""
+    assert found(store, '" euros"') == found(store, '"euros "') == ["team/rules.md"]
+    assert store.search('" 500 euro "').relaxed
+    assert store.search('"within 30 day "').relaxed
+
+
 def test_unknown_words_are_named(store: MemoryStore) -> None:
     assert store.search("refnud refund xyzzy").unknown == ("refnud", "xyzzy")
 

@@ -133,10 +133,10 @@ def _has_phrase(
 
 def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     """Return the pattern that finds a phrase in folded text. It matches whole words within one line."""
-    first, *others = map(re.escape, phrase.casefold().split())
-    last = phrase.casefold()[-1]
-    start = rf"(?<!\w{first})" if phrase[0].isalnum() and not is_dense(phrase) else ""  # behind a literal: it is faster
-    end = r"(?!\w)" if last.isalnum() and not is_dense(last) else ""
+    folded = phrase.casefold().strip()
+    first, *others = map(re.escape, folded.split())
+    start = rf"(?<!\w{first})" if folded[0].isalnum() and not is_dense(folded) else ""  # behind a literal: it is faster
+    end = r"(?!\w)" if folded[-1].isalnum() and not is_dense(folded[-1]) else ""
     return re.compile(r"[^\S\n]+".join([first + start, *others]) + end)
 
 

@@ -130,6 +130,8 @@ def _record(tx: Transaction, seen: dict[str, float]) -> dict[str, float]:
     """Record views. Return the recorded times of the memories of which a process recorded a view within the hour."""
     kept = dict[str, float]()
     for memory_id, at in seen.items():
+        if tx.find(memory_id) is None:  # deleted since; a removal must not leave its id behind
+            continue
         text = tx.get_record(KIND, memory_id)
         if text is not None and at - _seconds(text) < EVERY_S:
             kept[memory_id] = _seconds(text)

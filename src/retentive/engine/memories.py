@@ -138,7 +138,7 @@ def parse_for_applications(raw: object) -> Command:
     Raises `Refused`.
     """
     name = raw.get("command") if isinstance(raw, Mapping) else None
-    if not isinstance(raw, Mapping) or name not in {"write", "append"}:
+    if not isinstance(raw, Mapping) or name not in ("write", "append"):  # a model may send a list, which has no hash
         return parse(raw)
     checked = parse({**raw, "command": "create"})
     assert isinstance(checked, Create)

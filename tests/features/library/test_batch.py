@@ -88,9 +88,10 @@ def test_parsed_commands_and_those_of_applications(store: MemoryStore) -> None:
         ([create(A), {"command": "view", "path": A}], errors.InvalidInput, 1),
         ([create(A), {"command": "delete", "path": "/memories/../x"}], errors.RetentiveError, 1),
         ([{"command": "nothing"}], errors.RetentiveError, 0),
+        ([{"command": ["write"]}], errors.RetentiveError, 0),
         ([create(A, if_version=3)], errors.InvalidInput, 0),
     ],
-    ids=["none", "too many", "view", "path", "unknown", "version"],
+    ids=["none", "too many", "view", "path", "unknown", "no string", "version"],
 )
 def test_invalid_batches(
     store: MemoryStore, commands: list[object], kind: type[errors.RetentiveError], position: int | None

@@ -354,7 +354,7 @@ class Backend(ABC):
 
         If `work` raises, nothing changes. `first_path` is as in `read`. Set `may_use_reserve` for work that deletes. If
         the disk is full, such work may use disk space that is reserved for this case. If `wait` is false and another
-        writer has a lock that this write needs, raises `Unavailable` at once.
+        writer has a lock that this write needs, or is first, raises `Unavailable` at once.
         """
 
     @abstractmethod

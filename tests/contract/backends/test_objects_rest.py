@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
+from typing import Any
 
 import pytest
 
-from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable, UnknownSchema
 from retentive.storage.contract import (
     Actor,
     Backend,
@@ -59,7 +60,7 @@ def test_an_interrupt_at_any_line_deletes_nothing_in_use(url: str, line: int) ->
     store.create({f"/memories/{number}": b"x" for number in range(9)})  # so that the next commit compacts
     passed = 0
 
-    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
         nonlocal passed
         if frame.f_code.co_name not in {"run", "_swap"} or "objects/commit" not in frame.f_code.co_filename:
             return None
@@ -102,6 +103,25 @@ def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
     assert one.get(A).data == b"2"
     one.put(A, b"3")
     assert other.backend.write(other.id, lambda tx: tx.get(A).data) == b"3"
+
+
+def test_a_write_that_must_not_wait_is_tried_once(url: str) -> None:
+    """If another writer is first, it fails at once, and leaves no object. A view never waits for a writer."""
+    one, other = Opened(small(url)), Opened(small(url))
+    one.create({A: b"1"})
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        other.create({f"/memories/{len(runs)}": b"x"})
+        runs.append(1)
+        tx.put_record("kind", "key", "v" * 10_000)
+
+    with pytest.raises(Unavailable):
+        one.backend.write(one.id, work, wait=False)
+    assert len(runs) == 1
+    one.backend.write(one.id, lambda tx: tx.put_record("kind", "key", "v"), wait=False)
+    assert one.read(lambda found: found.get_record("kind", "key")) == "v"
+    assert small(url).collect(one.id) == 0
 
 
 # -- store keys ----------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
 
     def __init__(self, manifests: ManifestSwap, reader: Reader) -> None:
         self.manifests, self.reader, self.requests = manifests, reader, reader.requests
-        self.deadline = time.monotonic() + self.requests.timeout_s
+        self.deadline = 0.0
         self.losses = 0  # attempts in which another writer was first
         self.uploaded: dict[TextRef, bytes] = {}
         self.written: set[str] = set()
@@ -48,6 +48,8 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         self.texts_before = 0  # number of texts before the running job
 
     def run(self, jobs: Sequence[StoreJob]) -> None:
+        if jobs[0].wait:  # otherwise there is one attempt
+            self.deadline = time.monotonic() + self.requests.timeout_s
         try:
             cached = self.manifests.cached(self.reader.store_id)
             self.is_fresh = cached is None  # whether this commit has read the manifest from the storage

@@ -181,7 +181,8 @@ class ManifestSwap:
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
                 return self.keep(replace(manifest, tag=tag), len(data)), True
             except Taken:
-                self._wait(manifest, losses)
+                if time.monotonic() < deadline:
+                    self._wait(manifest, losses)
             except Unsure:
                 doubtful = True
             now = None

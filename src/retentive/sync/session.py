@@ -107,9 +107,11 @@ class SyncSession:
         if self.is_older:
             found[("",)] = SyncOutcome(ROOT, "warning", "", _OLDER)
             self.is_older = False
+        before = dict(found)
         for _ in range(MOST_ROUNDS):
             scan, outcomes, acted = self._round(dry=self.options.dry_run)
             found = {key: each for key, each in found.items() if each.became not in _TRIED_AGAIN}
+            found = dict(before) if self.options.dry_run else found  # a dry run plans again; nothing was done
             found |= {_key(each): each for each in outcomes}
             progress(len(found))
             if not acted and not scan.waiting:

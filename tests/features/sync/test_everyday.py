@@ -412,3 +412,11 @@ def test_a_dry_run_changes_nothing_and_says_what_the_run_does(world: World, tmp_
     ]
     assert said[0] == said[1]
     assert dry.needs_attention == done.needs_attention
+
+
+def test_a_dry_run_that_waits_for_a_file_says_only_its_last_plan(world: World) -> None:
+    """A file that was just written is left alone in the first round, so its memory seems to be new here."""
+    share(world, {"a.md": "a\n", "b.md": "b\n"})
+    world.store.rename("/memories/a.md", "/memories/moved.md")
+    os.utime(world.directories[0] / "a.md")
+    assert became(sync(world, dry_run=True)) == {"moved.md": "renamed"}

@@ -227,7 +227,15 @@ def test_a_program_in_any_language_uses_a_script_in_a_file(tmp_path: Path, listi
         ('{"scripts": [{"turns": [[{"call": {"inputs": {}}}]]}]}', r"scripts\[0\].turns\[0\].blocks\[0\]: .*inputs"),
         ('{"scripts": [{"turns": [[{"text": "a"}]]}]}', "must be an object with one of the fields call, thinking, raw"),
         ('{"scripts": [{"turns": [[]]}]}', r"turns\[0\]: a turn must have at least one block"),
+        ('{"scripts": [{"turns": "Hello."}]}', r"scripts\[0\].turns must be a list"),
+        ('{"scripts": 5}', "scripts must be a list"),
+        (
+            '{"scripts": [{"turns": [[{"call": {"input": {}, "check": "ok"}}]]}]}',
+            r"check must be an object with .* text",
+        ),
         ('{"faults": {"1": {"error": {"status": 1}}}}', r"faults\[1\]: the API has no error status 1"),
+        ('{"faults": {"first": {"error": {"status": 529}}}}', "faults must be an object whose fields are numbers"),
+        ('{"faults": []}', "faults must be an object whose fields are numbers"),
     ],
 )
 def test_an_invalid_script_in_a_file_is_refused_with_its_place(script: str, reason: str) -> None:

@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +29,19 @@ def parse(text: str) -> tuple[list[Script], dict[str, Any]]:
     except ValueError as error:
         raise ScriptError(f"the script is not JSON: {error}") from None
     fields = _fields(given, ("scripts", "faults", "threads", "context_window"), "the script")
-    scripts = [_script(each, f"scripts[{n}]") for n, each in enumerate(fields.pop("scripts", ()))]
-    if "faults" in fields:
-        fields["faults"] = {int(number): _fault(each, number) for number, each in fields["faults"].items()}
+    scripts = [_script(each, f"scripts[{n}]") for n, each in enumerate(_list(fields.pop("scripts", []), "scripts"))]
+    faults = fields.get("faults", {})
+    if not isinstance(faults, Mapping) or not all(number.isdecimal() for number in faults):
+        raise ScriptError("faults must be an object whose fields are numbers of requests")
+    fields["faults"] = {int(number): _fault(each, number) for number, each in faults.items()}
     return scripts, fields
 
 
 def _script(given: object, where: str) -> Script:
     fields = _fields(given, ("turns", "name", "when"), where)
-    turns = [_turn(each, f"{where}.turns[{n}]") for n, each in enumerate(fields.get("turns", ()))]
+    turns = [
+        _turn(each, f"{where}.turns[{n}]") for n, each in enumerate(_list(fields.get("turns", []), f"{where}.turns"))
+    ]
     script: Script = _built(Script, {**fields, "turns": tuple(turns)}, where)
     return script
 
@@ -46,7 +50,7 @@ def _turn(given: object, where: str) -> Turn:
     """Parse a turn: a text, a list of blocks, or an object with the fields of `Turn`."""
     fields = dict(given) if isinstance(given, Mapping) else {"blocks": [given] if isinstance(given, str) else given}
     blocks = fields.get("blocks")
-    if not isinstance(blocks, Sequence):
+    if not isinstance(blocks, list):
         raise ScriptError(f"{where} must be a text, a list of blocks, or an object with `blocks`")
     parsed = tuple(_block(each, f"{where}.blocks[{n}]") for n, each in enumerate(blocks))
     turn: Turn = _built(Turn, {**fields, "blocks": parsed}, where)
@@ -57,7 +61,8 @@ def _block(given: object, where: str) -> Content:
     if isinstance(given, str):
         return given
     kind, fields = _only(given, _BLOCKS, where)
-    if isinstance(check := fields.get("check"), Mapping):
+    if (check := fields.get("check")) is not None:
+        check = _fields(check, ("text", "contains", "is_error"), f"{where}.check")
         check = _built(Check, {**check, "contains": tuple(check.get("contains", ()))}, f"{where}.check")
         fields = {**fields, "check": check}
     block: Content = _built(_BLOCKS[kind], fields, where)
@@ -69,6 +74,12 @@ def _fault(given: object, number: str) -> Fault:
     kind, fields = _only(given, _FAULTS, where)
     fault: Fault = _built(_FAULTS[kind], fields, where)
     return fault
+
+
+def _list(given: object, where: str) -> list[object]:
+    if not isinstance(given, list):
+        raise ScriptError(f"{where} must be a list")
+    return given
 
 
 def _only(given: object, kinds: Mapping[str, object], where: str) -> tuple[str, dict[str, Any]]:

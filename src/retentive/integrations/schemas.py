@@ -112,7 +112,8 @@ will matter later. Commands and their fields:
 def _flat_schema() -> dict[str, Any]:
     """Return the schema of all commands. It is flat, because some APIs reject `oneOf` at the top level."""
     command = {"type": "string", "enum": list(COMMANDS), "description": "The command to run."}
-    fields: dict[str, Any] = {"command": command, "path": PATH}
+    path = text_field("The file or directory, for all commands but rename. Starts with /memories.")
+    fields: dict[str, Any] = {"command": command, "path": path}
     for name, each in COMMANDS.items():
         for field, schema in each.fields.items():
             described = {**schema, "description": f"For {name}. {schema['description']}"}

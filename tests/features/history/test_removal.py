@@ -325,9 +325,10 @@ def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
         store.execute({"command": "view", "path": A})
         store._core.accesses.flush()
         assert len(place.backend.read(store.id, lambda found: list(found.records(KIND)))) == 1
-        now[0] += 86_400
-        store.execute({"command": "view", "path": A})  # recorded after the erasure, if at all
         store.history.erase(A)
+        create(store, B, SECRET)
+        store.execute({"command": "view", "path": B})  # waits to be recorded during the erasure
+        store.history.erase(B)
         store._core.accesses.flush()
         assert place.backend.read(store.id, lambda found: list(found.records(KIND))) == []
 

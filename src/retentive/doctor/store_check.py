@@ -154,7 +154,8 @@ def _versions(
     seen: set[str] = set()
     for version in all_versions(snapshot):
         tick()
-        is_redacted, subject = version.redacted_at is not None, f"{visible(version.path)} ({version.id})"
+        is_redacted = version.redacted_at is not None
+        subject = version.id if is_redacted else f"{visible(version.path)} ({version.id})"  # no path that was redacted
         is_ordered = later is None or (
             version.id < later.id and version.created_at <= later.created_at and version.revision <= later.revision
         )

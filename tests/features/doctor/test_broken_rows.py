@@ -76,6 +76,8 @@ def test_damage_is_found(backend: str, case: Case, tmp_path: Path) -> None:
     assert codes(findings) == set(case.found)
     for code, subject in case.found.items():
         assert any(str(named(subject, names)) in one.subject for one in findings if one.code == code), findings
+    redacted = [one.subject for one in findings if one.code == "redaction_left"]
+    assert not any("/" in subject for subject in redacted), "what was redacted is not shown"
     assert codes(look(place, repair=True)) == (set() if case.is_repaired else set(case.found))
     assert not case.is_repaired or all(KINDS[code].mends for code in case.found)
 

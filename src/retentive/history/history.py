@@ -101,13 +101,14 @@ class History:
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
         target = None if path is None else self._context.parsed(path)
+        below = "" if target is None or target.is_root else target.text + "/"
 
         def work(snapshot: Snapshot) -> ListPage[Version, str]:
             return reads.page_of(
                 partial(snapshot.versions, memory_id=memory_id, oldest_first=oldest_first),
                 only or LogFilter(),
                 self._context.settings_of(snapshot),
-                below="" if target is None or target.is_root else target.text + "/",
+                fits=lambda version: f"{version.path}/".startswith(below),
                 oldest_first=oldest_first,
                 after=after,
                 limit=limit,

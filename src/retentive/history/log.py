@@ -96,14 +96,14 @@ def page_of(
     only: LogFilter,
     settings: Settings,
     *,
-    below: str,
+    fits: Callable[[Version], bool],
     oldest_first: bool,
     after: str | None,
     limit: int,
 ) -> ListPage[Version, str]:
     """Return the next matching versions after the version id `after`, with the cursor of the next page.
 
-    `select` is `Snapshot.versions` with all arguments but the bounds and the limit.
+    `select` is `Snapshot.versions` with all arguments but the bounds and the limit. `fits` is one more condition.
     """
     matching = replace(only, since=None)  # version ids begin with the time: `since` and `until` are bounds of ids
     low = None if only.since is None else first_id(to_us(only.since))
@@ -117,7 +117,7 @@ def page_of(
         elif last is not None:
             bounds["before"] = last if high is None else min(high, last)
         page = list(select(limit=size, **bounds))
-        found += matching.chosen((each for each in page if f"{each.path}/".startswith(below)), settings)
+        found += matching.chosen(filter(fits, page), settings)
         is_end, last, left = len(page) < size, page[-1].id if page else last, left - size
     if len(found) > limit:
         return ListPage(tuple(found[:limit]), found[limit - 1].id)

@@ -367,6 +367,17 @@ def test_versions_are_filtered(api: Api, store: MemoryStore, at: str) -> None:
     assert kind(api.get(f"{at}/memory_versions?operation=moved")) == INVALID
 
 
+def test_pages_of_filtered_versions_are_full(api: Api, store: MemoryStore, at: str) -> None:
+    """A version that a condition leaves out takes no room on a page."""
+    store.create("/memories/d/a", "", actor="session:s*1")
+    store.delete("/memories/d", actor="session:s21")
+    store.create("/memories/d", "", actor="session:s31")
+    for query in ("path_prefix=/d/&limit=2", "session_id=s*1&limit=1"):
+        found = ok(api.get(f"{at}/memory_versions?{query}"))["data"]
+        assert {each["path"] for each in found} == {"/d/a"}, query
+        assert len(found) == int(query[-1])
+
+
 def test_a_sensitive_value_is_refused(api: Api, at: str) -> None:
     """Redacted, the file of a client would differ from its memory forever."""
     secret = "AKIA" + "QYLPMN5HHHFPZAM2"

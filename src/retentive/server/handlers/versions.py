@@ -84,13 +84,15 @@ def list_memory_versions(
     is_full, store = view == "full", call.store
     count = min(limit, FULL_LIMIT) if is_full else limit
 
+    def fits(version: Version) -> bool:
+        return version.path.startswith(within) and all(each == str(version.actor or "") for each in actors)
+
     def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
         select, settings = partial(snapshot.versions, memory_id=memory_id), core_of(store).settings_of(snapshot)
-        found = page_of(select, only, settings, below=within, oldest_first=False, after=before, limit=count)
+        found = page_of(select, only, settings, fits=fits, oldest_first=False, after=before, limit=count)
         return [
             VersionObject.of(each, memory_store_id=store.id, content=_text(snapshot, each) if is_full else None)
             for each in found.items
-            if each.path.startswith(within) and all(each_actor == str(each.actor or "") for each_actor in actors)
         ], found.next
 
     data, following = core_of(store).result_of(Read("log", work))

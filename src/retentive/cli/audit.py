@@ -63,9 +63,9 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
 def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
-    Run it once a day. Keep FILE and the key in a place that nobody with write access to the storage can change. `audit
-    verify --anchor FILE` then detects every later change to the log and the history, even if somebody restored an older
-    copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
+    Run it once a day. Keep FILE and the key in a place that nobody with write access to the storage can change. `admin
+    audit verify --anchor FILE` then detects every later change to the log and the history, even if somebody restored an
+    older copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
 
     With --all, the anchors of a memory store are in the file ID.anchors of the directory; ID is the id of the store.
     If a store cannot be anchored, the others are, and the status is that of the first error.

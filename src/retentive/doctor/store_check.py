@@ -118,7 +118,9 @@ def check_store(info: StoreInfo, snapshot: Snapshot, *, quick: bool, progress: P
             counts[finding.code] += 1
             if counts[finding.code] <= _MAX_FINDINGS:
                 yield finding
-    yield found("healthy", info.id, f"{len(present)} memories, {checked - len(present)} versions")
+    memories, versions = len(present), checked - len(present)
+    counted = f"{memories} memor{'y' if memories == 1 else 'ies'}, {versions} version{'' if versions == 1 else 's'}"
+    yield found("healthy", info.id, counted)
 
 
 def _memories(snapshot: Snapshot, present: dict[str, Memory], tick: Callable[[], None]) -> Iterator[Subject]:

@@ -85,7 +85,8 @@ def _allowance(value: object) -> str:
         return check_path_pattern(value)
     if not isinstance(value, str) or not _ALLOWANCE.fullmatch(value):
         raise InvalidInput(
-            "every entry must be a kind of sensitive value, a path pattern or a hash from `scan --allow`"
+            "every entry must be a kind of sensitive value, a path pattern or a hash from "
+            "`retentive admin scan --allow`"
         )
     return value
 
@@ -125,7 +126,7 @@ class Settings:
     sensitive_allow: tuple[str, ...] = _setting(
         (),
         _list_of(_allowance, "kinds, path patterns and hashes of values"),
-        "sensitive values to accept: kinds, path patterns, and hashes of values (scan --allow)",
+        "sensitive values to accept: kinds, path patterns, and hashes of values (admin scan --allow)",
     )
     sensitive_kinds: tuple[str, ...] = _setting(
         (),

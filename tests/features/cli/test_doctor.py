@@ -28,6 +28,8 @@ def test_a_healthy_place_ends_with_0(at: str) -> None:
     done = here(at, "doctor")
     assert done.exit_code == 0
     assert done.stdout == "ok\tdefault\thealthy\tNothing is wrong. 3 memories, 8 versions\t\n"
+    here(at, "create", "a.md", "x", "--store", "one")
+    assert "Nothing is wrong. 1 memory, 1 version\t" in here(at, "doctor").stdout
 
 
 def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str) -> None:

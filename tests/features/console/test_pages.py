@@ -55,6 +55,15 @@ def test_past_states_and_links_that_stay(person: Person, store: MemoryStore, at:
     assert person.get(f"{at}/id/{versions[0].memory_id}").url.endswith("/m/c.md")
     gone = person.get(f"{at}/m/notes/a.md")
     assert (gone.status, "Its history is kept" in gone.text) == (404, True)
+    store.delete("/memories/c.md")
+    gone = person.get(f"{at}/id/{versions[0].memory_id}")
+    assert (gone.status, "Its history is kept" in gone.text) == (404, True)
+
+
+def test_an_unknown_actor_is_no_link(person: Person, store: MemoryStore, at: str) -> None:
+    store.create("/memories/unknown.md", "x")
+    page = person.get(f"{at}/m/unknown.md")
+    assert ("unknown" in page.text, f"{at}/activity?actor=None" in page.links) == (True, False)
 
 
 def test_a_difference_marks_words(person: Person, store: MemoryStore, at: str) -> None:

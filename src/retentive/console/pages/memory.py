@@ -19,6 +19,7 @@ from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.history import blame_memory
 from retentive.server.handlers.memories import read_memory, retrieve_memory
 from retentive.server.handlers.versions import list_memory_versions, retrieve_memory_version
+from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
 from retentive.wire.base import AnswerPage
@@ -54,7 +55,7 @@ def show_memory(visit: Visit) -> PageAnswer:
     except HttpError as error:
         if error.status != 404 or at:
             raise
-        return _gone(visit)
+        return _gone(visit, path, visit.store.history.log(path, limit=20))
     text, view = memory.content or "", _view(visit, memory)
     newest = versions_of(visit, memory.id, NEWEST).data
     version = _version(visit, memory.memory_version_id)
@@ -130,13 +131,12 @@ def raw_lines(text: str) -> list[SourceLine]:
     return [SourceLine(at, boxed(row)) for at, row in enumerate(rows, start=1)]
 
 
-def _gone(visit: Visit) -> PageAnswer:
-    """Show the last versions of a deleted memory. Raises `HttpError` 404 if there never was a memory at the path."""
-    versions = visit.store.history.log(visit.memory_path, limit=20)
+def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> PageAnswer:
+    """Show the last versions of a deleted memory. Raises `HttpError` 404 if there are none."""
     if not versions:
         raise missing("memory")
-    values = {"path": visit.memory_path, "parts": parts(visit.memory_path), "versions": versions, "area": "tree"}
-    return HtmlPage("gone.html", values, 404, title=visit.memory_path)
+    values = {"path": path, "parts": parts(path), "versions": versions, "area": "tree"}
+    return HtmlPage("gone.html", values, 404, title=path or "Deleted memory")
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
@@ -146,7 +146,12 @@ def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool 
 
 def by_id(visit: Visit) -> PageAnswer:
     """Redirect from the id of a memory to its current path, so that links survive renames."""
-    found = retrieve_memory(visit.call(memory_id=visit.ids["memory_id"]), view="basic")
+    memory_id = visit.ids["memory_id"]
+    try:
+        found = retrieve_memory(visit.call(memory_id=memory_id), view="basic")
+    except HttpError:
+        versions = visit.store.history.page(memory_id=memory_id, limit=20).items
+        return _gone(visit, (versions[0].path if versions else None) or "", versions)
     return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
 
 

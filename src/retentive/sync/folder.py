@@ -23,6 +23,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.storage.exchange import exchange, rename_if_free
 from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.values.text import is_text
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
 LOCATION = ".retentive/memory.db"
@@ -91,7 +92,7 @@ class Folder:
             if entry is None or sha256 is None:
                 waiting.add(path)
             elif not sha256:
-                skipped[path] = "the file is not text in UTF-8"
+                skipped[path] = "the file is not text (UTF-8 without NUL)"
             else:
                 files[path] = LocalFile(name, sha256, _stamp(entry).if_certain())
         return FolderScan(files, skipped, frozenset(waiting))
@@ -346,7 +347,7 @@ class Folder:
             return None
         if read != stamp:
             return None
-        return hashlib.sha256(data).hexdigest() if _is_text(data) else ""
+        return hashlib.sha256(data).hexdigest() if is_text(data) else ""
 
     def _sha256_at(self, name: str, directory: int) -> str:
         with _regular(name, directory) as (file, _):
@@ -433,14 +434,6 @@ def _entry(name: str, directory: int) -> os.stat_result | None:
 
 def _stamp(entry: os.stat_result) -> Stamp:
     return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino, entry.st_ctime_ns)
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _name_of(path: str) -> str:

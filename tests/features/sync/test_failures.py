@@ -285,6 +285,7 @@ def test_what_is_left_alone(world: World, tmp_path: Path) -> None:
     (root / "link.md").symlink_to(outside / "secret.md")
     (root / "linked").symlink_to(outside)
     (root / "binary.md").write_bytes(b"\xff\xfe")
+    (root / "nul.md").write_bytes(b"a\0b")
     (root / "large.md").write_text("x" * 2_000_000)
     (root / ".hidden.md").write_text("hidden\n")
     os.mkfifo(root / "pipe")
@@ -297,7 +298,7 @@ def test_what_is_left_alone(world: World, tmp_path: Path) -> None:
         world.settle(0, root / name)
     report = world.sync(0)
     reasons = {each.path.removeprefix("/memories/"): each.why for each in report.outcomes if each.became == "skipped"}
-    assert reasons.keys() == {"link.md", "linked", "binary.md", "large.md", "pipe"}
+    assert reasons.keys() == {"link.md", "linked", "binary.md", "nul.md", "large.md", "pipe"}
     assert world.memories() == {"ok.md": "ok\n", "drafts/there.md": "there\n"}
     assert not (root / "drafts" / "there.md").exists()
 

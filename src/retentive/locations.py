@@ -159,8 +159,10 @@ def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool, rea
 def _open_sqlite(path: str | None, clock: Clock, new_id: NewId, *, read_only: bool) -> Backend:
     from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
-    if path is not None and os.path.exists(path):
-        need_readable(path)
+    is_there = path is not None and os.path.exists(path)
+    if path is not None and (read_only or is_there):
+        if is_there:
+            need_readable(path)
         if read_only or not can_write(path):
             from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
 

@@ -70,6 +70,14 @@ def test_an_existing_directory_may_have_any_name(home: Path) -> None:
             assert opened.store().usage().memories == 0
 
 
+@pytest.mark.parametrize("location", ["sqlite:///m.db", "notes"])
+def test_a_location_opened_read_only_is_not_created(home: Path, location: str) -> None:
+    """A check opens the location a moment after it was found; somebody may have moved it away in between."""
+    with pytest.raises(NotFound):
+        open_backend(location, read_only=True)
+    assert list(home.iterdir()) == []
+
+
 @pytest.mark.parametrize("location", ["memory", "sqlite:///memory.sqlite", "sqlite:///empty"])
 def test_a_program_that_only_reads_creates_nothing(home: Path, location: str) -> None:
     (home / "empty").touch()

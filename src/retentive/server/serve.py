@@ -46,7 +46,7 @@ VARIABLE = "RETENTIVE_SERVE"
 """Environment variable with the options, for the worker processes."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
-HEALTH_S = 20
+HEALTH_S = 10
 """Seconds after which a worker that does not answer its parent is killed and replaced."""
 QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000

@@ -94,7 +94,8 @@ def opened_directory(base: int, names: Sequence[str], *, make: bool = False) -> 
             os.close(above)  # even if this fails, it is closed
         yield directory
     finally:
-        os.close(directory)
+        with suppress(OSError):  # even if this fails, it is closed
+            os.close(directory)
 
 
 def _open_directory(name: str, above: int) -> int:
@@ -150,7 +151,8 @@ class FileTree:
         except OSError as error:
             raise os_error(error) from None
         finally:
-            os.close(directory)
+            with suppress(OSError):  # even if this fails, it is closed
+                os.close(directory)
         return Found(FileKind.DIRECTORY)
 
     def read(self, path: str) -> bytes | None:

@@ -24,6 +24,7 @@ from retentive.history.log import newest_position
 from retentive.opening import Retentive
 from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Delivery, Endpoint, Webhooks, event_id_of, is_public
 from retentive.storage.contract import StoreInfo, to_datetime
+from retentive.store.change_marks import LOOK_S as UNKNOWN_S
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
 from retentive.values.records import time_in_id
@@ -46,6 +47,8 @@ MARKED_S = 300.0
 """Time for which a memory store stays marked after its last renewal. The change that it announces may still run."""
 LOOK_S = 3_600.0
 """Pause between two looks at all memory stores, for changes without a mark, such as edits of plain files."""
+KNOWN_S = 2 * UNKNOWN_S
+"""Pause before an early look after the first webhook endpoint of a workspace. By then, every process sets marks."""
 TRIM_S = 60.0
 
 
@@ -74,6 +77,7 @@ class Deliverer:
         self._running: dict[str, tuple[str, Future[None]]] = {}
         self._marks: dict[str, tuple[str, float]] = {}
         self._looked_at = self._trimmed_at = float("-inf")
+        self._workspaces: set[str] = set()
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
         """Queue new events, and start the deliveries that are due. Stop when `may_go_on` returns False.
@@ -81,13 +85,12 @@ class Deliverer:
         A slow delivery may continue after this call; `close` waits for it.
         """
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
+        known, self._workspaces = self._workspaces, {each.workspace_id for each in endpoints.values()}
         if not endpoints:
             return
         now = self._monotonic()
         self._look_at_marked(endpoints, now)
-        if now - self._looked_at >= LOOK_S:
-            self._look_at_all(endpoints, may_go_on)
-            self._looked_at = now
+        self._look_at_unmarked(endpoints, may_go_on, now, is_first=bool(self._workspaces - known))
         if now - self._trimmed_at >= TRIM_S:
             self._webhooks.trim(self._now(), self._max_deliveries)
             self._trimmed_at = now
@@ -130,6 +133,16 @@ class Deliverer:
                 del self._marks[store_id]
                 with suppress(Conflict):  # it was renewed
                     self._records.put(MARK, store_id, None, expected=text)
+
+    def _look_at_unmarked(
+        self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool], now: float, *, is_first: bool
+    ) -> None:
+        """Look at all memory stores if it is time. `is_first` says that a workspace has its first endpoint."""
+        if now - self._looked_at >= LOOK_S:
+            self._look_at_all(endpoints, may_go_on)
+            self._looked_at = now
+        if is_first:  # other processes do not know yet that they must set marks
+            self._looked_at = now - LOOK_S + KNOWN_S
 
     def _look_at_all(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
         workspaces = {each.workspace_id for each in endpoints.values()}

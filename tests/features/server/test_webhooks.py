@@ -24,7 +24,7 @@ import retentive
 from retentive.errors import Damaged, InvalidInput
 from retentive.server.background import Background, Leader
 from retentive.server.calls import ServedLocation
-from retentive.server.deliveries import AT_ONCE, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
+from retentive.server.deliveries import AT_ONCE, KNOWN_S, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
 from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
 from support.places import LASTING, place_of
@@ -374,15 +374,16 @@ def test_a_killed_process_loses_no_event(receiver: Receiver, tmp_path: Path, bac
 
 
 def test_a_change_without_a_mark(api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive) -> None:
-    """The hourly look finds it: a process that did not know the endpoint yet made it."""
+    """A look at all stores finds it, soon after the first endpoint and then hourly: the process did not know of it."""
     endpoint(api, receiver, "memory.changed")
     rounds()
-    opened.marks._looked_at, opened.marks._workspaces = time.monotonic(), set()
-    opened.store("s").write("/memories/a", "one")
-    rounds()
-    assert receiver.events() == []
-    rounds(after_s=LOOK_S)
-    assert [event for event, _ in data_of(receiver.events())] == ["memory.changed"]
+    for pause_s in (KNOWN_S, LOOK_S):
+        opened.marks._looked_at, opened.marks._workspaces = time.monotonic(), set()
+        opened.store("s").write("/memories/a", f"{pause_s}")
+        rounds()
+        assert receiver.events() == []
+        rounds(after_s=pause_s)
+        assert [event for event, _ in data_of(receiver.events())] == ["memory.changed"]
 
 
 def test_quiet_stores_are_not_read(

@@ -61,7 +61,11 @@ def check_request(headers: Mapping[str, str], data: bytes, *, count: bool) -> Ma
     names = [tool["name"] for tool in tools if "name" in tool]
     refuse_if(len(set(names)) < len(names), "tools: Tool names must be unique.")
     if body.get("context_management") is not None:
-        _check_edits(body["context_management"], [kind for kind, beta in EDITS.items() if beta in betas])
+        kinds = _check_edits(body["context_management"], [kind for kind, beta in EDITS.items() if beta in betas])
+        thinking = body.get("thinking")
+        thinks = isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
+        message = f"`{CLEAR_THINKING}` strategy requires `thinking` to be enabled or adaptive"
+        refuse_if(CLEAR_THINKING in kinds and not thinks, message)
     return body
 
 
@@ -102,8 +106,8 @@ def _check_block(block: Block, role: str, message: str, at: int) -> None:
         refuse_if(changed, f"{where}: Invalid `signature` in `thinking` block")
 
 
-def _check_edits(management: object, allowed: Sequence[str]) -> None:
-    """Check the context edits. `allowed` are the types that the beta headers of the request permit."""
+def _check_edits(management: object, allowed: Sequence[str]) -> Sequence[object]:
+    """Check the context edits, and return their types. `allowed` are those that the beta headers permit."""
     refuse_if(not allowed, "context_management: Extra inputs are not permitted")
     where = "context_management.edits"
     given = management.get("edits") if isinstance(management, Mapping) else None
@@ -124,6 +128,7 @@ def _check_edits(management: object, allowed: Sequence[str]) -> None:
     kinds = [edit["type"] for edit in edits]
     refuse_if(CLEAR_THINKING in kinds[1:], f"{where}: `{CLEAR_THINKING}` must be the first edit in the list")
     refuse_if(len(set(kinds)) < len(kinds), f"{where}: each strategy can be used only once")
+    return kinds
 
 
 def _objects(value: object, where: str) -> Sequence[Block]:

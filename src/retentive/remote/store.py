@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
-from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, TooLarge, error_of
 from retentive.history.log import check_limit
 from retentive.history.revisions import Named
 from retentive.remote.calls import (
@@ -122,6 +122,8 @@ class RemoteStore(Remote, MemoryStore):
             return (await self.performed(command, sender, body, run=run)).reply()
         except Refused as refusal:
             return error_reply(RemoteCore(), refusal)
+        except TooLarge:  # for one request to this server
+            return error_reply(RemoteCore(), Refused("too_large_to_keep"))
         except RetentiveError as error:
             return error_reply(RemoteCore(), error, _named(command))
 

@@ -90,6 +90,13 @@ def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monke
         assert through.create(A, "x").memories == 1
 
 
+def test_a_text_that_no_request_can_carry_is_refused_in_the_reply(store: MemoryStore, local: MemoryStore) -> None:
+    reply = store.execute({"command": "create", "path": A, "file_text": "x" * 2_000_000})
+    assert (reply.is_error, reply.code) == (True, "too_large")
+    assert reply.text.startswith("Error: The text is larger than the storage can hold in one memory.")
+    assert local.memories() == []
+
+
 def test_a_closed_place(api: Api, store: MemoryStore) -> None:
     opened = retentive.open(api.url, api_key=api.key)
     closed = opened.store(store.id)

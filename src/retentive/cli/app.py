@@ -154,9 +154,10 @@ class App(click.Group):
         try:
             found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
         except ModuleNotFoundError as error:
-            extra = name if name in {"mcp", "console"} else "server"
-            why = f"`retentive {name}` needs the package {error.name}: {pip_install(extra)}"
-            raise click.UsageError(why) from None
+            extras = {"mcp": ("mcp",), "console": ("server", "console")}.get(name, ("server",))
+            raise click.UsageError(f"`retentive {name}` needs {error.name}: {pip_install(*extras)}") from None
+        except ImportError as error:  # names the extra itself
+            raise click.UsageError(f"`retentive {name}`: {error}") from None
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
     def resolve_command(

@@ -64,8 +64,6 @@ def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
         return frozenset()
     try:
         settings = store.settings()
-    except InvalidInput:  # hosted stores have neither settings nor trust
-        return frozenset()
     except PermissionDenied:
         settings = None
     if settings is not None and not (settings.trust or settings.quarantine):

@@ -225,13 +225,26 @@ def test_an_error_is_red_on_a_terminal(directory: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "package"),
-    [("serve", "uvicorn"), ("keys list", "uvicorn"), ("console", "jinja2"), ("ls --at https://localhost", "httpx2")],
+    [
+        ("serve", "uvicorn"),
+        ("keys list", "pydantic"),
+        ("console", "jinja2"),
+        ("console", "pydantic"),
+        ("mcp", "mcp"),
+        ("demo", "anthropic"),
+        ("ls --at https://localhost", "httpx2"),
+    ],
 )
 def test_a_command_names_the_packages_that_it_lacks(command: str, package: str, tmp_path: Path) -> None:
     """Without a traceback, and with the command that installs them."""
-    code = "import sys; sys.modules['pydantic'] = None; from retentive.cli.app import run; sys.exit(run())"
+    code = """
+import sys
+sys.modules |= {"pydantic": None, "anthropic": None, "mcp": None}
+from retentive.cli.app import run
+sys.exit(run())
+"""
     done = subprocess.run(
         [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert re.search(rf"pip install '.*{package}>=", done.stderr)
+    assert re.search(rf"pip install .*'{package}>=", done.stderr)

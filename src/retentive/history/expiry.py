@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
+from time import perf_counter
 
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
@@ -37,8 +38,9 @@ CLOCK, SEEN = "clock", "seen"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
 MAX_STEP_S = 7 * 86_400.0
 CONFIRMED_AFTER_S = 86_400.0
-_MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
-_AT_ONCE = 100  # memories that a piece deletes
+_MEMORIES = 500  # number that a piece examines
+_VERSIONS, _AT_ONCE = 200, 100  # versions that a piece examines and memories that it deletes, if it takes `_PIECE_S`
+_PIECE_S, _SMALLEST = 0.02, 25  # seconds that a piece may take, as a write may wait for it; versions of a slow one
 _FIRST_VERSION = "memver_"
 _NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
 _DAY_S = 86_400.0
@@ -181,22 +183,27 @@ def _checked_clock(
 def _pieces(context: StoreCore, position: str, now: float, *, dry_run: bool = False) -> Iterator[tuple[Swept, str]]:
     """Do the pieces from a position on. Yield the result of each, and the position of the next one; empty at the end.
 
-    The position is first the path of a memory, then the id of a version.
+    The position is first the path of a memory, then the id of a version. A piece after one that took too long is
+    smaller: how many rows can be removed in a time depends on the size of the store and on its disk.
     """
+    limit = _VERSIONS
     while position:
+        started = perf_counter()
         idle, old = list[tuple[Memory, float]](), list[tuple[Version, int]]()
         if position.startswith(ROOT):
-            idle, position = _idle(context, position, now)
+            idle, position = _idle(context, position, now, at_once=max(limit * _AT_ONCE // _VERSIONS, 1))
         else:
-            old, position = _prunable(context, position, now)
+            old, position = _prunable(context, position, now, limit=limit)
         swept = Swept()
         if idle or old:
             removal, expiry = _removal(idle, old), context.with_options(actor=EXPIRY)
             swept = expiry.peek(DryRun(removal)) if dry_run else context.result_of(removal, EXPIRY)
+            size = int(limit * _PIECE_S / (perf_counter() - started))
+            limit = min(max(size, limit // 2, _SMALLEST), limit * 2, _VERSIONS)
         yield swept, position
 
 
-def _idle(context: StoreCore, start: str, now: float) -> tuple[list[tuple[Memory, float]], str]:
+def _idle(context: StoreCore, start: str, now: float, *, at_once: int) -> tuple[list[tuple[Memory, float]], str]:
     """Find the idle ones of the next memories, each with its idle days. Also return the next position."""
 
     def read(found: Snapshot) -> tuple[Settings, list[Memory]]:
@@ -210,7 +217,7 @@ def _idle(context: StoreCore, start: str, now: float) -> tuple[list[tuple[Memory
         if days and now - changed > days * _DAY_S:
             used = max(changed, context.accesses.latest(context.id, memory.id, now=now))
             idle += [(memory, (now - used) / _DAY_S)] if now - used > days * _DAY_S else []
-        if len(idle) == _AT_ONCE:
+        if len(idle) == at_once:
             return idle, memory.path + _NEXT
     return idle, memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
 
@@ -227,7 +234,7 @@ def days_allowed(path: str, settings: Settings) -> int:
     return 0 if 0 in named else max(named)
 
 
-def _prunable(context: StoreCore, after: str, now: float) -> tuple[list[tuple[Version, int]], str]:
+def _prunable(context: StoreCore, after: str, now: float, *, limit: int) -> tuple[list[tuple[Version, int]], str]:
     """Find the prunable ones of the next versions, each with the time of the next version of its memory.
 
     Also return the next position. A version is kept if it was the current version at any time in the last
@@ -241,7 +248,7 @@ def _prunable(context: StoreCore, after: str, now: float) -> tuple[list[tuple[Ve
         horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
         if not settings.keep_versions_days or settings.read_only:
             return old, ""
-        found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
+        found = snapshot.versions(after=after, limit=limit, oldest_first=True)
         page = [version for version in found if to_us(version.created_at) < horizon]
         by_memory = defaultdict[str, list[Version]](list)
         for version in page:
@@ -256,7 +263,7 @@ def _prunable(context: StoreCore, after: str, now: float) -> tuple[list[tuple[Ve
                     newer = next(selected, None)  # noqa: PLW2901 - the one after the page
                 if newer is None or to_us(newer.created_at) < horizon:
                     old.append((version, 0 if newer is None else to_us(newer.created_at)))
-        return old, page[-1].id if len(page) == _VERSIONS else ""
+        return old, page[-1].id if len(page) == limit else ""
 
     return context.read(read)
 

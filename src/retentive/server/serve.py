@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
@@ -32,7 +33,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import Server, application, at_stop
+from retentive.server.application import Server, application
 from retentive.server.background import start
 from retentive.server.limits import RateLimits
 from retentive.server.protocol import ClientConnection
@@ -47,7 +48,7 @@ VARIABLE = "RETENTIVE_SERVE"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
 HEALTH_S = 10
-"""Seconds after which a worker that does not answer its parent is killed and replaced."""
+"""Seconds after which a worker that does not answer its parent, or does not end after its grace, is killed."""
 QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
@@ -93,9 +94,36 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None]) -> None
         os.environ[VARIABLE] = json.dumps(asdict(options))
         with TemporaryDirectory(prefix="retentive-metrics-") as directory:
             os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
-            processes = Multiprocess(_config("retentive.server.serve:from_environment", options), [listener])
-            at_stop(listener.close)  # so the system refuses new connections while the workers finish
-            processes.run()
+            _Processes(_config("retentive.server.serve:from_environment", options), [listener]).run()
+
+
+class _Processes(Multiprocess):
+    """uvicorn's supervisor, which ends within `GRACE_S` and a few seconds after a signal."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except BaseException:
+            self.terminate_all()  # Python waits for the workers before it exits
+            raise
+
+    def terminate_all(self) -> None:
+        """End all workers. The system refuses new connections from now on.
+
+        A handler of signals must not close the socket: a worker that is just being created gets it.
+        """
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
+
+    def join_all(self) -> None:
+        """Wait for the workers. Kill one that does not end in time; it loses no command that was answered."""
+        end = time.monotonic() + GRACE_S + HEALTH_S
+        for each in self.processes:
+            each.process.join(max(0.0, end - time.monotonic()))
+            if each.process.is_alive():
+                each.process.kill()
+        super().join_all()
 
 
 def from_environment() -> ASGIApp:

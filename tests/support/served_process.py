@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.server.calls import ServedLocation
 
-MAIN = "from retentive.cli import main; main()"
+from .server_process import MAIN, stop
 
 
 @dataclass
@@ -132,9 +131,7 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
             assert line, process.stderr
             yield Running(process, line.split()[-1], key, opened.store())
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            stop(process)
 
 
 def acknowledged(writers: list[Writer]) -> int:

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from .servers.process import descendants
 
 MAIN = "from retentive.cli import main; main()"
 
@@ -34,8 +36,23 @@ def started(*arguments: str, directory: Path, **variables: str) -> Iterator[tupl
             lines.append(line.rstrip("\n"))
         yield process, lines
     finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Stop a server by SIGTERM, and close its pipes. One that does not end in time is killed with its workers."""
+    family = [process.pid, *descendants(process.pid)]
+    if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+    with process:
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired as error:
+            for pid in {*family, *descendants(process.pid)}:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            log = (error.stderr or b"")[-3_000:].decode(errors="replace")
+            raise AssertionError(f"the server did not stop within 60 s:\n{log}") from None
 
 
 def out(stream: IO[str] | None) -> IO[str]:

@@ -257,7 +257,8 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             assert ask(create("/memories/b", "text\n")).startswith("File created")
             assert tried == set(NAMES)
         finally:
-            other.communicate(timeout=60)
+            with other:
+                other.communicate(timeout=60)
 
 
 def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import retentive
 from retentive.engine import visibility
-from retentive.engine.proposing import with_proposals
+from retentive.engine.pending import with_proposals
 from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.history.past import Past
 from retentive.review.proposals import pending

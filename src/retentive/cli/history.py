@@ -22,8 +22,8 @@ from retentive.cli.parameters import (
 )
 from retentive.cli.pieces import exact
 from retentive.cli.reading import cat
-from retentive.engine import trust as levels
-from retentive.engine.trust import Level
+from retentive.engine import visibility
+from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.log import LogFilter
@@ -160,7 +160,7 @@ def _check_known(store: MemoryStore, only: LogFilter) -> None:
         known: dict[str, None] = {}
         for version in store.history.log(limit=_LOOKED_AT):
             made = version.provenance
-            of = {"actor": [exact(version.actor)], "session": [levels.session_of(version) or ""]}
+            of = {"actor": [exact(version.actor)], "session": [visibility.session_of(version) or ""]}
             of["flag"] = [kind for _, kind in made.flags]
             known |= dict.fromkeys(filter(None, of[name] if name in of else [getattr(made, name)]))
         others = f"; the newest ones are {', '.join(list(known)[:_FEW])}" if known else ""
@@ -388,7 +388,7 @@ def version_object(
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
     origin = output.attributes(made, "integration", "tool_use_id", "session", "source", "cause", "api_key_id")
     origin["flags"] = [{"line": line, "kind": kind} for line, kind in made.flags]
-    origin["contributors"] = list(map(levels.described, contributors or made.contributors))
+    origin["contributors"] = list(map(visibility.described, contributors or made.contributors))
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
     found |= {"change": f"r{version.revision}", "provenance": origin}
     return found if change is None else found | {"path_before": change.moved_from.get(version.id)}

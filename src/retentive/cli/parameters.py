@@ -13,9 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from retentive.cli.location import Location
+from retentive.engine.lists import list_memories
 from retentive.engine.operation import Read
-from retentive.engine.queries import list_memories
-from retentive.engine.trust import LEVELS
+from retentive.engine.visibility import LEVELS
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.revisions import Revision, parse, parse_time
 from retentive.opening import Retentive

@@ -20,7 +20,7 @@ from retentive.cli.parameters import (
     source_option,
     trust_option,
 )
-from retentive.engine.queries import list_memories, load
+from retentive.engine.lists import list_memories, load
 from retentive.errors import NotFound
 from retentive.history.past import AsOf
 from retentive.history.revisions import Revision

@@ -12,7 +12,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import user_by_default
 from retentive.cli.undoing import mode_of
-from retentive.engine.trust import LEVELS, TRUSTED, Level
+from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
 from retentive.values.diff import DiffLine, unified
 from retentive.values.paths import ROOT

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
 
 from retentive.audit.chain import AuditEntry, entries_page
-from retentive.engine.events import events_of, newest_event
+from retentive.engine.lists import events_of, newest_event
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
 from retentive.history.log import LogFilter

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias, get_args
 
-from retentive.engine import events
-from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine import lists
+from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import (
@@ -48,7 +48,7 @@ _PROGRESS_EVERY = 100
 _READERS: Mapping[str, Callable[[str], object]] = {
     CLOCK: parsed_times,
     CONFIRMED: json.loads,
-    events.EVENT: events.parsed,
+    lists.EVENT: lists.parsed,
     ERASING: json.loads,
     HISTORY: int,
     PENDING: float,

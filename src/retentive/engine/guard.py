@@ -14,8 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from retentive.engine.operation import CommandResult, Plan
-from retentive.engine.trust import Lineage, is_used
-from retentive.engine.visibility import Assessment
+from retentive.engine.visibility import OLDER, Assessment, is_used, joined_contributors
 from retentive.errors import Phrase, ReadOnly, Refused
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined
 from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
@@ -69,7 +68,7 @@ class Guard:
         self.actor = call.actor or store.actor
         self.examiner, self.scope, self.cause = store.examiner, store.scope, ""
         self.hidden = Assessment(present, settings, self.actor) if is_used(settings) else None
-        self.lineage = Lineage()
+        self.older: dict[str, str] = {}
         self._api_key_id, self._is_pinned_read_only = store.api_key_id, bool(store.pins.get("read_only"))
         self._allowed = _allowed(settings, self.actor)
 
@@ -119,6 +118,11 @@ class Guard:
 
     def _is_hidden(self, path: str) -> bool:
         return self.hidden is not None and self.hidden.blocks(path)
+
+    @property
+    def records(self) -> list[tuple[str, str, str]]:
+        """Records of contributors to write with the changes: kind, key and value of each."""
+        return [(OLDER, key, text) for key, text in self.older.items()]
 
     def check_opened(self, what: str) -> None:
         """Raise `ReadOnly` if this process opened the store read-only, which also protects what is no memory."""
@@ -219,7 +223,7 @@ class Guard:
         named = call.tool_use_id, call.session, call.source
         tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
         own = Contributor(f"{view.state.revision:x}", str(self.actor or ""), session, source)
-        by, older = self.lineage.join(view, lineage, own)
+        by, older = joined_contributors(view, lineage, own, self.older)
         made = {
             "integration": call.integration,
             "key": self._api_key_id,

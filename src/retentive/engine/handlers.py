@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from retentive.engine.guard import Guard
+from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation, WriteOperation
-from retentive.engine.queries import read_fact
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
 from retentive.storage.contract import Entry, Memory, Moved, Snapshot, Transaction

@@ -11,8 +11,8 @@ from retentive.errors import Conflict, InvalidInput, NotFound, Phrase, Refused, 
 from retentive.storage.contract import Actor, Change, Memory, Metadata, Recorded, Snapshot
 
 if TYPE_CHECKING:
-    from retentive.engine.events import EventType
     from retentive.engine.guard import Guard
+    from retentive.engine.lists import EventType
     from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from retentive.engine import audit
 from retentive.engine.guard import Guard, is_archived
 from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
-from retentive.engine.proposing import with_own_proposals
-from retentive.engine.trust import is_used
-from retentive.engine.visibility import Assessment, Filtered, within
+from retentive.engine.pending import with_own_proposals
+from retentive.engine.visibility import Assessment, Filtered, is_used, within
 from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Snapshot
 from retentive.values.records import Invocation

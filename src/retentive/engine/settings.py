@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from retentive.engine.events import EventType
 from retentive.engine.guard import Guard
+from retentive.engine.lists import EventType
 from retentive.engine.operation import Plan, Write
 from retentive.storage.contract import Snapshot
 from retentive.values.properties import Properties, properties_of

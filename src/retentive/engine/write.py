@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retentive.engine import audit, repeats
-from retentive.engine.events import record_event
 from retentive.engine.guard import Guard, is_archived
+from retentive.engine.lists import record_event
 from retentive.engine.operation import REFUSALS, Outcome, Plan, WriteOperation
-from retentive.engine.pending import NEW
-from retentive.engine.proposing import is_under_review, propose, with_own_proposals
+from retentive.engine.pending import NEW, is_under_review, propose, with_own_proposals
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
 from retentive.storage.contract import (
@@ -157,7 +156,7 @@ def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor |
         tx.redact(plan.redact, who)
     if plan.prune:
         tx.prune(plan.prune)
-    for kind, key, value in (*guard.lineage.records, *plan.records):
+    for kind, key, value in (*guard.records, *plan.records):
         tx.put_record(kind, key, value)
     if plan.event is not None:
         kind_of_event, ids = plan.event

@@ -8,8 +8,7 @@ from itertools import groupby, islice, takewhile
 from typing import Any, TypeAlias
 
 from retentive.engine.operation import ReadOperation
-from retentive.engine.trust import is_used
-from retentive.engine.visibility import Assessment
+from retentive.engine.visibility import Assessment, is_used
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter
 from retentive.history.past import check_kept

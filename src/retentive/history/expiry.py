@@ -20,7 +20,7 @@ from time import perf_counter
 from retentive.engine.access_times import KIND
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
-from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
 from retentive.history.revisions import newest_at
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, to_datetime

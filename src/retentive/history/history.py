@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Unpack
 
 from retentive.engine.core import StoreCore
+from retentive.engine.lists import version_fact
 from retentive.engine.operation import DryRun, Read
-from retentive.engine.queries import version_fact
 from retentive.engine.repeats import request_key
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history import log as reads
 from retentive.history.differences import Compare, Differences

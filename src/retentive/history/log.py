@@ -8,10 +8,9 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Literal, TypeAlias, get_args
 
-from retentive.engine.events import StoreEvent, events_of, has_lost_events, newest_event
-from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.lists import HISTORY, PRUNED, StoreEvent, events_of, has_lost_events, newest_event
 from retentive.engine.operation import Read
-from retentive.engine.trust import Level, Levels, author_of, check_level, session_of
+from retentive.engine.visibility import Level, author_of, check_level, session_of, trust_levels
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import Named, check_zone, first_id, moment
 from retentive.storage.contract import Operation, Snapshot, Version
@@ -58,13 +57,13 @@ class LogFilter:
 
     def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
         """Return the matching versions. `versions` must be newest first. `settings` determine the trust levels."""
-        since, levels = self.since, Levels(settings)
+        since, level_of = self.since, trust_levels(settings)
         if since is not None:
             versions = takewhile(lambda version: version.created_at >= since, versions)
         return (
             version
             for version in versions
-            if self.fits(version) and (self.trust is None or levels.of(author_of(version)) == self.trust)
+            if self.fits(version) and (self.trust is None or level_of(author_of(version)) == self.trust)
         )
 
     def fits(self, version: Version) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, WriteOperation
-from retentive.engine.proposing import is_under_review
+from retentive.engine.pending import is_under_review
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.log import LogFilter
 from retentive.history.past import Past, check_kept

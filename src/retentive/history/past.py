@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack
 
-from retentive.engine.listings import HISTORY, PRUNED, memory_then
+from retentive.engine.lists import HISTORY, PRUNED, memory_then
 from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment

@@ -13,8 +13,7 @@ from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
-from retentive.engine.trust import forgotten
-from retentive.engine.visibility import CONFIRMED
+from retentive.engine.visibility import CONFIRMED, forgotten
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.versions import versions_of
 from retentive.review.proposals import forget_proposals

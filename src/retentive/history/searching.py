@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
-from retentive.engine.proposing import is_under_review
-from retentive.engine.trust import QUARANTINED, Level, check_level, contributors_of
-from retentive.engine.visibility import Assessment
+from retentive.engine.pending import is_under_review
+from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time

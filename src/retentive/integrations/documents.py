@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from retentive import aio
-from retentive.engine.listings import ListedMemory
+from retentive.engine.lists import ListedMemory
 from retentive.errors import Conflict, Damaged, InvalidInput, Refused
 from retentive.search.analysis import normal
 from retentive.search.index import index_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp import types as t
 from mcp.shared.exceptions import MCPError
 
-from retentive.engine.queries import list_memories
+from retentive.engine.lists import list_memories
 from retentive.errors import RetentiveError
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.tools import EXPECTED_COUNT

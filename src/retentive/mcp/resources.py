@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from mcp import types as t
 from mcp.shared.exceptions import MCPError
 
-from retentive.engine.listings import ListedMemory, ListingCursor
+from retentive.engine.lists import ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, visible_path

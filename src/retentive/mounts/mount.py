@@ -10,7 +10,7 @@ from typing import TypeVar, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, ReadOperation, Write
-from retentive.engine.proposing import with_own_proposals
+from retentive.engine.pending import with_own_proposals
 from retentive.engine.read import read
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.errors import InvalidInput, Refused

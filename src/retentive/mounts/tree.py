@@ -16,9 +16,9 @@ from typing import Literal, NoReturn, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import RunCommand, Viewed, entry_at, require_free
+from retentive.engine.lists import list_memories, load
 from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly
-from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch

@@ -41,7 +41,7 @@ from retentive.wire.memories import MemoryObject
 from retentive.wire.versions import VersionObject, VersionsRedacted
 
 if TYPE_CHECKING:
-    from retentive.engine.trust import Level
+    from retentive.engine.visibility import Level
 
 Befores: TypeAlias = Mapping[str, Version | None]
 """Maps the id of a version to the previous version of the same memory. None if there is no previous version."""

@@ -12,7 +12,7 @@ from retentive.audit import chain
 from retentive.audit.chain import AuditEntry, Head
 from retentive.audit.reader import Audit
 from retentive.audit.verify import Problem, ProblemKind, Verified
-from retentive.engine.trust import Level, Levels, author_of, check_level
+from retentive.engine.visibility import Level, author_of, check_level, trust_levels
 from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.history.plan import Mode
 from retentive.remote.calls import (
@@ -114,8 +114,8 @@ class RemoteTrust(RemotePart, Trust):
 
     @like(Trust.levels)
     async def levels(self, versions: Iterable[Version]) -> list[Level]:
-        levels = Levels((await self._store.get(SettingsObject, "/settings")).value())
-        return [levels.of(author_of(each)) for each in versions]
+        level_of = trust_levels((await self._store.get(SettingsObject, "/settings")).value())
+        return [level_of(author_of(each)) for each in versions]
 
     @like(Trust.confirm)
     async def confirm(self, path: str, actor: Who) -> list[str]:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
-from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
+from retentive.engine.lists import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
 from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, TooLarge, error_of
 from retentive.history.log import check_limit
@@ -53,7 +53,7 @@ from retentive.wire.versions import VersionObject
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
-    from retentive.engine.trust import Level
+    from retentive.engine.visibility import Level
 
 
 class ImportOptions(TypedDict, total=False):

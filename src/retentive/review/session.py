@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from retentive.engine.core import StoreCore
-from retentive.engine.events import EventType
 from retentive.engine.guard import Guard
+from retentive.engine.lists import EventType
 from retentive.engine.operation import Outcome, Plan, Read, WriteOperation
 from retentive.engine.pending import Pending
 from retentive.errors import NotFound, PermissionDenied, Refused

@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Read, Write
-from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level, contributors_of, described, is_used
-from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
+from retentive.engine.visibility import (
+    CONFIRMED,
+    TRUSTED,
+    Assessment,
+    Level,
+    author_of,
+    check_level,
+    contributors_of,
+    described,
+    is_used,
+    marks_of,
+    trust_levels,
+)
 from retentive.errors import InvalidInput, NotFound
 from retentive.review.proposals import RecordChange
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
@@ -86,8 +97,8 @@ class Trust:
 
     def levels(self, versions: Iterable[Version]) -> list[Level]:
         """Return the trust level of the author of each version. Authors of earlier versions do not count."""
-        levels = Levels(self._context.settings())
-        return [levels.of(author_of(version)) for version in versions]
+        level_of = trust_levels(self._context.settings())
+        return [level_of(author_of(version)) for version in versions]
 
     def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
         """Return the contributors to the text of a version or memory, the newest last.

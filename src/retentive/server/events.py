@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from retentive.engine.events import StoreEvent
+from retentive.engine.lists import StoreEvent
 from retentive.errors import RetentiveError
 from retentive.history.log import Feed, feed, position_of
 from retentive.server.calls import Events

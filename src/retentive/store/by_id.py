@@ -10,8 +10,8 @@ from typing import Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import entry_at, require_free
+from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Plan, Read, Write
-from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot

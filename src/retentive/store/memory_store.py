@@ -11,12 +11,11 @@ from retentive.audit.reader import Audit
 from retentive.engine.batch import batch_of
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView
-from retentive.engine.listings import Listed, ListingCursor, ListMemories
+from retentive.engine.lists import Listed, ListingCursor, ListMemories, list_memories, load, read_version
 from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Outcome, Read
-from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.settings import change_settings
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history.expiry import Swept, sweep
 from retentive.history.history import History

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import IO
 
 from retentive.engine.operation import AuditOnly
-from retentive.engine.trust import OLDER as CONTRIBUTORS
+from retentive.engine.visibility import OLDER as CONTRIBUTORS
 from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
 from retentive.remote import remote_store

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from retentive.engine.events import StoreEvent
+from retentive.engine.lists import StoreEvent
 from retentive.history.log import BlameLine
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.values.records import Version

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.search.results import Hit, Results, Snippet
 from retentive.values.paths import ROOT
 from retentive.wire.actors import ActorObject

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from retentive import MemoryStore
-from retentive.engine.proposing import with_own_proposals
+from retentive.engine.pending import with_own_proposals
 from retentive.storage.contract import Actor, Snapshot
 
 T = TypeVar("T")

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive import MemoryStore, Retentive
-from retentive.engine.trust import LEVELS, TRUSTED
-from retentive.engine.visibility import Assessment
+from retentive.engine.visibility import LEVELS, TRUSTED, Assessment
 from retentive.review.trust import DoubtedMemory
 from retentive.store import core_of
 from support.places import opened

@@ -9,8 +9,8 @@ import pytest
 
 import retentive
 from retentive import InvalidInput, MemoryStore, Retentive
-from retentive.engine import events
-from retentive.engine.events import StoreEvent
+from retentive.engine import lists
+from retentive.engine.lists import StoreEvent
 from retentive.history import log
 from retentive.history.log import LogFilter
 from support.places import COMPARED, opened
@@ -138,7 +138,7 @@ def test_the_feed_has_every_change_in_order(place: Retentive, store: MemoryStore
 
 def test_old_events_are_removed(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest are kept. A reader that missed some finds out."""
-    monkeypatch.setattr(events, "MAX_EVENTS", 3)
+    monkeypatch.setattr(lists, "MAX_EVENTS", 3)
     for number in range(5):
         local.change_settings({"list_rows": number + 1})
     found = local.history.feed()

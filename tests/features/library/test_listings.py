@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import InvalidInput, MemoryStore, NotFound
-from retentive.engine.listings import ListedMemory, ListingCursor
+from retentive.engine.lists import ListedMemory, ListingCursor
 from retentive.errors import CursorExpired
 from support.places import COMPARED, opened
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import retentive
 from retentive import MemoryStore, Mounts
-from retentive.engine.queries import list_memories
+from retentive.engine.lists import list_memories
 from retentive.history.past import AsOf
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files

@@ -12,7 +12,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, Retentive, errors
 from retentive.audit.reader import Audit, AuditEntry
-from retentive.engine.listings import ListedDirectory, ListedMemory
+from retentive.engine.lists import ListedDirectory, ListedMemory
 from retentive.history.history import History
 from retentive.history.log import LogFilter
 from retentive.remote.history import RemoteHistory

@@ -6,7 +6,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.mcp.past import history
 from support.http_api import Api
 

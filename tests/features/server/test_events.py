@@ -120,7 +120,7 @@ def test_pruned_history_is_reported(api: Api, store: MemoryStore, at: str) -> No
     store.write(A, "one")
     first = ids(store)[0]
     store.write(A, "two")
-    from retentive.engine.listings import HISTORY, PRUNED
+    from retentive.engine.lists import HISTORY, PRUNED
     from retentive.store import core_of
 
     core_of(store).follow_up(lambda tx: tx.put_record(HISTORY, PRUNED, str(1 << 52)))

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from retentive.engine.operation import AuditOnly
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput
 from retentive.history.plan import RestoreOutcome
 from retentive.server.calls import Events, RouteCall

@@ -8,9 +8,8 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 from retentive.engine.handlers import RunCommand
-from retentive.engine.listings import Listed, ListedDirectory, ListingCursor, ListMemories
+from retentive.engine.lists import Listed, ListedDirectory, ListingCursor, ListMemories, load
 from retentive.engine.operation import ReadOperation
-from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
 from retentive.history.past import AsOf
 from retentive.search.results import Hit

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.history.plan import Mode
 from retentive.review.proposals import DecisionOutcome
 from retentive.server.calls import RouteCall

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from retentive.engine.lists import read_version, version_fact
 from retentive.engine.operation import Read
-from retentive.engine.queries import read_version, version_fact
-from retentive.engine.trust import Level
+from retentive.engine.visibility import Level
 from retentive.history.log import LogFilter, page_of
 from retentive.server.calls import RouteCall
 from retentive.server.cursors import next_of, start_of

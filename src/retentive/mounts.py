@@ -7,24 +7,25 @@ handled here: commands on mount points or on directories above them, and renames
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NoReturn, Unpack
+from typing import Literal, NoReturn, TypeVar, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import RunCommand, Viewed, entry_at, require_free
 from retentive.engine.lists import list_memories, load
 from retentive.engine.memories import MemoryTree
-from retentive.engine.operation import AuditOnly
-from retentive.engine.rendering import error_reply, listing_reply
+from retentive.engine.operation import AuditOnly, Plan, Write
+from retentive.engine.pending import with_own_proposals
+from retentive.engine.read import read
+from retentive.engine.rendering import OF_BACKENDS, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
-from retentive.mounts.mount import Mount, Places
 from retentive.search.ranking import order
-from retentive.search.results import Hit, Results, unknown_everywhere
+from retentive.search.results import Results, unknown_everywhere
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import (
@@ -39,11 +40,15 @@ from retentive.values.commands import (
     paths_of,
 )
 from retentive.values.listing import listing
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
+
+__all__ = ["MemoryTree", "Mounts", "core_of_tree"]
+
+T = TypeVar("T")
 
 
 class Mounts(MemoryTree):
@@ -58,8 +63,15 @@ class Mounts(MemoryTree):
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
-        self._places = Places(stores)
-        self._mounts = self._places.mounts
+        checked = _checked(stores)
+        points = sorted(checked)
+        above = {place for point in points for place in (point, *ancestors(point), ROOT)}
+        self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
+        """Paths of the tree that are always directories: the root, the mount points and the directories above them."""
+        self._mounts: dict[str, _Mount] = {}
+        for point in points:
+            covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
+            self._mounts[point] = _Mount(checked[point], point, covered, self._fixed)
         self._core = self._mounts[ROOT].core
 
     def __repr__(self) -> str:
@@ -137,27 +149,18 @@ class Mounts(MemoryTree):
         written = core.written(RunCommand(inner, if_version), core.invocation(actor, **origin))
         return replace(written, path=paths_of(command)[-1].text)
 
-    @contextmanager
-    def _explained(self, path: MemoryPath, mount: Mount) -> Iterator[None]:
-        """Context manager that converts a `Refused` of the storage to the `RetentiveError` that callers expect."""
-        try:
-            with mount.named_outward():
-                yield
-        except Refused as refusal:
-            error_reply(self._core, refusal, (path,)).raise_for_error()
-
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
-        target = self._core.parsed(path).text
-        mount = self._places.owner(target)
-        return mount.store, mount.inward(target)
+        target = self._core.parsed(path)
+        mount = self._owner(target.text)
+        return mount.store, target.within(mount.point).text
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
         target = self._core.parsed(path)
-        if target.text in self._places.fixed:
+        if target.text in self._fixed:
             raise NotFound(f"there is no memory at {path}")
-        mount = self._places.owner(target.text)
+        mount = self._owner(target.text)
         with self._explained(target, mount):
             memory, text = mount.core.run(load(target.within(mount.point)), mount.core.invocation()).value()
         return replace(memory, path=target.text), text
@@ -169,10 +172,9 @@ class Mounts(MemoryTree):
         """
         found: list[Memory] = []
         target = self._core.parsed(under)
-        for mount, inner in self._places.parts(target.text):
+        for mount, inner in self._parts(target):
             with self._explained(target, mount):
-                listed = mount.core.run(list_memories(MemoryPath.known(inner)), mount.core.invocation())
-                found += mount.shown(listed.value())
+                found += mount.memories(inner, None)
         return sorted(found, key=lambda memory: memory.path)
 
     def search(
@@ -195,12 +197,8 @@ class Mounts(MemoryTree):
         patterns = tuple(check_path_pattern(pattern) for pattern in paths)
         if limit is not None and limit < 0:
             raise InvalidInput("`limit` must be an integer of at least 0")
-        target = self._core.parsed(under)
-        searches = [
-            (mount, StoreSearch(query, mode, regex, inner, limit=None))
-            for mount, inner in self._places.parts(target.text)
-        ]
-        found = [_found(mount, search, actor) for mount, search in searches]
+        parts = self._parts(self._core.parsed(under))
+        found = [mount.search(StoreSearch(query, mode, regex, inner.text, limit=None), actor) for mount, inner in parts]
         exact = any(each.hits and not each.relaxed for each in found)
         # If one store has hits with all words, the hits of other stores that have only some of the words are left out.
         hits = [hit for each in found if not (exact and each.relaxed) for hit in each.hits]
@@ -210,20 +208,43 @@ class Mounts(MemoryTree):
         is_relaxed = not exact and any(each.relaxed for each in found)
         return Results(tuple(hits[:limit]), len(hits), tuple(sorted(damaged)), unknown_everywhere(found), is_relaxed)
 
-    def _inside(self, command: Command) -> tuple[Mount, Command] | None:
+    @contextmanager
+    def _explained(self, path: MemoryPath, mount: _Mount) -> Iterator[None]:
+        """Context manager that converts a `Refused` of the storage to the `RetentiveError` that callers expect."""
+        try:
+            with mount.named_outward():
+                yield
+        except Refused as refusal:
+            error_reply(self._core, refusal, (path,)).raise_for_error()
+
+    def _owner(self, path: str) -> _Mount:
+        """Return the mount that a path of the tree belongs to: the one with the longest mount point."""
+        places = (place for place in (path, *reversed(ancestors(path))) if place in self._mounts)
+        return self._mounts[next(places, ROOT)]
+
+    def _parts(self, under: MemoryPath) -> list[tuple[_Mount, MemoryPath]]:
+        """Return the mount that a directory belongs to, with the path of the directory in its store.
+
+        The mounts below the directory follow, with the roots of their stores.
+        """
+        owner, below = self._owner(under.text), f"{under.text}/"
+        inner = [(mount, MemoryPath.known(ROOT)) for mount in self._mounts.values() if mount.point.startswith(below)]
+        return [(owner, under.within(owner.point)), *inner]
+
+    def _inside(self, command: Command) -> tuple[_Mount, Command] | None:
         """Return the store that can run a command, and the command with its paths translated to that store.
 
         Returns None if no single store can run the command.
         """
         paths = paths_of(command)
-        mount = self._places.owner(paths[0].text)
+        mount = self._owner(paths[0].text)
         if isinstance(command, Rename):
             old, new = paths
-            if mount is not self._places.owner(new.text) or not self._places.fixed.isdisjoint({old.text, new.text}):
+            if mount is not self._owner(new.text) or not self._fixed.isdisjoint({old.text, new.text}):
                 return None
             return mount, Rename(old.within(mount.point), new.within(mount.point))
         is_plain = isinstance(command, View) and not mount.covered and paths[0].text == mount.point
-        if paths[0].text in self._places.fixed and not is_plain:
+        if paths[0].text in self._fixed and not is_plain:
             return None
         return mount, replace(command, path=paths[0].within(mount.point))
 
@@ -233,15 +254,13 @@ class Mounts(MemoryTree):
         Each affected store gets an audit entry.
         """
         paths = paths_of(command)
-        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._places.parts(path.text)))
+        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
         try:
             if isinstance(command, View):
                 viewed = self._view(command.path, who)
-            elif isinstance(command, Rename):
-                self._refuse_rename(command.old_path, command.new_path, who)
             else:
-                self._refuse(command, paths[0], who)
+                self._refuse(command, who)
         except RetentiveError as raised:
             error = raised
         return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
@@ -249,56 +268,55 @@ class Mounts(MemoryTree):
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points: the memories of its store and of the stores mounted below it."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
-        for mount, inner in self._places.parts(path.text):
-            memories = mount.run(list_memories(MemoryPath.known(inner)), who)
-            sizes += [(memory.path, memory.size_bytes) for memory in mount.shown(memories)]
-        rows = self._places.owner(path.text).core.settings().list_rows
+        for mount, inner in self._parts(path):
+            found = mount.memories(inner, who, is_audited=False)
+            sizes += [(memory.path, memory.size_bytes) for memory in found]
+        rows = self._owner(path.text).core.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
-    def _refuse(self, command: Command, path: MemoryPath, who: Actor | None) -> NoReturn:
-        """Refuse a change of a path that is always a directory, in the order of the checks of one store."""
+    def _refuse(self, command: Command, who: Actor | None) -> NoReturn:
+        """Refuse a change that no single store can run, in the order of the checks of one store.
+
+        It changes a path that is always a directory, or moves memories to another store.
+        """
+        old = paths_of(command)[0]
+        if old.text in self._fixed and isinstance(command, Delete | Rename):
+            for mount, inner in self._parts(old):
+                mount.ask(partial(mount.changeable, inner.text, old.written), who)
+        if isinstance(command, Rename):
+            self._refuse_rename(old, command.new_path, who)
         if isinstance(command, Delete):
-            self._check_below(path, who)
-            raise Refused("root_deleted") if path.is_root else self._protected("mount_deleted", path)
-        mount = self._places.owner(path.text)
-        mount.ask(lambda _, guard: guard.check(path.within(mount.point)), who)
+            raise Refused("root_deleted") if old.is_root else self._protected("mount_deleted", old)
+        mount = self._owner(old.text)
+        mount.ask(lambda _, guard: guard.check(old.within(mount.point)), who)
         missing = {StrReplace: "edit_missing", Insert: "missing"}
         raise Refused(missing.get(type(command), "exists"))
 
     def _refuse_rename(self, old: MemoryPath, new: MemoryPath, who: Actor | None) -> NoReturn:
-        """Refuse to rename a mount point or a directory above one, or to move memories to another store."""
-        source, target, fixed = self._places.owner(old.text), self._places.owner(new.text), self._places.fixed
+        source, target, is_fixed = self._owner(old.text), self._owner(new.text), old.text in self._fixed
         inner_old, inner_new = old.within(source.point), new.within(target.point)
-        target.ask(lambda _, guard: guard.check_name(inner_new), who)
 
-        def entry(view: Snapshot, guard: Guard) -> Entry:
-            found = entry_at(view, inner_old)
-            guard.check_all(inner_old, found, view)
-            return found
+        def moving(view: Snapshot, guard: Guard) -> Entry:
+            entry = entry_at(view, inner_old)
+            guard.check_all(inner_old, entry, view)
+            return entry
 
-        def check_target(_: Snapshot, guard: Guard) -> None:
-            guard.hidden = None  # that a hidden memory is there is said later
-            guard.check(inner_new)
+        def arriving(view: Snapshot, guard: Guard) -> None:
+            guard.check_name(inner_new)
+            require_free(view, inner_new, view.get(inner_new.text), "destination_exists")
 
-        if old.text in fixed:
-            self._check_below(old, who)
-        moved = Entry() if old.text in fixed else source.ask(entry, who)
-        target.ask(check_target, who)
-        if old.text in fixed:
+        moved = Entry() if is_fixed else source.ask(moving, who)
+        target.ask(lambda _, guard: guard.check(inner_new), who)
+        if is_fixed:
             raise Refused("root_renamed") if old.is_root else self._protected("mount_renamed", old)
         if not moved.exists:
             raise Refused("missing", path=old.written)
         if moved.memory is not None:
             check_file_path(new)
-        if new.text in fixed:
+        if new.text in self._fixed:
             raise Refused("destination_exists")
-        target.ask(lambda view, _: require_free(view, inner_new, view.get(inner_new.text), "destination_exists"), who)
+        target.ask(arriving, who)
         raise Refused("across_mounts")
-
-    def _check_below(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` unless the actor may change all memories below a path that is always a directory."""
-        for mount, inner in self._places.parts(path.text):
-            mount.ask(partial(mount.changeable, inner, path.written), who)
 
     def _protected(self, key: str, path: MemoryPath) -> Refused:
         return Refused(key, mount=next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/")))
@@ -308,15 +326,22 @@ class Mounts(MemoryTree):
         name: str,
         error: RetentiveError | None,
         who: Actor | None,
-        mounts: Sequence[Mount],
+        mounts: Sequence[_Mount],
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
-        """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`."""
+        """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`.
+
+        An entry has the paths in its store. A directory above the mount point becomes the root of the store.
+        """
         try:
             for mount in mounts:
-                inner = tuple(dict.fromkeys(path for each in paths for path in self._within(mount, each)))
-                entry = AuditOnly(name, error, inner, {} if viewed is None else {"listed": True})
+                inner = dict.fromkeys(
+                    each.within(mount.point) if self._owner(each.text) is mount else MemoryPath.known(ROOT)
+                    for each in paths
+                    if self._owner(each.text) is mount or mount.point.startswith(f"{each.text}/")
+                )
+                entry = AuditOnly(name, error, tuple(inner), {} if viewed is None else {"listed": True})
                 mount.core.run(entry, mount.core.invocation(who))
         except RetentiveError as failure:
             error = failure
@@ -325,28 +350,120 @@ class Mounts(MemoryTree):
             return error_reply(self._core, error, paths)
         return listing_reply(self.replies, paths[0], viewed)
 
-    def _within(self, mount: Mount, path: MemoryPath) -> Iterator[MemoryPath]:
-        """Yield the path in a store of a path of the tree. A directory above its mount point becomes its root."""
-        if self._places.owner(path.text) == mount:
-            yield path.within(mount.point)
-        elif mount.point.startswith(f"{path.text}/"):
-            yield MemoryPath.known(ROOT)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mount:
+    """A memory store at its mount point, and the part of it that is visible in the tree.
+
+    Two kinds of memories are hidden: a memory at or below another mount point, and a memory whose path is a directory
+    above another mount point. `covered` has the other mount points below this one, each with a trailing `/`. `fixed`
+    has the paths of the tree that are always directories.
+    """
+
+    store: MemoryStore
+    point: str
+    covered: tuple[str, ...]
+    fixed: frozenset[str]
+
+    @property
+    def core(self) -> StoreCore:
+        return core_of(self.store)
+
+    def outward(self, path: str) -> str:
+        """Convert a canonical path within the store to a path of the tree."""
+        return self.point + path[len(ROOT) :]
+
+    def shows(self, path: str) -> bool:
+        """Return whether a memory at a path within the store is visible in the tree."""
+        outer = self.outward(path)
+        return not self.covered or (outer not in self.fixed and not f"{outer}/".startswith(self.covered))
+
+    @contextmanager
+    def named_outward(self) -> Iterator[None]:
+        """Context manager: in a refusal by the backend, converts the path from a store path to a tree path."""
+        try:
+            yield
+        except Refused as refusal:
+            if refusal.key not in OF_BACKENDS:
+                raise
+            raise Refused(refusal.key, path=self.outward(str(refusal.values["path"]))) from None
+
+    def memories(self, under: MemoryPath, actor: Actor | None, *, is_audited: bool = True) -> list[Memory]:
+        """Return the memories below a directory that are visible in the tree, with their paths in the tree."""
+        with self.named_outward():
+            call = self.core.invocation(actor)
+            found = read(self.core, list_memories(under), call, is_audited=is_audited).value()
+        return [replace(each, path=self.outward(each.path)) for each in found if self.shows(each.path)]
+
+    def search(self, search: StoreSearch, actor: Actor | str | None) -> Results:
+        """Search the store. The result has only memories that are visible in the tree, with their paths in the tree."""
+        with self.named_outward():
+            found = (replace(search, shows=self.shows) if self.covered else search).run(self.core, actor)
+        longer, hits = len(self.point) - len(ROOT), []
+        for hit in found.hits:
+            spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+            hits.append(replace(hit, path=self.outward(hit.path), path_spans=spans))
+        damaged = tuple(self.outward(path) for path in found.damaged if self.shows(path))
+        return replace(found, hits=tuple(hits), damaged=damaged)
+
+    def ask(self, work: Callable[[Snapshot, Guard], T], actor: Actor | None) -> T:
+        """Call `work` with one state of the store as the actor sees it, and the guard of the actor's changes."""
+        core, call = self.core, self.core.invocation(actor)
+
+        def asked(snapshot: Snapshot) -> T:
+            settings = core.settings_of(snapshot)
+            view = with_own_proposals(snapshot, settings, call.actor or core.actor)
+            return work(view, Guard(core, view, settings, call))
+
+        with self.named_outward():
+            return core.read(asked)
+
+    def changeable(self, under: str, shown: str, view: Snapshot, guard: Guard) -> list[Memory]:
+        """Return the visible memories below `under`, a directory of the store.
+
+        Raises `Refused` if `guard` forbids a change to one of these memories. If no memory is visible, it must allow a
+        change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the actor.
+        `shown` is the path that the error names.
+        """
+        found = [memory for memory, _ in view.list(under) if self.shows(memory.path)]
+        is_hidden = guard.hidden is not None and guard.hidden.blocks(under)
+        if is_hidden or not all(map(guard.may_change, [memory.path for memory in found] or [under])):
+            raise Refused("read_only", path=shown)
+        return found
+
+    def clear(self, actor: Actor | None, **origin: Unpack[Origin]) -> None:
+        """Delete all memories in the visible part of the store. Raises `Refused` if the actor may not change one."""
+
+        def work(view: Snapshot, guard: Guard) -> Plan[None]:
+            return Plan(None, guard.delete(view, self.changeable(ROOT, self.point, view, guard)))
+
+        clear = Write("clear", work, MemoryPath.known(ROOT), under_review="propose", only_removes=True)
+        with self.named_outward():
+            self.core.run(clear, self.core.invocation(actor, **origin)).value()
 
 
-def _found(mount: Mount, search: StoreSearch, actor: Actor | str | None) -> Results:
-    """Search one store. The result has only memories that are visible in the tree, with their paths in the tree."""
-    core, longer = mount.core, len(mount.point) - len(ROOT)
-    if mount.covered:
-        search = replace(search, shows=mount.shows)
-    with mount.named_outward():
-        found = search.run(core, actor)
-
-    def outward(hit: Hit) -> Hit:
-        spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
-        return replace(hit, path=mount.outward(hit.path), path_spans=spans)
-
-    damaged = tuple(mount.outward(path) for path in found.damaged if mount.shows(path))
-    return replace(found, hits=tuple(map(outward, found.hits)), damaged=damaged)
+def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
+    found: dict[str, MemoryStore] = {}
+    for written, store in stores.items():
+        try:
+            point = MemoryPath.parse(written).text
+        except Refused as refusal:
+            raise InvalidInput(f"invalid mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
+        if point in found:
+            raise InvalidInput(f"two memory stores have the mount point {point}; use a different mount point for each")
+        if not isinstance(store, MemoryStore):
+            raise InvalidInput(
+                f"the value for mount point {point} must be a MemoryStore, for example "
+                'retentive.open("sqlite://").store()'
+            )
+        _ = core_of(store).backend  # raises for a memory store on a server
+        found[point] = store
+    if ROOT not in found:
+        raise InvalidInput(
+            f"a memory store must be mounted at {ROOT}, the root of the tree; for a root without memories, "
+            'mount an empty store: retentive.open("sqlite://").store().read_only()'
+        )
+    return found
 
 
 def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:

@@ -32,7 +32,6 @@ from retentive.history.plan import RestoreOutcome
 from retentive.integrations import langchain, openai_agents, pydantic_ai, search_tool
 from retentive.integrations.deepagents import MemoryBackend
 from retentive.integrations.langgraph import LangGraphStore
-from retentive.integrations.openai_agents import MemorySession
 from retentive.search.results import Hit, Results
 
 PATH = "/memories/a.md"
@@ -117,7 +116,6 @@ def tools(store: MemoryStore, mounts: Mounts, opened: Retentive) -> None:
     MemoryTool(base_path="./memory", view_chars=4_000)
     MemoryTool(store=store)
     retentive.tool_result(opened, BLOCK, store="user-42")
-    MemorySession("s1", store)
     LangGraphStore(store).put(("a",), "/k.md", {})
     MemoryBackend(store)
     Anthropic().beta.messages.create(model="m", max_tokens=1, messages=[], tools=[TOOL])

@@ -70,13 +70,13 @@ def _is_held(found: str) -> bool:
         return False
 
 
-def json_text(value: object, *, indent: int | None = 2) -> str:
+def json_text(value: object) -> str:
     """Serialize a value as JSON. Raises `InvalidInput` if parsing the JSON would not return an equal value.
 
     A lone surrogate (half an emoji, from a stream that was cut) becomes an escape, because a memory is valid UTF-8.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
         is_equal = json.loads(text) == value
     except (TypeError, ValueError, RecursionError):
         is_equal = False

@@ -49,11 +49,12 @@ class Engine:
             (rows.find_seed, rows.SEED_WORDS),
             (rows.find_cookies, rows.COOKIE_WORDS),
         ]
-        signs: list[tuple[str, Finder]] = []
+        signs: list[tuple[str, str, Finder]] = []  # first character, pattern of the rest
         for kind, literals, back, pattern, check in forms:
             form = partial(_find_form, (kind, back, expanded(pattern), CHECKS[check]))
             if literals[0] == "~":
-                signs.append((literals[1:], form))
+                sign = literals[1:].lstrip("\\")
+                signs.append((sign[0], sign[1:], form))
             else:
                 finders.append((form, literals.split("|")))
         literals = {literal.lower() for _, own in finders for literal in own}
@@ -66,8 +67,10 @@ class Engine:
                     if literal.startswith(part):
                         size = max(len(part), self._finders[literal].get(finder, 0))
                         self._finders[literal][finder] = size
-        self._signs = [finder for _, finder in signs]
-        self._sign = re.compile("|".join(f"({pattern})" for pattern, _ in signs))
+        self._signs = [finder for *_, finder in signs]
+        # `re` looks fast for the first characters only if they are one set at the start of the pattern.
+        ends = "|".join(f"(?<={re.escape(first)})({rest})" for first, rest, _ in signs)
+        self._sign = re.compile(f"[{''.join(re.escape(first) for first, *_ in signs)}](?:{ends})")
 
     def find(self, text: str, *, in_path: bool = False) -> Iterator[Find]:
         """Yield the matches in a text as written. In a path, a card number needs no word for cards near it."""

@@ -44,20 +44,13 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
-from retentive.storage.objects.commit import commit_jobs
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, Reader
 from retentive.storage.objects.records import pack, unpack
-from retentive.storage.objects.requests import (
-    Missing,
-    Requests,
-    Tag,
-    check_process,
-    together,
-)
+from retentive.storage.objects.requests import Missing, Requests, Tag, check_process, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.transaction import ObjectsTransaction
+from retentive.storage.objects.transaction import ObjectsTransaction, commit_jobs
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.properties import damaged_store
 from retentive.values.records import sortable_id, to_us
@@ -112,38 +105,32 @@ class ObjectsBackend(Backend, Maintained):
 
     def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
         self._begin()
-        key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
-        at = now_us(self.clock) if created_at is None else to_us(created_at)
-        new = Manifest(
-            store_id or self.new_id(_PREFIX, at),
-            key,
-            given["name"],
-            at,
-            given.get("seal"),
-            workspace=given.get("workspace", DEFAULT_WORKSPACE),
-            properties=given.get("properties"),
-        )
+        key, workspace, created_at = given["key"], given.get("workspace", DEFAULT_WORKSPACE), given.get("created_at")
+        at, is_copy = now_us(self.clock) if created_at is None else to_us(created_at), bool(given.get("store_id"))
+        named = given.get("store_id") or self.new_id(_PREFIX, at), key, given["name"], at, given.get("seal")
+        new = Manifest(*named, workspace=workspace, properties=given.get("properties"))
         if not _ID.fullmatch(new.id):
             raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
-        if key is None:
-            return self._made(new)
-        return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
-    def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
-        """Reserve the store key `key` for the new store `new` and create the store. Return the store that has the key.
+        def step() -> StoreInfo:
+            if key is not None:
+                tag, begun = self._key(key, workspace)
+                if begun is not None and (info := self._created(begun)).key == key:
+                    return info
+                if is_copy:
+                    with suppress(NotFound):
+                        return self._manifests.now(new.id).info()
+                data = pack(_KEY, {name: getattr(new, name) for name in _NEW})
+                self._requests.replace(_key_object(key, workspace), data, tag)
+            return self._created(new)
 
-        `is_copy` is true if the caller chose the store id. In this case, an existing store with this id is returned.
-        Raises `Taken` or `Unsure` if another process changes the key at the same time.
-        """
-        tag, begun = self._key(key, new.workspace)
-        if begun is not None and (made := self._made(begun)).key == key:
-            return made
-        if is_copy:
-            with suppress(NotFound):
-                return self._manifests.now(new.id).info()
-        data = pack(_KEY, {name: getattr(new, name) for name in _NEW})
-        self._requests.replace(_key_object(key, new.workspace), data, tag)
-        return self._made(new)
+        return self._requests.until_done(step)
+
+    def _created(self, manifest: Manifest) -> StoreInfo:
+        """Return the store, whose first manifest is written if it does not exist: its creator may have crashed."""
+        with suppress(NotFound):
+            return self._manifests.now(manifest.id).info()
+        return self._manifests.create(manifest).info()
 
     def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
         """Return the tag of the object of a store key, and the first manifest of the store with this key, if any."""
@@ -160,19 +147,6 @@ class ObjectsBackend(Backend, Maintained):
             raise Damaged("the object that maps a store key to its memory store contains another key")
         return tag, begun
 
-    def _made(self, manifest: Manifest) -> StoreInfo:
-        """Write the first manifest of a store, unless the store exists. Returns the store.
-
-        The creation may have been started by another process that has crashed.
-        """
-
-        def step() -> StoreInfo:
-            with suppress(NotFound):
-                return self._manifests.now(manifest.id).info()
-            return self._manifests.create(manifest).info()
-
-        return self._requests.until_done(step)
-
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
         self._begin()
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
@@ -186,6 +160,14 @@ class ObjectsBackend(Backend, Maintained):
         return None
 
     def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        def listed(store_id: str) -> StoreInfo | None:
+            try:
+                return self._manifests.live(store_id).info()
+            except NotFound:
+                return None
+            except Damaged as error:
+                return damaged_store(store_id, error)
+
         self._begin()
         after, before, limit = chosen.get("after"), chosen.get("before"), chosen.get("limit")
         offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
@@ -195,43 +177,29 @@ class ObjectsBackend(Backend, Maintained):
         ids = (each for each in names if each > (after or "") and (before is None or each < before))
         workspace, found = chosen.get("workspace"), list[StoreInfo]()
         while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
-            infos = together([partial(self._listed, store_id) for store_id in some])
+            infos = together([partial(listed, store_id) for store_id in some])
             found += [info for info in infos if info and (info.damage or workspace in {None, info.workspace_id})]
         return found
 
-    def _listed(self, store_id: str) -> StoreInfo | None:
-        try:
-            return self._manifests.live(store_id).info()
-        except NotFound:
-            return None
-        except Damaged as error:
-            return damaged_store(store_id, error)
-
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._begin(store_id)
-        with self._queue(store_id).paused():
-            self._mark_erased(store_id, actor)
-        self._clear(store_id)
-
-    def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest of a store with an empty one that records the erasure (a tombstone).
-
-        The tombstone contains the store key until `_clear` has made the key free.
-        """
-        if self._manifests.now(store_id).erased is None:
-            reachability.put_mark(self._requests, store_id)
         erased = now_us(self.clock), None if actor is None else str(actor)
 
         def emptied(now: Manifest) -> Manifest:
+            """Return a tombstone. It contains the store key until `_clear` has made the key free."""
             left = {name: getattr(now, name) for name in ("id", "key", "created", "workspace", "generation", "tag")}
             return now if now.erased else Manifest(name="", seal=None, erased=erased, **left)
 
-        self._manifests.change(store_id, emptied)
+        with self._queue(store_id).paused():
+            if self._manifests.now(store_id).erased is None:
+                reachability.put_mark(self._requests, store_id)
+            self._manifests.change(store_id, emptied)
+        self._clear(store_id)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store, and make its store key free.
+        """Delete the remaining objects of an erased store, and make its store key free. May be repeated.
 
-        Returns the number of deleted objects. If this method fails, call it again.
+        Returns the number of deleted objects.
         """
         manifest = self._manifests.now(store_id)
         keys = list(self._requests.names(f"stores/{store_id}"))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
+from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Tree
@@ -127,15 +127,14 @@ class ManifestSwap:
         """Read the current manifest of a store in one round trip. Raises `NotFound` if the store does not exist."""
         held = self.cached(store_id)
         try:
-            found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
+            data, tag = self._requests.get(self.key(store_id), None if held is None else held.tag)
         except Missing:
             self._cache.drop(self.key(store_id))
             raise NotFound(f"there is no memory store {store_id}") from None
-        if found is None:
+        except Taken:
             assert held is not None
             return held
-        data, tag = found
-        return self.keep(decode_manifest(data, store_id, tag), len(data))
+        return self._keep(decode_manifest(data, store_id, tag), len(data))
 
     def live(self, store_id: str) -> Manifest:
         """Read the current manifest of a store. Raises `NotFound` if the store does not exist or was erased."""
@@ -144,21 +143,11 @@ class ManifestSwap:
     def create(self, manifest: Manifest) -> Manifest:
         """Write the first manifest of a store. Raises `Taken` if the store exists, and `Unsure`."""
         data = manifest.encoded()
-        return self.keep(replace(manifest, tag=self._requests.replace(self.key(manifest.id), data, None)), len(data))
+        return self._keep(replace(manifest, tag=self._requests.replace(self.key(manifest.id), data, None)), len(data))
 
-    def keep(self, manifest: Manifest, size_bytes: int) -> Manifest:
+    def _keep(self, manifest: Manifest, size_bytes: int) -> Manifest:
         self._cache.put(self.key(manifest.id), manifest, size_bytes * SIZE_OF_PARSED)
         return manifest
-
-    def _wait(self, manifest: Manifest, losses: int) -> None:
-        """Wait for a random time before the next attempt, after another writer was first.
-
-        The wait is proportional to the number of other writers among the latest commits and to the duration of an
-        attempt. It gets shorter with each attempt that is lost in a row, so no writer starves.
-        """
-        others = len({commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}) or 1
-        longest_s = _SPREAD * self._attempt_s * others / (1 + losses)
-        time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - spreads the waits, no secret
 
     def compare_and_swap(
         self, held: Manifest, manifest: Manifest, *, deadline: float, losses: int = 0
@@ -179,10 +168,14 @@ class ManifestSwap:
             try:
                 tag = self._requests.replace(self.key(manifest.id), data, held.tag)
                 self._attempt_s += (time.monotonic() - began - self._attempt_s) / 8
-                return self.keep(replace(manifest, tag=tag), len(data)), True
+                return self._keep(replace(manifest, tag=tag), len(data)), True
             except Taken:
+                # In proportion to the other writers among the latest commits and to the time of an attempt, and shorter
+                # with each attempt that is lost in a row, so no writer starves.
+                writers = {commit[:_WRITER_CHARS] for commit in manifest.commits[-_LATEST:]} - {self._writer}
+                longest_s = _SPREAD * self._attempt_s * max(len(writers), 1) / (1 + losses)
                 if time.monotonic() < deadline:
-                    self._wait(manifest, losses)
+                    time.sleep(random.uniform(0, min(longest_s, _LONGEST_WAIT_S)))  # noqa: S311 - no secret
             except Unsure:
                 doubtful = True
             now = None
@@ -217,9 +210,9 @@ class ManifestSwap:
         If it returns the same object, nothing is written. If another writer commits first, `change` is called again.
         """
         deadline, held, landed = time.monotonic() + self._requests.timeout_s, self.now(store_id), None
-        attempts = self._requests.attempts(BUSY)
         while not landed and (after := change(held)) is not held:
-            next(attempts)
+            if time.monotonic() > deadline:
+                raise Unavailable(BUSY)
             held, landed = self.compare_and_swap(held, after, deadline=deadline)
 
 

@@ -191,10 +191,9 @@ class Rebuild:
 
     def _new(self, page: Page) -> Ref:
         data = encode_page(page)
-        name = new_name(self._generation, data)
+        name = new_name(self._generation)
         self.written[name] = data, page
-        first = page.refs[0].first if page.refs else page.keys[0]
-        return Ref(first, name, len(page.refs or page.keys))
+        return Ref(page.refs[0].first if page.refs else page.keys[0], name)
 
 
 def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:

@@ -4,11 +4,9 @@ An object is an orphan if it cannot be reached from the manifest of its store. I
 manifest for which it was made. Once the manifest has a higher generation, no commit can make the orphan reachable, and
 it can be deleted. No clock is needed for this.
 
-After a commit that redacts or removes versions or long records, the writer erases their texts.
-
-A writer can crash before it has erased the texts. Before such a commit, it therefore writes a *mark*, a small object
-outside the store with references to the texts. `purge` lists the marks to find the stores that may have texts to erase,
-and need not read every manifest.
+After a commit that redacts or removes versions or long records, the writer erases their texts. A writer can crash
+before that. Before such a commit, it therefore writes a *mark*, a small object outside the store with references to the
+texts. `purge` lists the marks to find the stores that may have texts to erase, and need not read every manifest.
 """
 
 from __future__ import annotations
@@ -58,10 +56,10 @@ def reachable(
     return names | {f"{PACKS}/{text.pack}" for text in texts}, texts
 
 
-def orphans(manifest: Manifest, reader: Reader) -> list[str]:
+def orphans(manifest: Manifest, reader: Reader) -> set[str]:
     """Return the objects to which the manifest does not refer. A commit in progress may need some of them."""
     names, _ = reachable(manifest, reader)
-    return [name for name in reader.listed() if name not in names]
+    return set(reader.listed()) - names
 
 
 def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set[TextRef] = frozenset()) -> None:
@@ -126,10 +124,10 @@ def marked_texts(requests: Requests, marks: Sequence[str]) -> set[TextRef]:
     return texts
 
 
-def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
+def marks_of(requests: Requests, *store_id: str) -> dict[str, list[str]]:
     """Return the keys of the objects that `put_mark` has written, by store id. `store_id` limits this to one store."""
     marks: dict[str, list[str]] = {}
-    for key in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
+    for key in requests.names("/".join((_MARKS, *store_id))):
         marks.setdefault(key.split("/")[1], []).append(key)
     return marks
 
@@ -139,24 +137,18 @@ def erase_texts(refs: Sequence[TextRef], reader: Reader) -> None:
 
     If a concurrent reader of an earlier state finds a text missing, it repeats its read with the current state.
     """
-    requests, packs = reader.requests, by_pack(refs).items()
-    erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
-    emptied = together([partial(requests.until_done, erase) for erase in erasures])
-    requests.delete([key for key in emptied if key is not None])
+    requests, emptied = reader.requests, list[str]()
+
+    def erase(key: str, some: Sequence[TextRef]) -> None:
+        with suppress(Missing):
+            data, tag = requests.get(key)
+            left = without(data, some)
+            if left is None:
+                emptied.append(key)
+            elif left != data:
+                requests.replace(key, left, tag)
+
+    erasures = [partial(erase, reader.key(PACKS, pack), some) for pack, some in by_pack(refs).items()]
+    together([partial(requests.until_done, erasure) for erasure in erasures])
+    requests.delete(emptied)
     reader.forget(refs)
-
-
-def _erase(key: str, refs: Sequence[TextRef], requests: Requests) -> str | None:
-    """Write the pack at `key` again without the texts to which `refs` refer.
-
-    If no text would remain, the pack is not written. The result is then `key`, and the caller must delete the pack. In
-    all other cases, the result is None.
-    """
-    try:
-        data, tag = requests.get(key)
-    except Missing:
-        return None
-    left = without(data, refs)
-    if left is not None and left != data:
-        requests.replace(key, left, tag)
-    return key if left is None else None

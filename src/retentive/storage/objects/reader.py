@@ -1,16 +1,15 @@
 """Pages and texts of memory stores, read through an LRU cache.
 
-All texts of one commit are in one object, a pack: a first line with the format, then the texts. A reference to a text
-has the pack, the offset, the length and the digest of the text. To erase a text, its pack is written again with other
-bytes in its place, so the other texts stay where they are.
+All texts of one commit are in one object, a pack. A reference to a text has the pack, the offset, the length and the
+digest of the text. To erase a text, its pack is written again with other bytes in its place, so the other texts stay
+where they are.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -18,24 +17,13 @@ from typing import cast
 from retentive.errors import Damaged
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.records import (
-    Page,
-    Ref,
-    TextRef,
-    check_head,
-    check_name,
-    decode_page,
-    digest,
-    head_of,
-    new_name,
-)
+from retentive.storage.objects.records import Page, Ref, TextRef, decode_page, digest, new_name
 from retentive.storage.objects.requests import Missing, Requests, together
 
 PAGES, PACKS = "pages", "packs"
 _CACHE_BYTES = 64 * 1024 * 1024
 SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as measured
 _MANY = 4  # if more texts are wanted, the whole pack is read
-_HEAD = head_of("pack")
 _ERASED = b"\xff"  # no text has only such bytes: a plain text is UTF-8, and an encrypted one begins with a header
 
 
@@ -48,15 +36,11 @@ def by_pack(refs: Iterable[TextRef]) -> dict[str, list[TextRef]]:
 
 
 def without(data: bytes, refs: Iterable[TextRef]) -> bytes | None:
-    """Return the bytes of the pack `data` after erasing the texts to which `refs` refer, or None if no text remains.
-
-    Raises `Damaged` or `UnknownSchema`.
-    """
-    check_head("pack", data)
+    """Return the bytes of the pack `data` after erasing the texts to which `refs` refer, or None if no text remains."""
     left = bytearray(data)
     for _, offset, length, _ in refs:
         left[offset : offset + length] = _ERASED * len(left[offset : offset + length])
-    return bytes(left) if left[len(_HEAD) :].strip(_ERASED) else None
+    return bytes(left) if left.strip(_ERASED) else None
 
 
 class NewTexts:
@@ -70,7 +54,7 @@ class NewTexts:
         self.generation = generation
         self.pack = new_name(generation)
         self.texts: dict[TextRef, bytes] = {}
-        self._end = len(_HEAD)
+        self._end = 0
 
     def add(self, data: bytes) -> TextRef:
         """Add a text and return its reference."""
@@ -86,22 +70,14 @@ class NewTexts:
         while len(self.texts) > count:
             self._end -= len(self.texts.popitem()[1])
 
-    def encoded(self) -> bytes:
-        return _HEAD + b"".join(self.texts.values())
-
 
 class Gone(Damaged):
     """A page or text is missing. It may have been deleted after the reader read the state of the store."""
 
     is_outdated = True
 
-
-@contextmanager
-def _expected() -> Iterator[None]:
-    try:
-        yield
-    except Missing:
-        raise Gone("an object of the memory store is missing") from None
+    def __init__(self, message: str = "an object of the memory store is missing") -> None:
+        super().__init__(message)
 
 
 class Cache:
@@ -121,22 +97,19 @@ class Cache:
 
     def put(self, key: Hashable, value: object, size_bytes: int) -> None:
         """Cache a value, unless its size exceeds a quarter of the cache."""
+        self.drop(key)
         if size_bytes > _CACHE_BYTES // 4:
             return
         with self._lock:
-            self._forget(key)
             self._held[key] = (value, size_bytes)
             self._bytes += size_bytes
             while self._bytes > _CACHE_BYTES:
-                self._forget(next(iter(self._held)))
+                self._bytes -= self._held.pop(next(iter(self._held)))[1]
 
     def drop(self, *keys: Hashable) -> None:
         with self._lock:
             for key in keys:
-                self._forget(key)
-
-    def _forget(self, key: Hashable) -> None:
-        self._bytes -= self._held.pop(key, (None, 0))[1]
+                self._bytes -= self._held.pop(key, (None, 0))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +146,11 @@ class Reader:
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _page(self, name: str) -> Page:
-        with _expected():
+        try:
             data, _ = self.requests.get(self.key(PAGES, name))
-        page = decode_page(check_name(name, data))
+        except Missing:
+            raise Gone from None
+        page = decode_page(data)
         self.keep_pages({name: (data, page)})
         return page
 
@@ -188,30 +163,34 @@ class Reader:
         """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
         cached = self.cache.get
         found = {ref: self.new_texts.get(ref) or cached((self.store_id, ref)) if ref else b"" for ref in refs}
-        packs = by_pack(ref for ref, text in found.items() if text is None)
         parts = list[list[TextRef]]()
-        for missing in packs.values():
+        for missing in by_pack(ref for ref, text in found.items() if text is None).values():
             parts += [missing] if len(missing) > _MANY else [[ref] for ref in missing]
         for read in together([partial(self._read, part) for part in parts]):
             self.keep_texts(read)
             found |= read
         return [cast("bytes", found[ref]) for ref in refs]
 
-    def keep_texts(self, texts: Mapping[TextRef, bytes]) -> None:
-        """Cache texts that were just read or uploaded. `texts` has them by reference."""
-        for ref, data in texts.items():
-            self.cache.put((self.store_id, ref), data, len(data))
-
     def _read(self, refs: Sequence[TextRef]) -> dict[TextRef, bytes]:
-        first, texts, requests = refs[0], dict[TextRef, bytes](), self.requests
-        key, start = self.key(PACKS, first.pack), first.offset if len(refs) == 1 else 0
-        with _expected():
-            data = requests.get_range(key, start, first.length) if len(refs) == 1 else requests.get(key)[0]
+        key, start, texts = self.key(PACKS, refs[0].pack), 0, dict[TextRef, bytes]()
+        try:
+            if len(refs) == 1:
+                start = refs[0].offset
+                data = self.requests.get_range(key, start, refs[0].length)
+            else:
+                data, _ = self.requests.get(key)
+        except Missing:
+            raise Gone from None
         for ref in refs:
             texts[ref] = data[ref.offset - start : ref.offset - start + ref.length]
             if digest(texts[ref]) != ref.digest:
                 raise Gone("a text of the memory store was erased, truncated or modified")
         return texts
+
+    def keep_texts(self, texts: Mapping[TextRef, bytes]) -> None:
+        """Cache texts that were just read or uploaded. `texts` has them by reference."""
+        for ref, data in texts.items():
+            self.cache.put((self.store_id, ref), data, len(data))
 
     def forget(self, names: Iterable[str | TextRef]) -> None:
         """Remove pages (by name) or texts (by reference) from the cache."""

@@ -23,8 +23,7 @@ from retentive.values.records import time_in_id
 FORMAT = 1
 MEMORY, RECORD, VERSION = "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
-_DIGEST_BYTES = 8
-DIGEST_CHARS = 2 * _DIGEST_BYTES
+DIGEST_CHARS = 16
 _LEVEL = 1  # compression level: twice as fast as the default of zlib, with output a tenth larger
 
 
@@ -99,11 +98,10 @@ def text_in(value: MapValue) -> TextRef | None:
 
 
 class Ref(NamedTuple):
-    """Reference to a page: the lowest key in the page, the name of the page, and its number of items."""
+    """Reference to a page: the lowest key in the page, and the name of the page."""
 
     first: str
     name: str
-    length: int
 
 
 class Page(NamedTuple):
@@ -153,12 +151,16 @@ def decoded(value: Any) -> Any:
 def pack(kind: str, value: object) -> bytes:
     """Return the bytes of an object: a first line with its kind and format number, a digest, and the encoded value."""
     body = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
-    return head_of(kind) + digest(body).encode() + body
+    return f"retentive {kind} {FORMAT}\n{digest(body)}".encode() + body
 
 
 def unpack(kind: str, data: bytes) -> Any:
     """Return the value that `pack` encoded. Raises `Damaged`, or `UnknownSchema` for another format."""
-    content = check_head(kind, data)
+    head = re.match(rf"retentive {kind} (\d+)\n".encode(), data)
+    if head is not None and int(head[1]) != FORMAT:
+        known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
+        raise UnknownSchema(f"the object storage was written in format {int(head[1])}, {known}")
+    content = b"" if head is None else data[head.end() :]
     body = content[DIGEST_CHARS:]
     try:
         if content == digest(body).encode() + body:  # zlib alone ignores some bits at the end
@@ -168,32 +170,9 @@ def unpack(kind: str, data: bytes) -> Any:
     raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
 
 
-def head_of(kind: str) -> bytes:
-    """Return the line with which every object of a kind starts: the kind and the format number."""
-    return f"retentive {kind} {FORMAT}\n".encode()
-
-
-def check_head(kind: str, data: bytes) -> bytes:
-    """Check the first line of an object and return the bytes after this line.
-
-    Raises `Damaged` if the object is not of the kind `kind`, and `UnknownSchema` if it has another format number.
-    """
-    head = head_of(kind)
-    if data.startswith(head):
-        return data[len(head) :]
-    other = re.match(rf"retentive {kind} (\d+)\n".encode(), data)
-    if other is None or int(other[1]) == FORMAT:
-        raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
-    known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
-    raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
-
-
-def new_name(generation: int, digest_of: bytes | None = None) -> str:
-    """Return a new unique name for a page or pack that is made for a commit on a manifest of this generation.
-
-    The name of a page also includes a digest of `digest_of`, its bytes.
-    """
-    return f"{generation:x}.{os.urandom(8).hex()}{'' if digest_of is None else digest(digest_of)}"
+def new_name(generation: int) -> str:
+    """Return a new unique name for a page or pack that is made for a commit on a manifest of this generation."""
+    return f"{generation:x}.{os.urandom(8).hex()}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:
@@ -206,13 +185,6 @@ def is_obsolete(name: str, generation: int) -> bool:
     return found is not None and int(found[1], 16) < generation
 
 
-def check_name(name: str, data: bytes) -> bytes:
-    """Return `data`, the bytes of an object. Raises `Damaged` if the digest in `name` does not match."""
-    if name[-DIGEST_CHARS:] != digest(data):
-        raise Damaged("an object of the memory store is truncated or was modified")
-    return data
-
-
 def digest(data: bytes) -> str:
     """Return a short digest, which detects truncated or corrupted data."""
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    return hashlib.blake2b(data, digest_size=DIGEST_CHARS // 2).hexdigest()

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -52,7 +52,6 @@ _CONFIG = {  # names of the URL options, and obstore's names for them
 }
 _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 _SECONDS = re.compile(r"\d*\.?\d+")
-_ENDPOINTS = {"endpoint", "base_url"}
 _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 
@@ -70,19 +69,16 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if a process other than this one opened the object storage.
-
-    `opened_in` is the id of the process that opened it, or None if no process has opened it yet.
-    """
+    """Raise `InvalidInput` unless this process opened the object storage, or no process has (`opened_in` is None)."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
 
-def _parsed(url: str) -> tuple[str, str, dict[str, Any], float]:
-    """Parse and validate the URL of a location in object storage, such as `s3://bucket/prefix?option=value`.
+def _clients(url: str) -> tuple[list[Any], float, bool]:  # noqa: C901 - one check after the other
+    """Return two obstore clients for a URL such as `s3://bucket/prefix?option=value`, without and with retries.
 
-    Returns the scheme, the bucket, the options of the driver, and the timeout of a command. Raises `InvalidInput` with
-    a message that names the valid values.
+    Also returns the timeout of a command, and whether an endpoint is named in the URL. Raises `InvalidInput` with a
+    message that names the valid values.
     """
     try:
         parts = urlsplit(url)
@@ -101,36 +97,31 @@ def _parsed(url: str) -> tuple[str, str, dict[str, Any], float]:
             raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; choose from {', '.join(known)}")
     if scheme != "memory" and not bucket:
         raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
-    allow_http = options.get("allow_http", "false")
+    allow_http, timeout = options.get("allow_http", "false"), options.get("timeout_s", "30")
     if allow_http not in {"true", "false"}:
         raise InvalidInput("the option `allow_http` must be true or false")
-    timeout = options.get("timeout_s", "30")
     if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
         raise InvalidInput("the option `timeout_s` must be a number of seconds, at most 3600")
-    config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
-    options_of_driver: dict[str, Any] = {"prefix": prefix} | config
-    if scheme != "memory":
-        timeouts = {"timeout": timedelta(seconds=float(timeout) / 3), "connect_timeout": timedelta(seconds=5)}
-        options_of_driver["client_options"] = timeouts | ({"allow_http": True} if allow_http == "true" else {})
-    return scheme, bucket, options_of_driver, float(timeout)
-
-
-def _clients(scheme: str, bucket: str, options: Mapping[str, Any], timeout_s: float) -> list[Any]:
-    """Create two obstore clients, the first without retries, the second with retries.
-
-    Raises `InvalidInput` if a client cannot be created.
-    """
-    obstore = library()
+    obstore, timeout_s = library(), float(timeout)
     if scheme == "memory":
-        return [_memories.setdefault(f"{bucket}/{options['prefix'] or ''}", obstore.store.MemoryStore())] * 2
+        return [_memories.setdefault(f"{bucket}/{prefix or ''}", obstore.store.MemoryStore())] * 2, timeout_s, False
+    client_options: dict[str, Any] = {
+        "timeout": timedelta(seconds=timeout_s / 3), "connect_timeout": timedelta(seconds=5)
+    } | ({"allow_http": True} if allow_http == "true" else {})  # fmt: skip
+    config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
     kind, longest = getattr(obstore.store, _CLASSES[scheme]), timedelta(seconds=timeout_s)
     retries = [{"max_retries": most, "retry_timeout": longest} for most in (0, _RETRIES)]
     try:
-        return [kind(bucket, retry_config=one, **options) for one in retries]
+        clients = [
+            kind(bucket, retry_config=one, prefix=prefix, client_options=client_options, **config) for one in retries
+        ]
     except (obstore.exceptions.BaseError, ValueError):
         raise InvalidInput(
             "the object storage cannot be opened: check the bucket, the options and the credentials in the environment"
         ) from None
+    # The cloud providers' own services support conditional writes; other endpoints are probed.
+    is_elsewhere = "endpoint" in options or any(_ENDPOINT.match(name.upper()) for name in os.environ)
+    return clients, timeout_s, is_elsewhere
 
 
 class Tag(NamedTuple):
@@ -157,12 +148,9 @@ class Requests:
 
     def __init__(self, url: str) -> None:
         check_process(_used_by)
-        scheme, bucket, options, self.timeout_s = _parsed(url)  # maximum time that a command waits for the storage
-        self._once, self._patient = _clients(scheme, bucket, options, self.timeout_s)
+        (self._once, self._patient), self.timeout_s, must_probe = _clients(url)
         self._probing = threading.Lock()
-        # The cloud providers' own services support conditional writes; other endpoints are probed.
-        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & options.keys()
-        self._probed = scheme == "memory" or not is_elsewhere
+        self._probed = not must_probe
         self._unquoted = False  # Ceph RGW 16 expects ETags without quotes
 
     def client(self, *, retries: bool = True) -> Any:
@@ -172,42 +160,26 @@ class Requests:
         _used_by = _used_by or os.getpid()
         return self._patient if retries else self._once
 
-    def attempts(self, said: str = _FAILED) -> Iterator[None]:
-        """Yield once for each attempt of the caller. Raises `Unavailable(said)` after `timeout_s` seconds."""
-        deadline = time.monotonic() + self.timeout_s
-        while time.monotonic() < deadline:
-            yield
-        raise Unavailable(said)
-
-    def until_done(self, step: Callable[[], T]) -> T:
+    def until_done(self, step: Callable[[], T], said: str = _FAILED) -> T:
         """Call `step` until it raises neither `Taken` nor `Unsure`, and return its result.
 
-        Raises `Unavailable` on timeout.
+        Raises `Unavailable(said)` on timeout.
         """
-        for _ in self.attempts():
+        deadline = time.monotonic() + self.timeout_s
+        while time.monotonic() < deadline:
             with suppress(Taken, Unsure):
                 return step()
-        raise AssertionError("unreachable")
+        raise Unavailable(said)
 
-    def get(self, key: str) -> tuple[bytes, Tag]:
-        """Read an object and its tag. Raises `Missing` if the object does not exist."""
-        found = self.get_unless(key, None)
-        assert found is not None
-        return found
-
-    def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag, or return None if the tag is still `tag`. Raises `Missing`."""
+    def get(self, key: str, tag: Tag | None = None) -> tuple[bytes, Tag]:
+        """Read an object and its tag. Raises `Missing` if it does not exist, and `Taken` if its tag is still `tag`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
-        with suppress(Taken), _mapped():
+        with _mapped():
             found = self.client().get(key, options=options)
             return bytes(found.bytes()), Tag(found.meta["e_tag"], found.meta["version"])
-        return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range of an object. Raises `Missing` if the object does not exist or ends before the range.
-
-        If the object was replaced, the bytes come from the new object.
-        """
+        """Read a byte range of an object. Raises `Missing` if the object does not exist or ends before the range."""
         with _mapped(is_range=True):
             return bytes(self.client().get_range(key, start=start, length=length))
 
@@ -241,7 +213,9 @@ class Requests:
         If `tag` is None, create the object, provided that it does not exist. Raises `Taken` if the condition is not
         met, and `Unsure` if the outcome is unknown.
         """
-        self.probe()
+        with self._probing:
+            if not self._probed:
+                self._probe()
         return self._put_if(key, data, tag, unquoted=self._unquoted)
 
     def _put_if(self, key: str, data: bytes, tag: Tag | None, *, unquoted: bool = False) -> Tag:
@@ -259,45 +233,32 @@ class Requests:
             is_sent = not _NEVER_SENT.search(str(error))
             raise Unsure if isinstance(found, Unavailable) and is_sent else found from None
 
-    def probe(self) -> None:
-        """Check that the endpoint supports conditional writes. Raises `InvalidInput` if it does not.
+    def _probe(self) -> None:
+        """Find out once how the endpoint compares ETags. Raises `InvalidInput` if it ignores conditions."""
+        key = f"probe/{os.urandom(8).hex()}"
 
-        After a successful check, later calls send no requests.
-        """
-        with self._probing:
-            if self._probed:
-                return
-            key = f"probe/{os.urandom(8).hex()}"
-            try:
-                self._unquoted = self._probe(key)
-            except Unsure:
-                raise Unavailable("the object storage did not respond") from None
-            finally:
-                with suppress(RetentiveError):  # the result of the probe matters more than a leftover object
-                    self.delete([key])
-            self._probed = True
+        def writes(tag: Tag | None, *, unquoted: bool = False) -> bool:
+            with suppress(Taken):
+                self._put_if(key, b"2", tag, unquoted=unquoted)
+                return True
+            return False
 
-    def _probe(self, key: str) -> bool:
-        """Return True if the object storage expects ETags without quotes, as Ceph RGW 16 does.
-
-        Raises `InvalidInput` if it does not support conditional writes.
-        """
-        tag = self._put_if(key, b"1", None)
-        if self._holds(key, None):
-            raise InvalidInput(_IGNORES)
-        wrong = tag._replace(e_tag='"00000000000000000000000000000000"')
-        for unquoted in (False, True):
-            if self._holds(key, wrong, unquoted=unquoted):
+        try:
+            tag = self._put_if(key, b"1", None)
+            wrong = tag._replace(e_tag='"00000000000000000000000000000000"')
+            if writes(None) or writes(wrong):
                 raise InvalidInput(_IGNORES)
-            if self._holds(key, tag, unquoted=unquoted):
-                return unquoted
-        raise InvalidInput("the object storage rejects conditional writes (If-Match), which retentive needs")
-
-    def _holds(self, key: str, tag: Tag | None, *, unquoted: bool = False) -> bool:
-        with suppress(Taken):
-            self._put_if(key, b"2", tag, unquoted=unquoted)
-            return True
-        return False
+            self._unquoted = not writes(tag)
+            if self._unquoted and writes(wrong, unquoted=True):
+                raise InvalidInput(_IGNORES)
+            if self._unquoted and not writes(tag, unquoted=True):
+                raise InvalidInput("the object storage rejects conditional writes (If-Match), which retentive needs")
+            self._probed = True
+        except Unsure:
+            raise Unavailable("the object storage did not respond") from None
+        finally:
+            with suppress(RetentiveError):  # the result of the probe matters more than a leftover object
+                self.delete([key])
 
 
 @contextmanager

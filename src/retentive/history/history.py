@@ -11,14 +11,14 @@ from typing import Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.lists import version_fact
-from retentive.engine.operation import DryRun, Read
+from retentive.engine.operation import DryRun, Read, Write
 from retentive.engine.repeats import request_key
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history import log as reads
+from retentive.history import operations
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import BlameLine, Feed, LogFilter
-from retentive.history.operations import PlannedOperation, Restore, Undo
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact, remove
@@ -264,7 +264,7 @@ class History:
         `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
         at that time.
         """
-        operation = Restore(self._context.parsed(path), self._named(to), mode)
+        operation = operations.restore(self._context.parsed(path), self._named(to), mode)
         return self._change(operation, dry_run, actor, origin)
 
     def undo(
@@ -288,7 +288,7 @@ class History:
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
         target = None if path is None else self._context.parsed(path)
-        operation = Undo(self._named(change), None, None, mode, target)
+        operation = operations.undo(operations.change_named(self._named(change), target), mode, path=target)
         return self._change(operation, dry_run, actor, origin)
 
     def undo_own(
@@ -311,7 +311,8 @@ class History:
             raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
         target = None if path is None else self._context.parsed(path)
         named = None if change is None else self._named(change)
-        operation = Undo(named, None, None, mode, target, own)
+        choose = operations.newest_change_by(own, target) if named is None else operations.change_named(named, target)
+        operation = operations.undo(choose, mode, path=target, own=own)
         history = self
         if request_id is not None:
             asked = "" if named is None else named.text, "" if target is None else target.text, mode
@@ -332,7 +333,7 @@ class History:
 
         `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
-        operation = Undo(None, by, since, mode)
+        operation = operations.undo(operations.changes_by(LogFilter(by, since)), mode)
         return self._change(operation, dry_run, actor, origin)
 
     def redact(
@@ -365,7 +366,7 @@ class History:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
 
     def _change(
-        self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
+        self, operation: Write[RestoreOutcome], dry_run: bool, actor: Actor | str | None, origin: Origin
     ) -> RestoreOutcome:
         if dry_run:
             return replace(self._context.result_of(DryRun(operation), actor, **origin), dry_run=True)

@@ -7,12 +7,13 @@ An operation wants a state for each memory: the `State` that the memory must get
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, TypeAlias, get_args
 
 from retentive.engine.guard import Guard
+from retentive.engine.operation import CommandResult, Plan
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused
 from retentive.history.removal import ERASING
@@ -125,43 +126,34 @@ def combined(
     Raises `Clash` if a change from `base` to `now` affects the same. With the modes `merge` and `partial`, texts are
     merged by line. With the mode `force`, `wanted` wins.
     """
-    if _same(now, base):
+    was, there, goal = ((state.path, state.sha256) if state is not None else None for state in (base, now, wanted))
+    if there == was:
         return wanted
-    if _same(now, wanted):
+    if there == goal:
         return now
     if now is None or wanted is None or base is None:
         if mode != "force":
             what = "deleted" if now is None else "modified" if wanted is None else "recreated"
             raise Clash(f"a later change {what} the memory")
         return now if base is None else wanted
-    state = _with_text(base, now, wanted, mode, text)
-    if wanted.path in {base.path, now.path}:
-        return replace(state, path=now.path)
-    if now.path != base.path and mode != "force":
-        raise Clash("a later change renamed the memory")
-    return replace(state, path=wanted.path if now.path == base.path else now.path)
-
-
-def _with_text(base: State, now: State, wanted: State, mode: Mode, text: Callable[[State], str]) -> State:
     if wanted.sha256 in {base.sha256, now.sha256}:
-        return now
-    if now.sha256 == base.sha256 or mode == "force":
-        return wanted
-    if mode == "refuse":
+        state = now
+    elif now.sha256 == base.sha256 or mode == "force":
+        state = wanted
+    elif mode == "refuse":
         raise Clash("a later change modified the text")
-    parts = diff.merge_parts(text(base), text(now), text(wanted))
-    for part in parts:
-        if part.line is not None:
-            raise Clash(f"a later change modified the same lines (from line {part.line + 1})")
-    merged = "".join(part.ours for part in parts)
-    data = merged.encode()
-    return replace(wanted, path=now.path, text=merged, sha256=sha256(data).hexdigest(), size_bytes=len(data))
-
-
-def _same(one: State | None, other: State | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.path, one.sha256) == (other.path, other.sha256)
+    else:
+        parts = diff.merge_parts(text(base), text(now), text(wanted))
+        line = next((part.line for part in parts if part.line is not None), None)
+        if line is not None:
+            raise Clash(f"a later change modified the same lines (from line {line + 1})")
+        merged = "".join(part.ours for part in parts)
+        data = merged.encode()
+        state = replace(wanted, text=merged, sha256=sha256(data).hexdigest(), size_bytes=len(data))
+    is_moved, is_wanted_there = now.path != base.path, wanted.path in {base.path, now.path}
+    if is_moved and not is_wanted_there and mode != "force":
+        raise Clash("a later change renamed the memory")
+    return replace(state, path=now.path if is_moved or is_wanted_there else wanted.path)
 
 
 def steps(found: Snapshot, wanted: Wanted) -> list[Step]:
@@ -237,35 +229,33 @@ def applied(view: Snapshot, guard: Guard, todo: Sequence[Step]) -> tuple[Sequenc
     for step in todo:
         for path in {step.path, step.path if step.before is None else step.before.path}:
             guard.check(MemoryPath.known(path))
-    after, circling = Pending(view), dict[str, Step]()
-    after.add(guard.delete(after, _memories(step for step in todo if step.what == "deleted")))
-    moves = {step.memory_id: step for step in todo if step.what == "moved"}
+    after, altered = Pending(view), list[Conflict]()
+    after.add(guard.delete(after, [step.before for step in todo if step.what == "deleted" and step.before is not None]))
+    moves = {step.memory_id: (step, step.before) for step in todo if step.what == "moved" and step.before is not None}
+    circling: list[Step] = []
     while moves:  # those first whose path is free
-        going = [step for step in moves.values() if next(in_the_way(after, step.path), None) is None]
+        going = [each for each in moves.values() if next(in_the_way(after, each[0].path), None) is None]
         if going:
-            after.add(guard.move(after, [Moved(step.before, step.path) for step in going if step.before is not None]))
+            after.add(guard.move(after, [Moved(before, step.path) for step, before in going]))
         else:  # the moves form a cycle: one memory is deleted and made again
             going = [next(iter(moves.values()))]
-            circling[going[0].memory_id] = going[0]
-            after.add(guard.delete(after, _memories(going)))
-        for step in going:
+            circling.append(going[0][0])
+            after.add(guard.delete(after, [going[0][1]]))
+        for step, _ in going:
             del moves[step.memory_id]
-    changed = [step for step in todo if step.what == "changed" and step.memory_id not in circling]
-    made = [step for step in todo if step.what == "made"]
-    altered = []
+    again = {step.memory_id for step in circling}
+    changed = [step for step in todo if step.what == "changed" and step.memory_id not in again]
     # Texts that shrink are written first, so that no intermediate state exceeds a limit.
     changed.sort(
         key=lambda each: (each.state.size_bytes if each.state else 0) - (each.before.size_bytes if each.before else 0)
     )
-    for step in (*changed, *circling.values(), *made):
-        if _put(view, after, guard, step):
+    for step in (*changed, *circling, *(step for step in todo if step.what == "made")):
+        guarded = _put(view, after, guard, step)
+        after.add(guarded.changes)
+        if guarded.result.is_masked:
             reason = "a guard removed sensitive values from the restored text"
             altered.append(Conflict(step.path, step.memory_id, reason))
     return after.changes, altered
-
-
-def _memories(todo: Iterable[Step]) -> list[Memory]:
-    return [step.before for step in todo if step.before is not None]
 
 
 def text_of(found: Snapshot, state: State) -> str:
@@ -273,23 +263,21 @@ def text_of(found: Snapshot, state: State) -> str:
     return decoded(found.version(state.version_id)[1]) if state.text is None else state.text
 
 
-def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> bool:
-    """Add the change that writes the text of a step. Return whether the guard altered the text."""
+def _put(view: Snapshot, after: Pending, guard: Guard, step: Step) -> Plan[CommandResult]:
+    """Plan the change that writes the text of a step, after the changes so far."""
     state, again, entry = step.state, None, Entry()
     assert state is not None
     if step.what == "changed":
         entry = locate(after, step.path)
-    else:
+    if entry.memory is None:
         oldest = step.before or next(view.versions(memory_id=step.memory_id, oldest_first=True, limit=1), None)
         born = to_datetime(time_in_id(step.memory_id) or 0) if oldest is None else oldest.created_at
         again = Again(step.memory_id, born)
+    lineage = [state.provenance_text]
+    if state.text is not None and entry.memory is not None:  # merged with the current text
+        lineage.append(entry.memory.provenance_text)
     try:
-        lineage = [state.provenance_text]
-        if state.text is not None and entry.memory is not None:  # merged with the current text
-            lineage.append(entry.memory.provenance_text)
-        where, text = MemoryPath.known(step.path), text_of(view, state)
-        guarded = guard.put(after, entry, where, text, again=again, lineage=lineage)
+        where = MemoryPath.known(step.path)
+        return guard.put(after, entry, where, text_of(view, state), again=again, lineage=lineage)
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
-    after.add(guarded.changes)
-    return guarded.result.is_masked

@@ -15,7 +15,8 @@ from retentive.console.figures import texts_of
 from retentive.console.pages.history import FILES, is_pattern, time_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, number
 from retentive.engine.operation import DryRun
-from retentive.history.operations import Undo
+from retentive.history import operations
+from retentive.history.log import LogFilter
 from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import as_revision
 from retentive.server.errors import finding, invalid
@@ -45,11 +46,14 @@ def undo(visit: Visit) -> PageAnswer:
         raise invalid("specify a change, an actor or a session")
     core = core_of(visit.store)
     if change:
-        operation, heading = Undo(as_revision(change), mode=_mode(visit)), f"Undo the change {change[-12:]}"
+        choose, heading = operations.change_named(as_revision(change)), f"Undo the change {change[-12:]}"
     else:
-        operation = Undo(None, actor or None, time_of(fields["since"]), _mode(visit), session=session or None)
+        only = LogFilter(actor or None, time_of(fields["since"]), session=session or None)
+        choose = operations.changes_by(only)
         by = f" by {actor}" if actor else " by all actors"
         heading = f"Undo the session {session}{by}" if session else f"Undo everything{by}"
+
+    operation = operations.undo(choose, _mode(visit))
 
     def run(*, dry_run: bool) -> RestoreOutcome:
         if dry_run:

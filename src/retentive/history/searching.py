@@ -26,7 +26,6 @@ from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import covers, matches_actor
-from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
@@ -51,29 +50,12 @@ class StoreSearch:
     shows: Callable[[str], bool] | None = None
     """Function that returns whether a path is visible; None if all paths are visible."""
 
-    def check(self, context: StoreCore) -> None:
-        """Raise `InvalidInput` if the query or the directory is malformed."""
-        context.parsed(self.under)
-        self._parsed(_now(context))
-
-    def check_text(self) -> None:
-        """Raise `InvalidInput` if the query is malformed. The directory is not checked."""
-        self._parsed(datetime.now(UTC))
-
     def run(self, context: StoreCore, actor: Actor | str | None = None) -> Results:
-        """Run the search in a store."""
+        """Run the search in a store. Raises `InvalidInput` if the query is malformed."""
         corpus, who = CORPORA.of(context.backend, context.id), as_actor(actor) or context.actor
 
         def work(snapshot: Snapshot) -> Results:
-            parsed = self._parsed(_now(context))  # here, so that a malformed query gets an entry in the audit log
-            search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
-            if context.hides_history and search.trust == QUARANTINED:
-                search = replace(search, shows=lambda _: False)
-            if context.scope:
-                scope, shows = context.scope, search.shows
-                search = replace(search, shows=lambda path: covers(scope, path) and (shows is None or shows(path)))
-            is_person = context.integration in _OF_PEOPLE
-            return _Run(search, parsed, snapshot, context.settings_of(snapshot), who, is_person).results(corpus)
+            return _Run(self, context, snapshot, who).results(corpus)
 
         under = MemoryPath.known(self.under)
         search = Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True)
@@ -81,45 +63,45 @@ class StoreSearch:
         CORPORA.trim(corpus)
         return found
 
-    def _parsed(self, now: datetime) -> Query | LiteralQuery:
-        if self.limit is not None and self.limit < 0:
-            raise InvalidInput("`limit` must be an integer of at least 0")
-        if self.mode not in MODES:
-            raise InvalidInput(f"`mode` must be one of {', '.join(MODES)}")
-        if self.regex or self.mode == "all":
-            return parse_literal(self.query, regex=self.regex, within=self.paths)
-        return parse_query(self.query, partial(parse_time, now=now), within=self.paths)
 
-
-@dataclass(slots=True)
 class _Run:
-    """One search in one snapshot. `is_person` is true if the caller may see the proposals of all actors.
+    """One search in one snapshot.
 
     `level_of` returns the trust level of a memory, or None if the search may not find it. None if it needs no levels.
     """
 
-    search: StoreSearch
-    query: Query | LiteralQuery
-    snapshot: Snapshot
-    settings: Settings
-    who: Actor | None
-    is_person: bool
-    level_of: Callable[[Memory | Document], Level | None] | None = None
+    def __init__(self, search: StoreSearch, context: StoreCore, snapshot: Snapshot, who: Actor | None) -> None:
+        if search.limit is not None and search.limit < 0:
+            raise InvalidInput("`limit` must be an integer of at least 0")
+        if search.mode not in MODES:
+            raise InvalidInput(f"`mode` must be one of {', '.join(MODES)}")
+        self.search, self.snapshot, self.who = search, snapshot, who
+        self.settings, self.scope = context.settings_of(snapshot), context.scope
+        now = datetime.fromtimestamp(context.clock(), UTC)
+        self.query: Query | LiteralQuery = (
+            parse_literal(search.query, regex=search.regex, within=search.paths)
+            if search.regex or search.mode == "all"
+            else parse_query(search.query, partial(parse_time, now=now), within=search.paths)
+        )
+        self.at = None if search.at is None else as_revision(search.at, now)
+        self.shows_nothing = context.hides_history and search.trust == QUARANTINED
+        self.own_proposals_only = context.integration not in _OF_PEOPLE or is_under_review(self.settings, who)
+        self.level_of: Callable[[Memory | Document], Level | None] | None = None
 
     def results(self, corpus: Corpus) -> Results:
-        search, query, languages = self.search, self.query, self.settings.search_languages
+        search, query = self.search, self.query
         is_proposed = isinstance(query, Query) and query.is_proposed
-        if is_proposed + search.history + (search.at is not None) > 1:
+        if is_proposed + search.history + (self.at is not None) > 1:
             raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
         if is_proposed:
             return self._scan(list(self._proposals()), search.limit)
         if search.history:
             return _first_versions(self._scan(list(self._versions()), None), search.limit)
-        view = self.snapshot if search.at is None else past_of(self.snapshot, search.at)
+        view = self.snapshot if self.at is None else past_of(self.snapshot, self.at)
         self.level_of = level_of = self._levels(view)
         with corpus.lock:
-            if search.at is None:
-                index, damaged = corpus.updated(view, languages)
+            if self.at is None:
+                index, damaged = corpus.updated(view, self.settings.search_languages)
                 found = self._search(index, search.limit)
             else:
                 documents, damaged = all_documents(view)
@@ -144,11 +126,13 @@ class _Run:
     def _search(self, index: Index, limit: int | None) -> Results:
         if isinstance(self.query, LiteralQuery):
             return self._scan(list(index.documents.values()), limit)
-        counted = None if self.search.shows is None else lambda document: self._shows(document.path)
+        is_limited = self.search.shows is not None or self.scope or self.shows_nothing
+        counted = (lambda document: self._shows(document.path)) if is_limited else None
         return search_index(index, self.query, limit=limit, counted=counted, admit=self._admits, sees=self._sees)
 
     def _shows(self, path: str) -> bool:
-        return self.search.shows is None or self.search.shows(path)
+        is_in_scope = not self.shows_nothing and (not self.scope or covers(self.scope, path))
+        return is_in_scope and (self.search.shows is None or self.search.shows(path))
 
     def _covers(self, path: str) -> bool:
         under = self.search.under
@@ -201,19 +185,14 @@ class _Run:
 
     def _proposals(self) -> Iterator[Document]:
         """Yield the texts of pending proposals. Actors under review and all models see only their own proposals."""
-        own_only = not self.is_person or is_under_review(self.settings, self.who)
         for proposal in pending(self.snapshot):
-            if own_only and proposal.actor != self.who:
+            if self.own_proposals_only and proposal.actor != self.who:
                 continue
             for number, change in enumerate(proposal.changes):
                 if change.has_text and change.path is not None:
                     name = text_key(proposal.id, number)
                     data = text_of(self.snapshot, AFTER, name, change.sha256 or "").encode()
                     yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
-
-
-def _now(context: StoreCore) -> datetime:
-    return datetime.fromtimestamp(context.clock(), UTC)
 
 
 def _first_versions(found: Results, limit: int | None) -> Results:

@@ -26,9 +26,8 @@ from retentive.engine import visibility
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference
-from retentive.history.log import LogFilter
+from retentive.history.log import LogFilter, LoggedChange
 from retentive.history.revisions import TIMES, Revision
-from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified

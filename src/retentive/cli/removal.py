@@ -16,8 +16,7 @@ from retentive.cli.parameters import MEMORY_PATH, is_memory_id, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.removal import memories_below
-from retentive.history.revisions import TIMES
-from retentive.history.versions import versions_of
+from retentive.history.revisions import TIMES, versions_of
 from retentive.locations import find_store
 from retentive.remote import is_remote
 from retentive.storage import capabilities

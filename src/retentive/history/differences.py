@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 from retentive.engine.operation import ReadOperation
 from retentive.engine.visibility import Assessment, is_used
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.history.log import LogFilter
-from retentive.history.past import check_kept
-from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
-from retentive.history.versions import LoggedChange, grouped, memory_at, versions_in
+from retentive.history.log import LogFilter, LoggedChange, grouped
+from retentive.history.past import check_kept, version_at
+from retentive.history.revisions import Revision, in_scope, memory_at, moment, named_change, one_version, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
@@ -139,11 +138,11 @@ class Compare(ReadOperation[Differences]):
         for then in filter(None, sides):
             check_kept(found, then)
         bounds = ["~" if then is None else then.bound for then in sides]
-        memory_id = memory_at(found, self.path)
-        if self.path is not None and memory_id is not None:
-            states = [_memory_at(found, bound, memory_id, self.path.text) for bound in bounds]
+        memory_id, below = memory_at(found, self.path), ROOT if self.path is None else self.path.text
+        if memory_id is not None:  # or else the one that was at the path then
+            last = [_version_at(found, bound, memory_id) or version_at(found, bound, below) for bound in bounds]
+            states = [{} if each is None else {each.memory_id: each} for each in last]
         else:
-            below = ROOT if self.path is None else self.path.text
             states = [{each.memory_id: each for each in found.list_at(bound, below)} for bound in bounds]
             if below != ROOT and not any(states):
                 raise NotFound(f"neither of the compared states has a memory at or below {below}")
@@ -157,14 +156,6 @@ class Compare(ReadOperation[Differences]):
 def _version_at(found: Snapshot, bound: str, memory_id: str) -> Version | None:
     last = next(found.versions(memory_id=memory_id, before=bound, limit=1), None)
     return None if last is None or last.operation == "deleted" else last
-
-
-def _memory_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict[str, Version]:
-    """Return the version of the memory with this id, or else of the one that was at the path then, by memory id."""
-    last = _version_at(found, bound, memory_id)
-    if last is None:
-        last = next(found.list_at(bound, path.rpartition("/")[0], start=path, limit=1), None)
-    return {last.memory_id: last} if last is not None and (last.memory_id == memory_id or last.path == path) else {}
 
 
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[Pair]:

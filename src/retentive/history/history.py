@@ -18,12 +18,11 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history import log as reads
 from retentive.history import operations
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import BlameLine, Feed, LogFilter
+from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, grouped
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact, remove
-from retentive.history.revisions import Named, Revision, as_revision, one_version
-from retentive.history.versions import LoggedChange, grouped, versions_in
+from retentive.history.revisions import Named, Revision, as_revision, one_version, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
 from retentive.values.listing import ListPage

@@ -1,11 +1,11 @@
-"""Filters of the log, the feed of changes, and a summary of the changes since a time."""
+"""The log: filters of versions, changes, the feed of changes, and a summary of the changes since a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import takewhile
+from itertools import chain, groupby, islice, pairwise, takewhile
 from typing import Literal, TypeAlias, get_args
 
 from retentive.engine.lists import HISTORY, PRUNED, StoreEvent, events_of, has_lost_events, newest_event
@@ -13,8 +13,8 @@ from retentive.engine.operation import Read
 from retentive.engine.visibility import Level, author_of, check_level, session_of, trust_levels
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import Named, check_zone, first_id, moment
-from retentive.storage.contract import Operation, Snapshot, Version
-from retentive.storage.paging import PAGE_VERSIONS
+from retentive.storage.contract import Actor, Operation, Snapshot, Version
+from retentive.storage.paging import PAGE_VERSIONS, all_versions
 from retentive.values.listing import ListPage
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.records import to_us
@@ -79,6 +79,69 @@ class LogFilter:
         return all(pattern is None or (name and matches_actor(pattern, name)) for pattern, name in pairs) and (
             self.flag is None or any(matches_actor(self.flag, kind) for _, kind in made.flags)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChange:
+    """One change: the versions that one actor recorded in one revision, newest first.
+
+    In a filtered log, some of these versions may be missing. `moved_from` contains the previous paths of renamed
+    memories, by version id.
+    """
+
+    number: int
+    actor: Actor | None
+    at: datetime
+    versions: tuple[Version, ...]
+    moved_from: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Short name of the change, such as `r1234`."""
+        return f"r{self.number}"
+
+    @property
+    def cause(self) -> str:
+        """Description of an undo or restore, such as `undo of r3`. Empty for other changes and after a redaction."""
+        return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
+
+
+def grouped(
+    found: Snapshot, versions: Iterable[Version], limit: int | None = None, only: Container[str] | None = None
+) -> list[LoggedChange]:
+    """Group versions into at most `limit` changes. Both are newest first.
+
+    If `only` is given, the previous paths of other memories are not looked up.
+    """
+    groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
+    chosen = list(islice(groups, limit))
+    looked_up = (each for each in chain.from_iterable(chosen) if only is None or each.memory_id in only)
+    before = previous_paths(found, looked_up)
+    return [
+        LoggedChange(
+            group[0].revision,
+            group[0].actor,
+            group[0].created_at,
+            group,
+            {each.id: before[each.id] for each in group if each.id in before},
+        )
+        for group in chosen
+    ]
+
+
+def previous_paths(found: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
+    """Return the path that the memory had before, by version id, for those of `versions` that renamed a memory."""
+    chosen: dict[str, list[Version]] = {}
+    for version in versions:
+        if version.operation == "modified" and version.path:
+            chosen.setdefault(version.memory_id, []).append(version)
+    before: dict[str, str] = {}
+    for memory_id, own in chosen.items():
+        ids = {version.id for version in own}
+        history = all_versions(found, memory_id=memory_id, before=max(ids) + "!")
+        pairs = takewhile(lambda pair: pair[0].id >= min(ids), pairwise(history))  # noqa: B023 - used at once
+        before |= {new.id: old.path for new, old in pairs if new.id in ids and old.path not in {"", new.path}}
+    return before
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +255,8 @@ class SinceMoment:
     is_cut: bool
     fates: Mapping[str, tuple[Fate, Version]] = field(default_factory=dict)
 
-    def count(self, fate: Fate) -> int:
-        """Return the number of memories with this fate."""
-        return self.below("", fate)
-
     def below(self, directory: str, fate: Fate) -> int:
-        """Return the number of memories with this fate below a directory."""
+        """Return the number of memories with this fate below a directory; of all if it is empty."""
         return sum(own == fate and each.path.startswith(f"{directory}/") for own, each in self.fates.values())
 
 

@@ -38,6 +38,12 @@ def check_kept(found: Snapshot, then: Moment) -> None:
         raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later time")
 
 
+def version_at(found: Snapshot, before: str, path: str) -> Version | None:
+    """Return the version that was current at a path before the version id `before`, or None."""
+    version = next(found.list_at(before, path.rpartition("/")[0], start=path, limit=1), None)
+    return version if version is not None and version.path == path else None
+
+
 class Past(Overlay):
     """Snapshot of the store as it was after the last version whose id is lower than `before`."""
 
@@ -53,15 +59,11 @@ class Past(Overlay):
         return self._inner.state._replace(revision=revision, usage=usage)
 
     def get(self, path: str) -> Entry:
-        found = self._at(path)
+        found = version_at(self._inner, self._before, path)
         if found is not None:
             return Entry(memory_then(found), self._inner.version(found.id)[1])
-        above = next((one for one in ancestors(path) if self._at(one) is not None), None)
+        above = next((one for one in ancestors(path) if version_at(self._inner, self._before, one) is not None), None)
         return Entry(above=above, below=any(True for _ in self.list(path, limit=1)))
-
-    def _at(self, path: str) -> Version | None:
-        found = next(self._inner.list_at(self._before, path.rpartition("/")[0], start=path, limit=1), None)
-        return found if found is not None and found.path == path else None
 
     def find(self, memory_id: str) -> Memory | None:
         found = next(self.versions(memory_id=memory_id, limit=1), None)

@@ -16,8 +16,8 @@ from retentive.engine.guard import Guard
 from retentive.engine.operation import CommandResult, Plan
 from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused
+from retentive.history.log import LoggedChange
 from retentive.history.removal import ERASING
-from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Again, Change, Entry, Memory, Moved, Snapshot, Version, to_datetime
 from retentive.storage.lookup import in_the_way, locate
 from retentive.storage.paging import memories_by_id

@@ -15,7 +15,7 @@ from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
 from retentive.engine.visibility import CONFIRMED, forgotten
 from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.history.versions import versions_of
+from retentive.history.revisions import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version

@@ -1,14 +1,15 @@
 """Names of revisions: `r1234`, `HEAD~2`, a time or a version id, with the spellings of Git (`@`, `HEAD^`, `@{2h}`).
 
 `parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD`
-counts the changes of a target: a memory (across its renames), a directory or the whole store.
+counts the changes of a target: a memory (across its renames), a directory or the whole store. `versions_in` lists its
+versions.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -17,9 +18,8 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.versions import versions_in
 from retentive.storage.contract import Snapshot, Version
-from retentive.storage.lookup import find_version
+from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.records import EXTERNAL, time_in_id, to_us
@@ -243,3 +243,51 @@ def _after_change(found: Snapshot, version: Version) -> str:
     """Return the lowest bound above the ids of all versions of the change of `version`."""
     newest = next((each.id for each in found.versions(revision_of=version.id, limit=1)), version.id)
     return max(newest, version.id) + "!"  # sorts right after the id
+
+
+def versions_in(
+    found: Snapshot, target: MemoryPath | None, memory_id: str | None = None, *, first: int | None = None
+) -> Iterator[Version]:
+    """Return the versions that the log of `target` (or of the memory `memory_id`) lists, newest first.
+
+    `first` is the number of versions that the caller expects to need.
+
+    If no memory is at or below the path now, these are the versions of the last memory at the path. The versions of a
+    directory include the renames that moved memories out of it.
+    """
+    memory_id = memory_id or memory_at(found, target)
+    if memory_id is not None or target is None or target.is_root:
+        return all_versions(found, memory_id=memory_id, first=first)
+    below = target.text + "/"
+    chosen: list[Version] = []
+    for each in {version.memory_id for version in found.versions(path=below)}:
+        later: Version | None = None
+        for version in found.versions(memory_id=each):
+            if version.path.startswith(below):
+                if later is not None and later.path and not later.path.startswith(below):
+                    chosen.append(later)
+                chosen.append(version)
+            later = version
+    return iter(sorted(chosen, key=lambda version: version.id, reverse=True))
+
+
+def versions_of(found: Snapshot, target: MemoryPath) -> Iterator[Version]:
+    """Return the versions of the memories at or below a path, newest first."""
+    memory_id = memory_at(found, target)
+    if memory_id is not None or target.is_root:
+        return all_versions(found, memory_id=memory_id)
+    return found.versions(path=target.text + "/")
+
+
+def memory_at(found: Snapshot, target: MemoryPath | None) -> str | None:
+    """Return the id of the memory at a path; None for a directory.
+
+    If no memory is at or below the path now, return the id of the last memory at the path.
+    """
+    if target is None or target.is_root:
+        return None
+    entry = locate(found, target.text)
+    if entry.memory is not None:
+        return entry.memory.id
+    last = None if entry.below else next(found.versions(path=target.text, limit=1), None)
+    return None if last is None else last.memory_id

@@ -15,8 +15,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
-from retentive.history.log import Feed, feed
-from retentive.history.versions import previous_paths
+from retentive.history.log import Feed, feed, previous_paths
 from retentive.mcp.resources import uri_of
 from retentive.remote import is_remote
 from retentive.storage.contract import Version

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference, difference_of
 from retentive.history.history import History
-from retentive.history.log import BlameLine, Feed, LogFilter, check_limit, no_memory
+from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, check_limit, no_memory
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, as_revision
-from retentive.history.versions import LoggedChange
 from retentive.remote.calls import (
     PAGE,
     JsonFields,

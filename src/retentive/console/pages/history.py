@@ -12,9 +12,8 @@ from retentive.console.figures import NEWS, newest_of, news_since, number_waitin
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, number, with_query
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import LogFilter
+from retentive.history.log import LogFilter, LoggedChange
 from retentive.history.revisions import as_revision, parse_time
-from retentive.history.versions import LoggedChange
 from retentive.server.errors import finding, invalid
 from retentive.server.handlers.versions import NO_VERSION, check_version_id
 from retentive.storage.contract import Operation, Version

@@ -11,14 +11,14 @@ from retentive.audit.reader import AnchorKey, AuditEntry, Verified
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
+from retentive.cli.options import command, group
 from retentive.cli.parameters import file_to_write, time_option
-from retentive.cli.pieces import exact
 from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
 from retentive.store import MemoryStore
 
 
-@output.group("audit")
+@group("audit")
 def audit() -> None:
     """Verify, export and show the audit log. It has actors, operations, times and outcomes, but no texts.
 
@@ -26,7 +26,7 @@ def audit() -> None:
     """
 
 
-@output.command("verify", group=audit, json="Print a JSON object.")
+@command("verify", group=audit, json="Print a JSON object.")
 @click.option(
     "--expect",
     metavar="SEQ:HASH",
@@ -56,7 +56,7 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     output.emit(value, _lines(found), status=0 if found.is_sound else status_of("damaged"))
 
 
-@output.command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
+@command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
 @click.argument("file", callback=file_to_write)
 @click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `admin audit key`.")
 @click.option("--all", "of_all", is_flag=True, help="FILE is a directory: anchor each store with an audit log there.")
@@ -104,7 +104,7 @@ def _anchor(store: MemoryStore, file: str, key: str, objects: list[dict[str, obj
     return text
 
 
-@output.command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')
+@command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')
 @click.argument("file", callback=file_to_write)
 def key(_location: Location, *, file: str) -> None:
     """Create a key for anchors in the new file FILE. An existing file is never overwritten."""
@@ -113,7 +113,7 @@ def key(_location: Location, *, file: str) -> None:
     output.emit({"key": made.id}, f"Created the key {made.id}. Keep it apart from the memories.\n")
 
 
-@output.command("export", group=audit, json="Has no effect: the output is always JSON.")
+@command("export", group=audit, json="Has no effect: the output is always JSON.")
 @time_option("--since", f"Only entries since this time: {TIMES}.")
 def export(location: Location, *, since: datetime | None) -> None:
     """Print the stored entries, one JSON object per line."""
@@ -122,7 +122,7 @@ def export(location: Location, *, since: datetime | None) -> None:
             output.write_line(line)
 
 
-@output.command("show", group=audit, json="Print a JSON list.")
+@command("show", group=audit, json="Print a JSON list.")
 @time_option("--since", f"Only entries since this time: {TIMES}.")
 def show(location: Location, *, since: datetime | None) -> None:
     """Show the entries, oldest first.
@@ -141,7 +141,7 @@ def show(location: Location, *, since: datetime | None) -> None:
         operation = (entry.operation or "-") + switched
         rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join([*marks, *versions])))
     columns = ("time", "actor", "operation", "outcome", "paths", "versions")
-    output.emit(map(_object, found), output.Table(rows, columns, empty="No entries."))
+    output.emit(map(_object, found), output.table(rows, columns, empty="No entries."))
 
 
 def _lines(found: Verified) -> str:
@@ -153,7 +153,7 @@ def _lines(found: Verified) -> str:
         ),
         *((each.what, each.version_id) for each in found.differences),
         *([] if found.head is None else [("head", str(found.head))]),
-        *(("unaudited", one.id, exact(one.created_at), str(one.actor or "")) for one in found.unaudited),
+        *(("unaudited", one.id, output.exact(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
 

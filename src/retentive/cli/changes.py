@@ -4,131 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import STORAGE_CODES, Location, explanation
-from retentive.cli.parameters import VERSION_ID, given_text, named, text_of_file, text_options
-from retentive.engine.core import StoreCore
-from retentive.engine.handlers import RunCommand, RunView, Viewed
-from retentive.engine.operation import Operation, Outcome, Read, ReadOperation
+from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
+from retentive.cli.options import command
+from retentive.cli.parameters import given_text, named, text_of_file, text_options
+from retentive.engine.handlers import RunCommand
+from retentive.engine.memories import parse_for_applications
+from retentive.engine.operation import Read
 from retentive.engine.rendering import error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
-from retentive.history.past import AsOf
-from retentive.history.revisions import Revision
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import Append, View, Write, parse
-from retentive.values.records import Recorded
+from retentive.values.commands import View
 from retentive.values.replies import Reply
 
-if TYPE_CHECKING:
-    from retentive.remote.store import RemoteStore
-
 MEMORIES = "Print a JSON list of memories, with path, memory_id, version_id, size_bytes, sha256 and times."
-VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id", "version_id"}.'
-CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory_id", "version_id", "operation"}.')
-_OWN = {"write": Write, "append": Append}
-"""Commands that applications can use, but that the memory tool of a model does not have."""
+CHANGE = (
+    'Print one JSON object: {"text", "is_error", "code", "path", "memory_id", "version_id", "changes"}; changes is a'
+    ' list of {"path", "memory_id", "version_id", "operation"}.'
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """Result of a command: its reply, the path, and the versions that it read or recorded.
+    """Result of a command of the memory tool: its reply, the path, and the recorded versions in their JSON form.
 
-    `read` is the version that a view showed. `changes` is empty if the output format does not show changes, and None
-    for a command that only reads.
+    `changes` is None for a view, and empty if the output format does not show changes.
     """
 
     reply: Reply
-    path: str | None = None
-    read: Recorded | None = None
+    path: str | None
     changes: Sequence[Mapping[str, object]] | None = ()
-    notes: Sequence[str] = ()
 
 
-def perform(
-    store: MemoryStore, name: str, /, if_version: str | None = None, at: Revision | None = None, **given: Any
-) -> Done:
-    """Run a command of the memory tool. Errors of input and storage become error replies.
+def perform(store: MemoryStore, name: str, /, if_version: str | None = None, **given: object) -> Done:
+    """Run a command that changes memories. Errors of input and storage become error replies.
 
     `given` contains the fields of the command; a path may be the id of a memory. If `if_version` is given but is not
-    the id of the newest version of the memory, nothing is changed. `at` is the revision that a view shows.
+    the id of the newest version of the memory, nothing is changed.
     """
-    given |= {field: named(store, given[field]) for field in ("path", "old_path") if field in given}
-    there, changes = remote_store(store), None if name == "view" else ()
-    if there is not None and at is None:
-        return _remote(there, {"command": name, **given}, if_version)
+    given |= {field: named(store, str(given[field])) for field in ("path", "old_path") if field in given}
+    if there := remote_store(store):
+        answer = there.answer({"command": name, **given}, if_version)
+        changes = [
+            {"path": each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
+            | {"operation": each.operation}
+            for each in answer.changes
+        ]
+        return Done(answer.reply(), answer.path, changes)
     core = core_of(store)
     try:
-        if own := _OWN.get(name):
-            command: Any = own(core.parsed(given["path"]), given["file_text"])
-        else:
-            command = parse({"command": name, **given})
-    except Refused as refusal:  # `execute` writes the audit entry of a malformed call
-        if at is not None:
-            return Done(core.refused("view.as_of", refusal), changes=changes)
-        return Done(store.execute({"command": name, **given}), changes=changes)
-    except RetentiveError as error:
-        return Done(output.failure(error), given["path"])
-    operation: Operation[Any] = RunView(command) if isinstance(command, View) else RunCommand(command, if_version)
+        parsed = parse_for_applications({"command": name, **given})
+    except Refused as refusal:
+        return Done(core.refused(name, refusal), None)
+    assert not isinstance(parsed, View)
+    operation = RunCommand(parsed, if_version)
     paths = paths_named(operation)
     try:
-        outcome = _outcome(core, operation, at)
+        outcome = core.run(operation, core.invocation())
         reply = rendered(core, operation, outcome)
     except RetentiveError as error:
-        if at is not None:
-            raise
-        return Done(error_reply(core, error, paths), paths[-1].text, changes=changes)
-    if isinstance(command, View):
-        memory = outcome.result.memory if isinstance(outcome.result, Viewed) else None
-        if memory is not None and at is None:
-            core.accesses.note(core.id, memory)
-        read = None if memory is None else Recorded(memory.id, memory.version_id)
-        return Done(reply, paths[-1].text, read, None)
-    notes = [explanation(store, [path.text for path in paths])] if reply.code == "read_only" else []
-    return Done(reply, paths[-1].text, changes=_changes(store, outcome.recorded), notes=notes)
-
-
-def _outcome(core: StoreCore, operation: Operation[Any], at: Revision | None) -> Outcome[Any]:
-    """Run an operation. Raises the errors about a revision, for which the tool has no reply."""
-    ran = AsOf(operation, at) if at is not None and isinstance(operation, ReadOperation) else operation
-    outcome = core.run(ran, core.invocation())
-    if at is not None and outcome.error is not None and not isinstance(outcome.error, Refused):
-        raise outcome.error
-    return outcome
-
-
-def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
-    answer = store.answer(given, if_version)
-    path = answer.path
-    if given["command"] == "view":
-        is_memory = answer.memory_id is not None
-        seen = Recorded(answer.memory_id or "", answer.memory_version_id or "") if is_memory else None
-        return Done(answer.reply(), path, seen, None)
-    changes = [
-        {"path": each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
-        | {"operation": each.operation}
-        for each in answer.changes
-    ]
-    return Done(answer.reply(), path, changes=changes)
-
-
-def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:
-    """Return the recorded versions in their JSON form, or nothing if the output format does not show them."""
+        return Done(error_reply(core, error, paths), paths[-1].text)
 
     def work(found: Snapshot) -> list[Mapping[str, object]]:
-        versions = [found.version(each.version_id)[0] for each in recorded]
+        versions = [found.version(each.version_id)[0] for each in outcome.recorded]
         return [
-            {"path": each.path, "memory_id": each.memory_id, "version_id": each.id, "operation": each.operation}
-            for each in versions
+            output.attributes(each, "path", "memory_id", "operation") | {"version_id": each.id} for each in versions
         ]
 
-    return core_of(store).peek(Read("versions", work, sees_all=True)) if recorded and output.as_object() else ()
+    shows = outcome.recorded and output.as_object()
+    return Done(reply, paths[-1].text, core.peek(Read("versions", work, sees_all=True)) if shows else ())
 
 
 def memory_object(memory: Memory) -> dict[str, object]:
@@ -140,23 +91,19 @@ def memory_object(memory: Memory) -> dict[str, object]:
 def emit_done(done: Done) -> int:
     """Print a reply, and return the exit status. In formats for programs, the path and the changes are printed too.
 
-    If the command read or recorded exactly one version, the ids of its memory and version are also printed.
+    If the command recorded exactly one version, the ids of its memory and version are also printed.
     """
-    reply = done.reply
-    if output.as_object():
-        only = dict(done.changes[0]) if done.changes and len(done.changes) == 1 else {}
-        only = only if done.read is None else done.read._asdict()
-        value = {**output.attributes(reply, "text", "is_error", "code"), "path": done.path}
-        value |= {"memory_id": only.get("memory_id"), "version_id": only.get("version_id")}
-        value |= {} if done.changes is None else {"changes": done.changes}
-        output.emit(value, error=reply.text if reply.is_error else "")
-    elif reply.is_error:
-        location = click.get_current_context().find_object(Location)
-        is_named = location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text
-        places = [] if is_named or location is None else [f"Location: {location.shown}"]
-        output.emit(None, error=reply.text, notes=[*done.notes, *places])
-    else:
-        output.emit(None, f"{reply.text}\n")
+    reply, changes = done.reply, done.changes
+    error, notes = reply.text if reply.is_error else "", []
+    value = output.attributes(reply, "text", "is_error", "code") | {"path": done.path}
+    if changes is not None:
+        only = changes[0] if len(changes) == 1 else {}
+        value |= {name: only.get(name) for name in ("memory_id", "version_id")} | {"changes": changes}
+    if error:
+        location = click.get_current_context().find_object(Location) or Location()
+        is_named = reply.code not in STORAGE_CODES or "\nLocation: " in error
+        notes = [READ_ONLY_ADVICE] if reply.code == "read_only" else [] if is_named else [f"Location: {location.shown}"]
+    output.emit(value, "" if error else f"{reply.text}\n", error=error, notes=notes)
     return status_of(reply.code) if reply.is_error else 0
 
 
@@ -168,12 +115,11 @@ def end(done: Done) -> NoReturn:
 _version_option = click.option(
     "--if-version",
     metavar="ID",
-    type=VERSION_ID,
     help="Change nothing unless this is the newest version of the memory. '' means that the memory must not exist.",
 )
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 @text_options
 def create(location: Location, path: str, text: str | None, file: str | None) -> None:
@@ -190,7 +136,7 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
         end(perform(store, "create", path=path, file_text=content))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 @text_options
 @_version_option
@@ -207,7 +153,7 @@ def write(location: Location, path: str, text: str | None, file: str | None, *, 
         end(perform(store, "write", if_version, path=path, file_text=content))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 @text_options
 @_version_option
@@ -224,7 +170,7 @@ def append(location: Location, path: str, text: str | None, file: str | None, *,
         end(perform(store, "append", if_version, path=path, file_text=content))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("old_path", metavar="SOURCE")
 @click.argument("new_path", metavar="NEW")
 def cp(location: Location, old_path: str, new_path: str) -> None:
@@ -236,7 +182,7 @@ def cp(location: Location, old_path: str, new_path: str) -> None:
         end(perform(store, "create", path=new_path, file_text=store.read(named(store, old_path))))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 @click.argument("old", required=False)
 @click.argument("new", required=False)
@@ -266,7 +212,7 @@ def replace(
         end(perform(store, "str_replace", path=path, old_str=old_text, new_str=new_text))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 @click.argument("line", type=int)
 @text_options
@@ -283,7 +229,7 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
         end(perform(store, "insert", path=path, insert_line=line, insert_text=content))
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @_version_option
 @click.option("-r", "-f", "_", is_flag=True, expose_value=False, help="Has no effect: directories are deleted anyway.")
@@ -308,7 +254,7 @@ def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> N
     raise click.exceptions.Exit(first_error)
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("old_path", metavar="OLD")
 @click.argument("new_path", metavar="NEW")
 @_version_option

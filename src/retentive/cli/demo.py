@@ -42,6 +42,7 @@ from retentive.agent import (
 from retentive.agent.loop import Agent
 from retentive.cli import output
 from retentive.cli.location import Location, shown
+from retentive.cli.options import command
 from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 
@@ -74,7 +75,7 @@ _RETURNED = re.compile(r"^Returned: (\w+)$", re.MULTILINE)
 _PROGRESS = re.compile(r"Weeks done: (\d+)\n[ \d\t]*So far: (.*)\.")  # as written or as viewed
 
 
-@output.command()
+@command()
 def demo(location: Location) -> None:
     """Watch an agent learn in one session and remember in the next.
 
@@ -142,10 +143,10 @@ def _show(url: str) -> int:
 
     options = ["--at", url]
     in_shell = shlex.join([_program(), *options])
-    for command in (["log", "-n", "3"], ["undo", "--session", "second", "--dry-run"]):
-        output.write_line(f"\n$ {in_shell} {shlex.join(command)}")
+    for words in (["log", "-n", "3"], ["undo", "--session", "second", "--dry-run"]):
+        output.write_line(f"\n$ {in_shell} {shlex.join(words)}")
         sys.stdout.flush()  # the output of the command must follow this line
-        if status := run([*options, *command]):
+        if status := run([*options, *words]):
             return status
     output.write_line(f"\nTry also:\n$ {in_shell} diff {NOTES}\n$ {in_shell} console")
     if not (all(map(find_spec, OF_CONSOLE)) and sys.stdin.isatty() and sys.stdout.isatty()):

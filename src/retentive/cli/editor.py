@@ -18,6 +18,7 @@ import click
 from retentive.cli import output
 from retentive.cli.changes import CHANGE, Done, end, perform
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.cli.parameters import decoded, named
 from retentive.engine.handlers import ABSENT
 from retentive.errors import NotFound, RetentiveError
@@ -26,7 +27,7 @@ from retentive.values.replies import Reply
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 
 
-@output.command(json=CHANGE)
+@command(json=CHANGE)
 @click.argument("path")
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
@@ -43,8 +44,7 @@ def edit(location: Location, path: str) -> None:
                 memory, text = store.load(path)
                 before, version_id = text.encode(), memory.version_id
             except NotFound:
-                viewed = perform(store, "view", path=path)
-                if not viewed.reply.is_error:  # a directory
+                if store.memories(path):  # a directory
                     end(perform(store, "create", path=path, file_text=""))
     except NotFound:  # the location or the memory store does not exist; saving creates it
         pass

@@ -7,12 +7,13 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, key_ring, naming
+from retentive.cli.options import command, group
 from retentive.cli.removal import confirm
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
 
 
-@output.group("encryption", default="status")
+@group("encryption", default="status")
 def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
@@ -21,7 +22,7 @@ def encryption() -> None:
     """
 
 
-@output.command("new", group=encryption, json='Print a JSON object: {"key_id"}.')
+@command("new", group=encryption, json='Print a JSON object: {"key_id"}.')
 def new(location: Location) -> None:
     """Create a key file, or add a new current key to an existing key file.
 
@@ -35,7 +36,7 @@ def new(location: Location) -> None:
     output.emit({"key_id": key_id}, text)
 
 
-@output.command("rotate", group=encryption, json="Print a JSON object of counts.")
+@command("rotate", group=encryption, json="Print a JSON object of counts.")
 @click.option("--new", "add", is_flag=True, help="First add a new current key to the key file.")
 def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
@@ -64,7 +65,7 @@ def rotate(location: Location, *, add: bool) -> None:
     output.emit(done, f"{text}{more}\n", status=status_of("locked") if done["locked"] else 0)
 
 
-@output.command("status", group=encryption, json="Print a JSON object.")
+@command("status", group=encryption, json="Print a JSON object.")
 def status(location: Location) -> None:
     """Show how each memory store is encrypted, and whether the given keys can decrypt it.
 
@@ -83,10 +84,10 @@ def status(location: Location) -> None:
         age = "current" if store.current else "old" if store.readable else "missing"
         rows.append((store.key, sealed, f"{store.kek_id} {age}" if store.kek_id else "", store.readable, store.id))
     columns = ("key", "encrypted", "wrapped by", "readable", "id")
-    output.emit({"stores": stores}, output.Table(rows, columns, shortens=("id", "wrapped by", "key")), rows="stores")
+    output.emit({"stores": stores}, output.table(rows, columns, shortens=("id", "wrapped by", "key")), rows="stores")
 
 
-@output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
+@command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def destroy(location: Location, *, yes: bool) -> None:
     """Destroy the data key of the memory store given with --store. The memory store can then never be read again.

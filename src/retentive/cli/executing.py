@@ -8,13 +8,14 @@ from typing import NoReturn
 
 from retentive.cli import output
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.integrations.messages import run_block
 from retentive.store import MemoryStore, core_of
 from retentive.values.replies import Reply
 
 
-@output.command("exec")
+@command("exec")
 def execute(location: Location) -> None:
     """Answer JSON commands, one per line.
 

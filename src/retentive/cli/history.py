@@ -10,6 +10,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.cli.parameters import (
     Decorator,
     named,
@@ -20,11 +21,10 @@ from retentive.cli.parameters import (
     trust_option,
     user_by_default,
 )
-from retentive.cli.pieces import exact
 from retentive.cli.reading import cat
 from retentive.engine import visibility
 from retentive.engine.visibility import Level
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.log import LogFilter, LoggedChange
 from retentive.history.revisions import TIMES, Revision
@@ -35,11 +35,6 @@ from retentive.values.provenance import Contributor
 
 _GONE = "(redacted)"
 _FEW = 10  # maximum number of versions of one change in the table of `log`
-_LOOKED_AT = 200  # versions from which known actors and the like are listed
-_ORIGIN = ("integration", "session", "source", "flags", "trust")
-_provenance_option = click.option(
-    "--provenance", is_flag=True, help="Show integration, session, source, flags and trust too."
-)
 
 
 def actors_option(text: str) -> Decorator:
@@ -47,7 +42,7 @@ def actors_option(text: str) -> Decorator:
     return click.option("--by", "--author", "whose", metavar="PATTERN", callback=user_by_default, help=text)
 
 
-@output.command(json="Print a JSON list of versions; with -p, of changes with their differences.")
+@command(json="Print a JSON list of versions; with -p, of changes with their differences.")
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 @click.option("--oneline", is_flag=True, help="One line for each change.")
 @click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
@@ -61,7 +56,6 @@ def actors_option(text: str) -> Decorator:
 @click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as password.")
 @trust_option
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
-@_provenance_option
 def log(
     location: Location,
     what: tuple[str, ...],
@@ -70,7 +64,6 @@ def log(
     patch: bool,
     whose: str | None,
     limit: int | None,
-    provenance: bool,
     **only: Any,
 ) -> None:
     """List the changes of the store, a directory or a memory, newest first.
@@ -96,28 +89,24 @@ def log(
             last = _number(store, revisions[-1])
             first = _number(store, revisions[0]) if len(revisions) > 1 else 0
             found = [change for change in found if first < change.number <= last][:limit]
-        if not found:
-            _check_known(store, chosen)
         if patch:
             different = [store.history.differences(path, change=change.id) for change in found]
-            pieces = [piece for each in different for piece in (*_change_pieces(each), "\n")]
-            output.emit(list(map(_full_change, different)), *pieces[:-1], pages=True)
+            texts = [text for each in different for text in (*_change_texts(each), "\n")]
+            output.emit(list(map(_full_change, different)), *texts[:-1], pages=True)
             return
-        origins = _origins(store, [each for change in found for each in change.versions]) if provenance else {}
     if oneline:
-        table = output.Table(found, {"change": "id", "actor": "actor", "what": _summary}, header=False)
+        table = output.table(found, {"change": "id", "actor": "actor", "what": _summary}, header=False)
     elif output.as_table():
-        columns = ("change", "time", "actor", "what", *(_ORIGIN if provenance else ()))
-        rows = [row for change in found for row in _rows(change, origins)]
-        table = output.Table(rows, columns, empty="No changes.", shortens=("actor", *columns[4:], "what"))
+        rows = [row for change in found for row in _rows(change)]
+        table = output.table(rows, ("change", "time", "actor", "what"), "No changes.", shortens=("actor", "what"))
     else:
         cells = [
-            [change.id, each.id, each.created_at, each.actor, *described(each, change), *origins.get(each.id, ())]
+            [change.id, each.id, each.created_at, each.actor, *described(each, change)]
             + ([change.cause] if change.cause else [])
             for change in found
             for each in change.versions
         ]
-        table = output.Table(cells, ())
+        table = output.table(cells, ())
     output.emit((version_object(each, change) for change in found for each in change.versions), table, pages=True)
 
 
@@ -134,36 +123,18 @@ def _summary(change: LoggedChange) -> str:
     return change.cause or f"{operation} {path or _GONE}{more}"
 
 
-def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterable[Sequence[object]]:
+def _rows(change: LoggedChange) -> Iterable[Sequence[object]]:
     """Yield the table rows of a change. Only the first row has the name, time and actor of the change."""
-    rows: list[tuple[str, ...]] = [(change.cause,)] if change.cause else []
     in_order = change.versions[::-1]
     shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
-    for version in shown:
-        operation, path = described(version, change)
-        rows.append((f"{operation} {path or _GONE}", *origins.get(version.id, ())))
+    cells = [change.cause] if change.cause else []
+    cells += [f"{operation} {path or _GONE}" for operation, path in (described(each, change) for each in shown)]
     if left := len(in_order) - len(shown):
-        rows.append((f"and {left} more: retentive show {change.id}",))
+        cells.append(f"and {left} more: retentive show {change.id}")
     head: tuple[object, ...] = (change.id, change.at, change.actor)
-    for row in rows:
-        yield *head, *row
+    for cell in cells:
+        yield *head, cell
         head = ("", "", "")
-
-
-def _check_known(store: MemoryStore, only: LogFilter) -> None:
-    """Raise `NotFound` if a condition without wildcards names what occurs in no version, such as an unknown actor."""
-    for name in ("actor", "session", "source", "integration", "flag"):
-        value = getattr(only, name)
-        if value is None or {"*", "?"} & set(value) or store.history.log(limit=1, **{name: value}):
-            continue
-        known: dict[str, None] = {}
-        for version in store.history.log(limit=_LOOKED_AT):
-            made = version.provenance
-            of = {"actor": [exact(version.actor)], "session": [visibility.session_of(version) or ""]}
-            of["flag"] = [kind for _, kind in made.flags]
-            known |= dict.fromkeys(filter(None, of[name] if name in of else [getattr(made, name)]))
-        others = f"; the newest ones are {', '.join(list(known)[:_FEW])}" if known else ""
-        raise NotFound(f"no change has the {name} {value}{others}")
 
 
 def described(version: Version, change: LoggedChange) -> tuple[str, str]:
@@ -172,7 +143,7 @@ def described(version: Version, change: LoggedChange) -> tuple[str, str]:
     return (version.operation, version.path) if before is None else ("renamed", f"{before} -> {version.path}")
 
 
-@output.command(json="Print a JSON object: a version with its text, or a change with its versions and differences.")
+@command(json="Print a JSON object: a version with its text, or a change with its versions and differences.")
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
@@ -193,15 +164,15 @@ def show(location: Location, what: tuple[str, ...]) -> None:
             contributors = store.trust.contributors(version)
             output.emit(
                 version_object(version, contributors=contributors) | {"text": text},
-                *_version_pieces(version, text),
+                *_version_texts(version, text),
                 pages=True,
             )
         else:
             found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
-            output.emit(_full_change(found), *_change_pieces(found), notes=_notes(found), pages=True)
+            output.emit(_full_change(found), *_change_texts(found), notes=_notes(found), pages=True)
 
 
-def _version_pieces(version: Version, text: str | None) -> list[Any]:
+def _version_texts(version: Version, text: str | None) -> list[str]:
     by = f" by {version.redacted_by}" if version.redacted_by else ""
     head = _head(
         {
@@ -212,19 +183,19 @@ def _version_pieces(version: Version, text: str | None) -> list[Any]:
             "operation": version.operation,
             **_facts(version),
             "size": "" if version.size_bytes is None else output.counted(version.size_bytes, "byte"),
-            "redacted": "" if version.redacted_at is None else exact(version.redacted_at) + by,
+            "redacted": "" if version.redacted_at is None else output.exact(version.redacted_at) + by,
         }
     )
     return [head] if text is None else [f"{head}\n", text] if output.as_table() else [f"{head}\n{text}"]
 
 
-def _change_pieces(found: Differences) -> list[Any]:
+def _change_texts(found: Differences) -> list[str]:
     change = found.changes[0]
     listed = [described(version, change) for version in reversed(change.versions)]
     rows = "".join(f"{operation}\t{path or _GONE}\n" for operation, path in listed)
     lines = [line for each in found.found for line in _diff_lines(each)]
     facts = {"change": change.id, **_facts(change.versions[0])}
-    return [f"{_head(facts)}\n{rows}\n", output.Diff(lines)]
+    return [f"{_head(facts)}\n{rows}\n", output.diff(lines)]
 
 
 def _full_change(found: Differences) -> dict[str, object]:
@@ -235,7 +206,7 @@ def _full_change(found: Differences) -> dict[str, object]:
 def _facts(version: Version) -> dict[str, str]:
     """Return the metadata that is the same for all versions of a change. `version` is one of them."""
     made = version.provenance
-    facts = {"actor": exact(version.actor), "time": exact(version.created_at)}
+    facts = {"actor": output.exact(version.actor), "time": output.exact(version.created_at)}
     facts |= {name: getattr(made, name) for name in ("integration", "session", "source", "cause")}
     return facts | {"flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags)}
 
@@ -244,7 +215,7 @@ def _head(facts: dict[str, str]) -> str:
     return "".join(f"{name:<11}  {value}\n" for name, value in facts.items() if value)
 
 
-@output.command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
+@command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
 @click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
 @revision_option("--since", text="Compare with the state at a time or after a change; with --by: only changes since.")
 @revision_option("--until", text="End the comparison then, instead of now; with --by: only changes until then.")
@@ -288,8 +259,6 @@ def diff(
             found = store.history.differences(path, since=revisions[0], until=revisions[1])
         elif has_span:
             found = store.history.differences(path, since=since, until=until, only=only)
-            if only is not None and not (found.found or found.hidden):
-                _check_known(store, only)
         elif revisions and revisions[0].is_time:
             found = store.history.differences(path, since=revisions[0])
         else:
@@ -297,7 +266,7 @@ def diff(
     reasons = [each.reason for each in found.found if each.reason]
     if reasons and len(reasons) == len(found.found) and not output.as_object():
         raise InvalidInput("nothing can be compared: " + "; ".join(_notes(found)).rstrip("."))
-    lines = output.Diff([line for each in found.found for line in _diff_lines(each)])
+    lines = output.diff([line for each in found.found for line in _diff_lines(each)])
     output.emit(list(map(_difference_object, found.found)), lines, notes=_notes(found), pages=True)
 
 
@@ -314,30 +283,23 @@ def _notes(found: Differences) -> list[str]:
     return notes
 
 
-@output.command(json="Print a JSON list.")
+@command(json="Print a JSON list.")
 @click.argument("path")
 @source_option
 @trust_option
-@_provenance_option
-def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
+def blame(location: Location, path: str, *, source: str | None, trust: Level | None) -> None:
     """Show the change that last modified each line of a memory, with its time and actor.
 
     In a pipe each line has a change, version, time, actor, line number and text, separated by tabs.
     """
     with location.existing() as store:
         found = store.history.blame(named(store, path), source=source, trust=trust)
-        origins = _origins(store, [line.version for line in found]) if provenance else {}
-    rows = [
-        {"change": f"r{line.version.revision}", "version": line.version.id, "time": line.version.created_at}
-        | {"actor": line.version.actor, "line": line.number, "text": line.text.removesuffix("\n")}
-        | dict(zip(_ORIGIN, origins.get(line.version.id, ()), strict=False))
-        for line in found
-    ]
-    version = () if output.as_table() else ("version",)
-    names = ("change", *version, "time", "actor", *(_ORIGIN if provenance else ()), "line", "text")
-    table = output.Table(rows, dict(zip(names, names, strict=True)), shortens=["actor"], header=False)
-    value = ({"line": line.number, "text": line.text, "version": version_object(line.version)} for line in found)
-    output.emit(value, table, pages=True)
+    columns: dict[str, output.Column] = {"change": lambda each: f"r{each.version.revision}"}
+    columns |= {} if output.as_table() else {"version": lambda each: each.version.id}
+    columns |= {"time": lambda each: each.version.created_at, "actor": lambda each: each.version.actor}
+    columns |= {"line": "number", "text": lambda each: each.text.removesuffix("\n")}
+    value = ({"line": each.number, "text": each.text, "version": version_object(each.version)} for each in found)
+    output.emit(value, output.table(found, columns, shortens=["actor"], header=False), pages=True)
 
 
 def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
@@ -364,16 +326,6 @@ def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
 def _unified(found: MemoryDifference) -> list[DiffLine]:
     old, new = found.old, found.new
     return unified(found.old_text, found.new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
-
-
-def _origins(store: MemoryStore, versions: Sequence[Version]) -> dict[str, tuple[str, ...]]:
-    """Return integration, session, source, flags and trust of each version, by its id."""
-    found: dict[str, tuple[str, ...]] = {}
-    for version, level in zip(versions, store.trust.levels(versions), strict=True):
-        made = version.provenance
-        flags = ", ".join(f"{kind} in line {line}" for line, kind in made.flags)
-        found[version.id] = (made.integration, made.session, made.source, flags, level)
-    return found
 
 
 def version_object(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 import retentive
-from retentive.engine.guard import setting_against
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
@@ -23,7 +21,6 @@ from retentive.remote import is_remote
 from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
-from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
@@ -37,6 +34,7 @@ STORAGE_CODES = frozenset(
     ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
 )
 """Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
+READ_ONLY_ADVICE = "`retentive settings` shows what may be changed, and `retentive trust list` shows hidden memories."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +65,11 @@ class Location:
         the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
-            store = self.chosen(found)
-            with _explaining(store):
-                yield store
+            try:
+                yield self.chosen(found)
+            except ReadOnly as error:
+                error.add_note(READ_ONLY_ADVICE)
+                raise
 
     def chosen(self, found: Retentive) -> MemoryStore:
         """Return the memory store with the key `store_key` in an opened location.
@@ -253,31 +253,6 @@ def take_over(store: MemoryStore) -> None:
     """Record the plain files of a directory as memories. The memories keep the ids that earlier reads have shown."""
     core_of(store).backend.write(store.id, lambda _: None)  # not an operation, because it changes no memory
     store.memories()
-
-
-@contextmanager
-def _explaining(store: MemoryStore) -> Iterator[None]:
-    """Context manager that adds an explanation to `ReadOnly` errors: the setting that makes the memory read-only."""
-    try:
-        yield
-    except ReadOnly as error:
-        if not is_remote(store):
-            error.add_note(explanation(store))
-        raise
-
-
-def explanation(store: MemoryStore, paths: Iterable[str] = (ROOT,)) -> str:
-    """Return a sentence for people: the setting that forbids a change at or below the paths, and how to change it."""
-    core, settings = core_of(store), store.settings()
-    for path in paths:
-        with suppress(RetentiveError):
-            for each in (*(memory.path for memory in store.memories(path)), path):
-                if name := setting_against(settings, core.actor, each):
-                    value = json.dumps(getattr(settings, name))
-                    who = core.actor or "an actor without a name"
-                    how = f"It is {value}; `retentive settings set {name}=...` changes it."
-                    return f"The setting {name} does not let {who} change {each}. {how}"
-    return "A hidden memory is there: `retentive trust list` shows it, and `retentive trust release` ends a quarantine."
 
 
 pass_location = click.make_pass_decorator(Location, ensure=True)

@@ -13,6 +13,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
+from retentive.cli.options import command
 from retentive.cli.removal import confirm
 from retentive.doctor import Finding, check_location
 from retentive.history.scan import Finding as SensitiveMemory
@@ -28,7 +29,7 @@ from retentive.store import core_of
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
-@output.command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
+@command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
 @click.option(
     "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
@@ -82,7 +83,7 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
             notes.append(f"Older versions still have the values: {again}")
     output.emit(
         found,
-        output.Table(map(_scan_row, found), ("path", "kinds"), empty="No sensitive values.", header=False),
+        output.table(map(_scan_row, found), ("path", "kinds"), empty="No sensitive values.", header=False),
         notes=notes,
         status=status_of("sensitive") if remain else status_of("damaged") if any(one.damaged for one in found) else 0,
     )
@@ -98,7 +99,7 @@ def _scan_row(found: SensitiveMemory) -> tuple[str, str]:
     return found.path, "; ".join(head + text for head, text in parts.items() if text)
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
 @click.option("--accept-clock", is_flag=True, help="Trust the clock of this host even though it jumped ahead.")
 def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
@@ -125,13 +126,13 @@ def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
     output.emit(
         {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
-        output.Table(rows, ("what", "idle", "path"), header=False),
+        output.table(rows, ("what", "idle", "path"), header=False),
         f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}.",
         notes=[] if swept.clock_jump is None else [f"Warning: {swept.clock_jump}."],
     )
 
 
-@output.command("maintain", json='Print a JSON object: {"finished_at", "ok", "code"} and totals.')
+@command("maintain", json='Print a JSON object: {"finished_at", "ok", "code"} and totals.')
 def maintain(location: Location) -> None:
     """Maintain all memory stores now. `retentive serve` does this every hour.
 
@@ -154,7 +155,7 @@ def maintain(location: Location) -> None:
     )
 
 
-@output.command(json="Print a JSON object with all findings.")
+@command(json="Print a JSON object with all findings.")
 @click.option("--repair", is_flag=True, help="Rebuild data that follows from other stored data, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
 def doctor(location: Location, *, repair: bool, quick: bool) -> None:
@@ -179,7 +180,7 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
         "code": "code",
         "description": lambda finding: f"{finding.kind.meaning} {finding.subject}".rstrip(),
     }
-    pieces: list[output.Piece] = []
+    pieces: list[str] = []
     if output.as_table():
         advice = {each.code: each.kind.advice for each in found if each.severity in {"problem", "note"}}
         totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
@@ -190,7 +191,7 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     else:
         columns["advice"] = lambda finding: finding.kind.advice
     status = PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0
-    output.emit(value, output.Table(found, columns, folds=True), *pieces, rows="findings", status=status)
+    output.emit(value, output.table(found, columns, folds=True), *pieces, rows="findings", status=status)
 
 
 def _finding_object(finding: Finding) -> dict[str, object]:
@@ -199,7 +200,7 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     return found | {"meaning": kind.meaning, "advice": kind.advice, "repairable": kind.mends}
 
 
-@output.command("migrate-schema", json='Print a JSON object: {"schema"}.')
+@command("migrate-schema", json='Print a JSON object: {"schema"}.')
 def migrate(location: Location) -> None:
     """Create the tables on a database server, or migrate them to the current schema.
 
@@ -212,7 +213,7 @@ def migrate(location: Location) -> None:
     output.emit({"schema": SCHEMA}, "The schema is up to date.")
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 @click.option(
     "--days",
     metavar="N",
@@ -251,5 +252,5 @@ def stats(location: Location, *, days: int) -> None:
         ("most changed", [(count, path) for path, count in found.most_changed], ("changes", "path")),
         ("who", [(count, actor) for actor, count in found.actors], ("changes", "actor")),
     ]
-    tables = [output.Table(rows, columns, title=name) for name, rows, columns in sections if rows]
+    tables = [output.table(rows, columns, title=name) for name, rows, columns in sections if rows]
     output.emit(value, *tables)

@@ -1,22 +1,23 @@
-"""Global options of `retentive`. They are accepted before and after the name of every command."""
+"""Commands and groups, and the global options, which are accepted before and after the name of every command."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import click
 from click.core import ParameterSource
 
-from retentive.cli.location import Location
-from retentive.cli.parameters import STORE, user_by_default
+from retentive.cli.exits import status_of
+from retentive.cli.location import Location, pass_location
+from retentive.cli.output import FORMAT, emit, failure
+from retentive.cli.parameters import ARGUMENT_TYPES, STORE, user_by_default
+from retentive.errors import RetentiveError
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
-FORMATS = ("json", "ndjson", "csv", "table")
-_FORMAT = "retentive.cli.format"  # key of the chosen format in `meta` of the click context
-JSON_HELP = "Print the result as JSON: one object or list on one line."
+P = ParamSpec("P")
 
 GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--at": {
@@ -43,12 +44,12 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Key file; new memory stores are encrypted."
         "  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
     },
-    "--json": {"is_flag": True, "help": JSON_HELP},
+    "--json": {"is_flag": True, "help": "Print the result as JSON: one object or list on one line."},
     "--csv": {"is_flag": True, "help": "Print the result as CSV, with a header."},
     "--format": {
-        "type": click.Choice(FORMATS),
+        "type": click.Choice(("json", "csv", "table")),
         "metavar": "FORMAT",
-        "help": "Format of the result: json, ndjson (one object per line), csv, or table (as on a terminal).",
+        "help": "Format of the result: json, csv, or table (as on a terminal).",
     },
 }
 _FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys"}
@@ -76,20 +77,13 @@ def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[c
     return found
 
 
-def add_global_options(command: click.Command, *, without: Collection[str] = ()) -> None:
-    """Add the global options to a command, except `without` and the options that the command defines itself."""
-    own = {flag for param in command.params for flag in param.opts}
-    command.params += global_options(taken=own | set(without))
-    command.epilog = f"{command.epilog or ''} The options of `retentive --help` are accepted too.".strip()
-
-
 def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
     """Store the value of a global option in the context. The contexts of subcommands inherit this value."""
     if given is None or given is False:
         return
-    name = option.opts[0].removeprefix("--").replace("-", "_")
-    if name in {"json", "csv", "format"}:
-        choose_format(ctx, option, given if name == "format" else name)
+    name = option.opts[0].removeprefix("--")
+    if name not in _FIELDS:
+        ctx.meta[FORMAT] = given if name == "format" else name
         return
     known = ctx.obj if isinstance(ctx.obj, Location) else Location()
     is_typed = ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
@@ -97,24 +91,83 @@ def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
     ctx.obj = replace(known, typed=known.typed | {name} if is_typed else known.typed, **changes)
 
 
-def choose_format(ctx: click.Context, _option: click.Parameter, given: str | bool) -> None:
-    """Store the output format in the context. `given` is the name of a format, or True for JSON."""
-    if given:
-        ctx.meta[_FORMAT] = "json" if given is True else given
-
-
-def chosen_format() -> str | None:
-    """Return the format that the user chose for the current command.
-
-    Return None if the user chose no format. The command then prints plain lines in a pipe, and tables on a terminal.
-    """
-    context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(_FORMAT)
-
-
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Return whether command-line arguments ask for JSON. The arguments need not be valid."""
     given = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    formats = [after for before, after in pairwise(given) if before == "--format"]
-    formats += [each.removeprefix("--format=") for each in given if each.startswith("--format=")]
-    return "--json" in given or bool({"json", "ndjson"} & set(formats))
+    return bool({"--json", "--format=json"} & set(given)) or ("--format", "json") in pairwise(given)
+
+
+class Command(click.Command):
+    """Subcommand that prints the message of a `RetentiveError` and exits with its status. Other exceptions are raised.
+
+    `json` is the help text of the option --json. If it is empty, the command has no formats for programs.
+    """
+
+    def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for param in self.params:
+            if isinstance(param, click.Argument) and param.name in ARGUMENT_TYPES:
+                param.type = ARGUMENT_TYPES[param.name]
+        if json:
+            self.params.append(
+                click.Option(["--json"], is_flag=True, expose_value=False, callback=_remember, help=json)
+            )
+        _accept_global_options(self, set() if json else {"--json", "--csv", "--format"})
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first sentence of the help. Click would cut it."""
+        return super().get_short_help_str(max(limit, 200))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. If it raises a `RetentiveError`, print the error and exit with its status."""
+        try:
+            return super().invoke(ctx)
+        except RetentiveError as error:
+            reply = failure(error)
+            emit(reply, error=reply.text, status=status_of(reply.code))
+
+
+def command(
+    name: str | None = None, *, group: click.Group | None = None, json: str = ""
+) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
+    """Return a decorator that turns a function into a subcommand.
+
+    The function gets the `Location` as its first argument. `json` has the same meaning as in `Command`.
+    """
+    return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
+
+
+class Group(click.Group):
+    """Command with subcommands. Without one of them, the subcommand `default` runs, or the help is shown."""
+
+    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.invoke_without_command, self.no_args_is_help = bool(default), not default
+        self.default = default
+        self.epilog = f"Without a command, runs `{default}`." if default else None
+        _accept_global_options(self)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the given subcommand, or the default one."""
+        done = super().invoke(ctx)
+        if ctx.invoked_subcommand is not None:
+            return done
+        command = self.commands[self.default]
+        with command.make_context(self.default, [], parent=ctx) as inner:
+            return command.invoke(inner)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the subcommands, in the order of their definition."""
+        return list(self.commands)
+
+
+def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
+    """Return a decorator that turns a function into a group. `default` runs if no subcommand is given."""
+    return click.group(name, cls=Group, default=default)
+
+
+def _accept_global_options(command: click.Command, without: Collection[str] = ()) -> None:
+    """Add the global options to a command, except `without` and the options that the command defines itself."""
+    own = {flag for param in command.params for flag in param.opts}
+    command.params += global_options(taken=own | set(without))
+    command.epilog = f"{command.epilog or ''} The options of `retentive --help` are accepted too.".strip()

@@ -1,7 +1,7 @@
-"""Output of commands: results as JSON, CSV, lines or tables; errors; progress; and the classes of all commands.
+"""Output of commands: results as JSON, CSV, lines or tables; errors; progress; and questions.
 
 Output is UTF-8 in every locale, because memories are UTF-8. If the reader closes the pipe, the command ends without a
-message.
+message. Texts come from models, so control characters are escaped wherever a terminal could interpret them.
 """
 
 from __future__ import annotations
@@ -12,105 +12,61 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from io import StringIO
-from typing import Any, Concatenate, ParamSpec, Protocol
+from itertools import accumulate
+from typing import Any, TypeAlias
+from unicodedata import combining, east_asian_width
 
 import click
 
-from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
-from retentive.cli.location import Location, pass_location
-from retentive.cli.options import add_global_options, choose_format, chosen_format
-from retentive.cli.parameters import ARGUMENT_TYPES
-from retentive.cli.pieces import Column, Diff, Hits, Piece, Table, coloured, harmless, is_terminal, local_time
+from retentive.cli.exits import BROKEN_PIPE, FAILED
 from retentive.errors import RetentiveError
+from retentive.search.results import Results, Span, age
 from retentive.storage.contract import Actor
+from retentive.values.diff import NO_NEWLINE, DiffLine, as_text
+from retentive.values.listing import human_size
 from retentive.values.replies import Reply
 
-__all__ = ["Column", "Diff", "Hits", "Piece", "Table", "harmless", "local_time"]
-P = ParamSpec("P")
 PROGRESS_DELAY_S = 0.5  # progress of quick work would only flicker
+FORMAT = "retentive.cli.format"  # key of the chosen format in `meta` of the click context
 _KEYS = re.compile(
     r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
     r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
 )
+_BREAKS = re.compile(r"[\t\r\n]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_COLOURS = dict.fromkeys(("size", "memories", "actor"), "green") | dict.fromkeys(("change", "kinds"), "yellow")
+_COLOURS |= dict.fromkeys(("changed", "created", "time"), "blue")
+_CELLS = {"problem": "red", "note": "yellow", "repaired": "green", "ok": "green"}
+_DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
+_LEAST = 12  # minimum width of a shortened cell, in columns
+Column: TypeAlias = str | Callable[[Any], object]
 
 
-class Command(click.Command):
-    """Subcommand that prints the message of a `RetentiveError` and exits with its status. Other exceptions are raised.
+class Drawn(str):
+    """Text that is printed as it is: a table, a diff or search results, with escaped contents and with colours."""
 
-    `json` is the help text of the option --json. If it is empty, the command has no option --json.
+    __slots__ = ()
+
+
+def chosen_format() -> str | None:
+    """Return the format that the user chose for the current command.
+
+    Return None if the user chose no format. The command then prints plain lines in a pipe, and tables on a terminal.
     """
-
-    def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if json:
-            option = click.Option(["--json"], is_flag=True, expose_value=False, callback=choose_format, help=json)
-            self.params.append(option)
-        for param in self.params:
-            if isinstance(param, click.Argument) and param.name in ARGUMENT_TYPES:
-                param.type = ARGUMENT_TYPES[param.name]
-        add_global_options(self, without=() if json else ("--json", "--csv", "--format"))
-
-    def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the first sentence of the help. Click would cut it."""
-        return super().get_short_help_str(max(limit, 200))
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. If it raises a `RetentiveError`, print the error and exit with its status."""
-        try:
-            return super().invoke(ctx)
-        except RetentiveError as error:
-            reply = failure(error)
-            emit(reply, error=reply.text, status=status_of(reply.code))
-
-
-def command(
-    name: str | None = None, *, group: click.Group | None = None, json: str = ""
-) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
-    """Return a decorator that turns a function into a subcommand.
-
-    The function gets the `Location` as its first argument. `json` has the same meaning as in `Command`.
-    """
-    return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
-
-
-class Group(click.Group):
-    """Command with subcommands. Without one of them, the subcommand `default` runs, or the help is shown."""
-
-    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.invoke_without_command, self.no_args_is_help = bool(default), not default
-        self.default = default
-        self.epilog = f"Without a command, runs `{default}`." if default else None
-        add_global_options(self)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the given subcommand, or the default one."""
-        done = super().invoke(ctx)
-        if ctx.invoked_subcommand is not None:
-            return done
-        command = self.commands[self.default]
-        with command.make_context(self.default, [], parent=ctx) as inner:
-            return command.invoke(inner)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the subcommands, in the order of their definition."""
-        return list(self.commands)
-
-
-def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Return a decorator that turns a function into a group. `default` runs if no subcommand is given."""
-    return click.group(name, cls=Group, default=default)
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(FORMAT)
 
 
 def as_object() -> bool:
     """Return whether the current command prints a format for programs: JSON or CSV."""
-    return chosen_format() in {"json", "ndjson", "csv"}
+    return chosen_format() in {"json", "csv"}
 
 
 def as_table() -> bool:
@@ -121,7 +77,7 @@ def as_table() -> bool:
 
 def emit(
     value: object,
-    *pieces: Piece,
+    *texts: str,
     rows: str | None = None,
     notes: Iterable[str] = (),
     error: str = "",
@@ -130,17 +86,25 @@ def emit(
 ) -> None:
     """Print a result, and exit if `status` is not 0.
 
-    In a format for programs, `value` is printed; for ndjson and csv, `rows` names the field of `value` that has the
-    records. Otherwise the pieces are printed, and `notes` and `error` go to standard error: with --json they are left
-    out, because `value` contains the same facts. With `pages`, a pager shows what is longer than the terminal.
+    In a format for programs, `value` is printed; for CSV, `rows` names the field of `value` that has the records.
+    Otherwise the texts are printed, and `notes` and `error` go to standard error: with --json they are left out,
+    because `value` contains the same facts. With `pages`, a pager shows what is longer than the terminal.
     """
     form = chosen_format()
-    if form in {"json", "ndjson"} or (form == "csv" and not error):
-        write_text(_formatted(to_json(value), form, rows))
+    if form == "json":
+        write_line(to_json(value))
     else:
-        if form != "csv":
-            text = "".join(map(_drawn if as_table() else _lines, pieces))
-            (_write_pages if pages and as_table() else write_text)(text)
+        if form == "csv":
+            write_text("" if error else _csv(value, rows))
+        elif as_table():
+            ended = [
+                each if isinstance(each, Drawn) else f"{harmless(each).removesuffix(chr(10))}\n"
+                for each in texts
+                if each
+            ]
+            (_write_pages if pages else write_text)("".join(ended))
+        else:  # the text of a memory is printed as it is
+            write_text("".join(each if "\n" in each or not each else f"{each}\n" for each in texts))
         if error:
             note(error, colour="red")
         for text in notes:
@@ -149,55 +113,27 @@ def emit(
         raise click.exceptions.Exit(status)
 
 
-def _lines(piece: Piece) -> str:
-    text = piece if isinstance(piece, str) else piece.lines()
-    return text if "\n" in text or not text else f"{text}\n"  # the text of a memory is printed as it is
-
-
-def _drawn(piece: Piece) -> str:
-    text = harmless(piece) if isinstance(piece, str) else piece.drawn()
-    return text and f"{text.removesuffix(chr(10))}\n"
-
-
-def _formatted(text: str, form: str | None, rows: str | None) -> str:
-    """Return a result, which is JSON, as one line (json), as one line for each record (ndjson), or as CSV."""
-    if form == "json":
-        return f"{text}\n"
-    value = json.loads(text)
+def _csv(value: object, rows: str | None) -> str:
+    """Return a result as CSV: a header, and a line for each record. Cells that are not strings are JSON."""
+    value = json.loads(to_json(value))
     if rows is not None and isinstance(value, dict) and rows in value:
         value = value[rows]
-    records = value if isinstance(value, list) else [value]
-    if form == "ndjson":
-        return "".join(f"{json.dumps(each)}\n" for each in records)
-    records = [each if isinstance(each, Mapping) else {"value": each} for each in records]
+    records = [each if isinstance(each, dict) else {"value": each} for each in _as_list(value)]
     names = list(dict.fromkeys(name for each in records for name in each))
-    file = StringIO()
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file := StringIO(), lineterminator="\n")
     for each in [dict(zip(names, names, strict=True)), *records] if names else ():
         cells = [each.get(name) for name in names]
         writer.writerow(["" if cell is None else cell if isinstance(cell, str) else json.dumps(cell) for cell in cells])
     return file.getvalue()
 
 
-def without_keys(text: str) -> str:
-    """Mask what was passed in the wrong place: encryption keys, API keys of a server, and passwords of a database."""
-    return _KEYS.sub("…", text)
-
-
-def failure(error: RetentiveError) -> Reply:
-    """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
-    text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
-    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
-
-
-def attributes(value: object, *names: str) -> dict[str, object]:
-    """Return a dictionary with the attributes of `value` that have the given names."""
-    return {name: getattr(value, name) for name in names}
+def _as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def to_json(value: object) -> str:
     """Convert a value to one line of JSON in ASCII. Every program can decode such output and split it into lines."""
-    return _ENCODER.encode(value)
+    return json.dumps(value, default=_json_form)
 
 
 def _json_form(value: object) -> object:
@@ -213,7 +149,20 @@ def _json_form(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_ENCODER = json.JSONEncoder(default=_json_form)
+def attributes(value: object, *names: str) -> dict[str, object]:
+    """Return a dictionary with the attributes of `value` that have the given names."""
+    return {name: getattr(value, name) for name in names}
+
+
+def without_keys(text: str) -> str:
+    """Mask what was passed in the wrong place: encryption keys, API keys of a server, and passwords of a database."""
+    return _KEYS.sub("…", text)
+
+
+def failure(error: RetentiveError) -> Reply:
+    """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
+    text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
+    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
 def counted(number: int, noun: str) -> str:
@@ -228,21 +177,212 @@ def note(text: str, *, colour: str | None = None) -> None:
     click.echo(coloured(harmless(text), colour, stream=sys.stderr), err=True)
 
 
-class Advance(Protocol):
-    """Function that reports progress.
+def confirm(question: str, *, without_terminal: str, declined: str) -> None:
+    """Ask the user a question. Returns only if the user agrees, and raises `UsageError` without a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError(without_terminal)
+    if not click.confirm(harmless(question), err=True):
+        note(declined)
+        raise click.exceptions.Exit(FAILED)
 
-    `done` is the number of finished units. `total` is the number of all units, if this number is known. `part` is the
-    name of the current part of the work.
+
+# -- tables, diffs and search results ------------------------------------------------------------------------------
+
+
+def table(
+    rows: Iterable[Any],
+    columns: Mapping[str, Column] | Sequence[str],
+    empty: str = "",
+    *,
+    title: str = "",
+    shortens: Sequence[str] = (),
+    folds: bool = False,
+    header: bool = True,
+) -> Drawn:
+    """Return rows as a table for a person, or as lines for a pipe.
+
+    A column is the name of a field of the rows, or a function of a row. If `columns` has only names, the rows are
+    sequences of cells. In a pipe, each row is a line of exact values, separated by tabs, and a title becomes the first
+    cell of each row. A person gets aligned columns, sizes with units and local times. `empty` is printed if there are
+    no rows. On a narrow terminal, the columns in `shortens` are shortened in their middle, in this order, until the
+    rows fit; with `folds`, the last column continues on the next lines.
     """
+    values = [_cells(row, columns) for row in rows]
+    if not as_table():
+        head = [title] if title else []
+        return Drawn("".join(f"{line([*head, *map(exact, cells)])}\n" for cells in values))
+    if not values:
+        return Drawn(f"{empty}\n" if empty else "")
+    names = list(columns)
+    texts = [[harmless(friendly(*pair)) for pair in zip(cells, names, strict=False)] for cells in values]
+    texts = [[*row, *([""] * (len(names) - len(row)))] for row in ([names, *texts] if header else texts)]
+    widths = [max(map(cell_width, column)) for column in zip(*texts, strict=True)]
+    if is_terminal():
+        excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        least = {len(names) - 1: 2 * _LEAST} if folds else {}
+        for number in [*least, *map(names.index, shortens)]:
+            cut = max(0, min(excess, widths[number] - least.get(number, _LEAST)))
+            widths[number], excess = widths[number] - cut, excess - cut
+    right = [isinstance(value, int) and not isinstance(value, bool) for value in values[0]]
+    lines = [title.upper()] if title else []
+    for row_number, row in enumerate(texts):
+        parts = (textwrap.wrap(row[-1], widths[-1]) if folds else []) or [row[-1]]
+        for number, part in enumerate(parts):
+            cells = [*(row[:-1] if number == 0 else [""] * (len(row) - 1)), part]
+            colours = ["yellow" if header and row_number == 0 else _CELLS.get(cell) for cell in cells]
+            padded = [
+                _padded(_shortened(cell, width), width, colour or _COLOURS.get(name), is_right=is_right)
+                for cell, width, colour, name, is_right in zip(cells, widths, colours, names, right, strict=False)
+            ]
+            lines.append("  ".join(padded).rstrip())
+    return Drawn("".join(f"{each}\n" for each in lines))
 
-    def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
-        """Show the progress."""
+
+def _cells(row: Any, columns: Mapping[str, Column] | Sequence[str]) -> list[object]:
+    if not isinstance(columns, Mapping):
+        return list(row)
+    return [
+        column(row) if callable(column) else row[column] if isinstance(row, Mapping) else getattr(row, column)
+        for column in columns.values()
+    ]
+
+
+def _padded(cell: str, width: int, colour: str | None, *, is_right: bool) -> str:
+    gap, text = " " * (width - cell_width(cell)), coloured(cell, colour)
+    return gap + text if is_right else text + gap
+
+
+def diff(rows: Sequence[DiffLine]) -> Drawn:
+    """Return a unified diff. For a person, the changed words of a line are marked."""
+    if not as_table():
+        return Drawn(as_text(rows))
+    lines = []
+    for row in rows:
+        colour, sign = _DIFF.get(row.kind), row.row[: len(row.row) - len(row.text)]
+        lines.append(coloured(sign, colour) + marked(row.text, row.marks, colour, colour))
+        lines += [] if row.newline else [NO_NEWLINE]
+    return Drawn("".join(f"{each}\n" for each in lines))
+
+
+def hits(found: Results) -> Drawn:
+    """Return search results: each path with its matching lines below it, or a line for each of them in a pipe.
+
+    A memory of which only the path matches has one line, without a number and a text.
+    """
+    if not as_table():
+        rows = [
+            cells
+            for hit in found.hits
+            for cells in [(hit.path, str(each.line), each.text) for each in hit.snippets] or [(hit.path, "", "")]
+        ]
+        return Drawn("".join(f"{line(row)}\n" for row in rows))
+    lines, now = [], datetime.now(UTC)
+    for hit in found.hits:
+        about = [f"{hit.score:.2f}"] if hit.score else []
+        about += [age(hit.updated_at, now), *([str(hit.actor)] if hit.actor else [])]
+        lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(', '.join(about), 'bright_black')}")
+        above: tuple[str, ...] = ()
+        for snippet in hit.snippets:
+            if snippet.headings and snippet.headings != above:
+                lines.append(coloured(" " * 8 + harmless(" > ".join(snippet.headings)), "bright_black"))
+            above = snippet.headings
+            lines.append(f"{coloured(f'{snippet.line:6}', 'green')}  {marked(snippet.text, snippet.spans)}")
+        if hit.lines > len(hit.snippets):
+            lines.append(coloured(f"{hit.lines - len(hit.snippets)} more lines".rjust(8), "bright_black"))
+    return Drawn("".join(f"{each}\n" for each in lines))
+
+
+def exact(value: object) -> str:
+    """Return the cell of a value for a program."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return value.astimezone().isoformat(timespec="microseconds")
+        case list() | tuple():
+            return ",".join(map(str, value))
+    return str(value)
+
+
+def friendly(value: object, column: str = "") -> str:
+    """Return the cell of a value for a person: sizes with units, and times exact to the minute."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return human_size(value) if column == "size" else f"{value:,}"
+    return local_time(value) if isinstance(value, datetime) else exact(value)
+
+
+def local_time(at: datetime) -> str:
+    """Return a time for people: in the local time zone with its offset from UTC, exact to the minute."""
+    return at.astimezone().isoformat(" ", "minutes")
+
+
+def line(cells: Iterable[str]) -> str:
+    """Join the cells of a row for a pipe. Some programs, and `cat`, pass all of it to a terminal."""
+    return harmless("\t".join(_BREAKS.sub(" ", cell) for cell in cells))
+
+
+def harmless(text: str) -> str:
+    r"""Escape control characters as `\x1b`, so that the text of a model cannot control the terminal of the reader."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def coloured(text: str, colour: str | None, background: str | None = None, *, stream: Any = None) -> str:
+    """Return a text with terminal codes. Returns it unchanged in a pipe, and if NO_COLOR is set."""
+    stream = stream or sys.stdout
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if not (text and (colour or background)) or is_plain or stream is None or not stream.isatty():
+        return text
+    return click.style(text, fg=colour, bg=background)
+
+
+def marked(text: str, marks: Sequence[Span], colour: str | None = None, background: str | None = "yellow") -> str:
+    """Return a text with marked spans. The parts are escaped one by one, because escaping moves the positions."""
+    parts, at = [], 0
+    for start, end in marks:
+        parts += [coloured(harmless(text[at:start]), colour), coloured(harmless(text[start:end]), "black", background)]
+        at = end
+    return "".join([*parts, coloured(harmless(text[at:]), colour)])
+
+
+def cell_width(text: str) -> int:
+    """Return the number of columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    return 0 if combining(character) else 2 if east_asian_width(character) in {"W", "F"} else 1
+
+
+def _shortened(cell: str, width: int) -> str:
+    """Replace the middle of a cell with an ellipsis if it is wider than `width` columns."""
+    if cell_width(cell) <= width:
+        return cell
+    end = _beginning(cell[::-1], (width - 1) // 2)[::-1]
+    return f"{_beginning(cell, width - 1 - cell_width(end))}…{end}"
+
+
+def _beginning(text: str, width: int) -> str:
+    widths = accumulate(map(_width, text))
+    return "".join(character for character, at in zip(text, widths, strict=True) if at <= width)
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None]:
+def progress(label: str, *, total: int | None = None) -> Iterator[Callable[..., None] | None]:
     """Context manager that yields a function which shows progress on the last line of a terminal, at most 10 times a
     second and after `PROGRESS_DELAY_S`. If standard output is not a terminal, None is yielded.
+
+    Arguments of the function are the number of finished units, the number of all units if it is known, and `part`, the
+    name of the current part of the work.
     """
     if not is_terminal():
         yield None

@@ -14,7 +14,6 @@ from click.shell_completion import CompletionItem
 
 from retentive.cli.location import Location
 from retentive.engine.lists import list_memories
-from retentive.engine.operation import Read
 from retentive.engine.visibility import LEVELS
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.revisions import Revision, parse, parse_time
@@ -24,8 +23,7 @@ from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-_VERSION, _COMPLETED = "memver_", 50
-_LIKE_A_REVISION = re.compile(rf"(?i:HEAD)|{_VERSION}|r?[0-9]+$|r[0-9]", re.ASCII)
+_LIKE_A_REVISION = re.compile(r"(?i:HEAD)|memver_|r?[0-9]+$|r[0-9]", re.ASCII)
 _MEMORY_ID = re.compile(r"mem_[0-9A-Za-z]+", re.ASCII)
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
@@ -162,23 +160,11 @@ def _stores(_: Location, opened: Retentive, __: str) -> list[CompletionItem]:
     return [CompletionItem(info.key or info.id, help=info.name) for info in opened.stores()]
 
 
-def _versions(location: Location, opened: Retentive, _: str) -> list[CompletionItem]:
-    newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=_COMPLETED)))
-    found = core_of(location.chosen(opened)).peek(newest)
-    return [CompletionItem(each.id, help=f"{each.operation} {each.path}") for each in found]
-
-
-def _revisions_or_paths(location: Location, opened: Retentive, incomplete: str) -> list[CompletionItem]:
-    complete = _versions if incomplete.startswith(_VERSION[:3]) else _paths
-    return complete(location, opened, incomplete)
-
-
 MEMORY_PATH = CompletedType("path", _paths, absolute)
-VERSION_ID, STORE = CompletedType("version", _versions), CompletedType("store", _stores)
+STORE = CompletedType("store", _stores)
 ARGUMENT_TYPES: Mapping[str, CompletedType] = {
     **dict.fromkeys(("path", "paths", "old_path", "new_path"), MEMORY_PATH),
-    "what": CompletedType("revision or path", _revisions_or_paths),
-    "version_ids": VERSION_ID,
+    "what": CompletedType("revision or path", _paths),
 }
 """Type of an argument by its name. It is the same in all commands."""
 

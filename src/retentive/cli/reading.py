@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import click
 
 from retentive.cli import output
-from retentive.cli.changes import MEMORIES, VIEW, end, memory_object, perform
+from retentive.cli.changes import MEMORIES, Done, end, memory_object
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.cli.parameters import (
     MEMORY_PATH,
     absolute,
@@ -20,21 +22,26 @@ from retentive.cli.parameters import (
     source_option,
     trust_option,
 )
+from retentive.engine.core import StoreCore
+from retentive.engine.handlers import RunView
 from retentive.engine.lists import list_memories, load
-from retentive.errors import NotFound
+from retentive.engine.rendering import rendered
+from retentive.errors import NotFound, Refused
 from retentive.history.past import AsOf
 from retentive.history.revisions import Revision
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
+from retentive.values.commands import View, parse
 from retentive.values.paths import ROOT
+from retentive.values.replies import Reply
 
 _as_of_option = revision_option(
     "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
 )
 
 
-@output.command(json=MEMORIES)
+@command(json=MEMORIES)
 @click.argument("path", default=ROOT)
 @click.option("-l", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
 @click.option(
@@ -58,11 +65,11 @@ def ls(location: Location, path: str, *, is_long: bool, show_all: bool, as_of: R
     shown = [row for row in rows if show_all or not output.as_table() or not _is_hidden(str(row["path"]), path)]
     long = {"changed": "updated_at", "memory": "memory_id", "version": "version_id"} if is_long else {}
     hidden = len(rows) - len(shown)
-    table = output.Table(shown, {"size": "size_bytes", **long, "path": "path"}, empty="" if hidden else "No memories.")
+    table = output.table(shown, {"size": "size_bytes", **long, "path": "path"}, empty="" if hidden else "No memories.")
     output.emit(rows, table, f"{hidden} hidden; --all shows them." if hidden else "")
 
 
-@output.command(json="Print a JSON object with the fields of `ls`, and the text.")
+@command(json="Print a JSON object with the fields of `ls`, and the text.")
 @click.argument("what", metavar="PATH")
 @_as_of_option
 def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
@@ -90,7 +97,7 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
         output.write(text.encode())
 
 
-@output.command(json=VIEW)
+@command(json='Print one JSON object: {"text", "is_error", "code", "path"}.')
 @click.argument("path", default=ROOT)
 @click.option(
     "--range",
@@ -106,7 +113,20 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
     Prints exactly the reply that a model gets. A directory is listed two levels deep.
     """
     with location.existing() as store:
-        end(perform(store, "view", at=as_of, path=path, view_range=view_range))
+        path = named(store, path)
+        given = {"command": "view", "path": path, "view_range": view_range}
+        end(Done(store.execute(given) if as_of is None else _view_at(core_of(store), given, as_of), path, None))
+
+
+def _view_at(core: StoreCore, given: Mapping[str, object], at: Revision) -> Reply:
+    try:
+        operation = RunView(cast("View", parse(given)))
+    except Refused as refusal:
+        return core.refused("view.as_of", refusal)
+    outcome = core.run(AsOf(operation, at), core.invocation())
+    if outcome.error is not None and not isinstance(outcome.error, Refused):
+        raise outcome.error  # about the revision
+    return rendered(core, operation, outcome)
 
 
 def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
@@ -133,7 +153,7 @@ def _is_hidden(path: str, below: str) -> bool:
     return any(name.startswith(".") or name == "node_modules" for name in names)
 
 
-@output.command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
+@command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
 @click.argument("query", nargs=-1, required=True)
 @click.option("--under", metavar="DIR", default=ROOT, type=MEMORY_PATH, help="Search only below this directory.")
 @click.option(
@@ -168,7 +188,7 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     output.emit(
         {"total": found.total, "hits": [output.attributes(hit, *names, "actor") for hit in found.hits]}
         | output.attributes(found, "damaged", "unknown", "relaxed"),
-        output.Hits(found),
+        output.hits(found),
         f"{output.counted(found.total, 'memory')}." if output.as_table() and not is_cut else "",
         rows="hits",
         notes=[

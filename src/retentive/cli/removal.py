@@ -12,6 +12,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location, no_store
+from retentive.cli.options import command
 from retentive.cli.parameters import MEMORY_PATH, is_memory_id, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
@@ -42,7 +43,7 @@ _REMNANTS = {
 """Notes about copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
 
 
-@output.command(json='Print a JSON object: {"versions", "pending"}.')
+@command(json='Print a JSON object: {"versions", "pending"}.')
 @click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
 @click.option(
     "--all-of",
@@ -83,7 +84,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     _emit(location, text, {"versions": removed.versions, "pending": removed.pending or not cleared})
 
 
-@output.command(json='Print a JSON object: {"versions", "pending", "memories"}; memories is a list of ids.')
+@command(json='Print a JSON object: {"versions", "pending", "memories"}; memories is a list of ids.')
 @click.argument("path", required=False)
 @click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
 @time_option("--older-than", f"Only memories whose last change is before this time: {TIMES}.")

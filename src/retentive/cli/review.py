@@ -10,6 +10,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
+from retentive.cli.options import command, group
 from retentive.cli.parameters import user_by_default
 from retentive.cli.undoing import mode_of
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
@@ -22,7 +23,7 @@ _NONE = "No proposed changes."
 _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 
 
-@output.group("review", default="list")
+@group("review", default="list")
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 
@@ -42,7 +43,7 @@ def _chosen(command: F) -> F:
     return click.argument("ids", nargs=-1, metavar="[ID]...")(decorated)
 
 
-@output.command("list", group=review, json="Print a JSON list.")
+@command("list", group=review, json="Print a JSON list.")
 @_by("List only proposals of this actor.")
 def list_proposals(location: Location, *, whose: str | None) -> None:
     """List proposed changes, oldest first.
@@ -52,10 +53,10 @@ def list_proposals(location: Location, *, whose: str | None) -> None:
     with location.existing() as store:
         found = store.review.pending(actor=whose)
     columns = {"id": "id", "time": "at", "actor": "actor", "summary": "summary"}
-    output.emit(map(_object, found), output.Table(found, columns, empty=_NONE, folds=True, shortens=["actor"]))
+    output.emit(map(_object, found), output.table(found, columns, empty=_NONE, folds=True, shortens=["actor"]))
 
 
-@output.command("show", group=review, json="Print a JSON object with the texts before and after.")
+@command("show", group=review, json="Print a JSON object with the texts before and after.")
 @click.argument("proposal_id", metavar="ID")
 def show(location: Location, *, proposal_id: str) -> None:
     """Show a proposed change as a unified diff."""
@@ -66,10 +67,10 @@ def show(location: Location, *, proposal_id: str) -> None:
     for change, before, after in texts:
         lines += _diff(change, before, after)
     changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
-    output.emit(_object(found) | {"changes": changes}, output.Diff(lines))
+    output.emit(_object(found) | {"changes": changes}, output.diff(lines))
 
 
-@output.command("accept", group=review, json="Print a JSON object with the result.")
+@command("accept", group=review, json="Print a JSON object with the result.")
 @_chosen
 @click.option("--merge", is_flag=True, help="Merge with later changes of the same memory, line by line.")
 @click.option("--force", is_flag=True, help="Discard later changes of the same memories and paths.")
@@ -97,7 +98,7 @@ def accept(
     _emit("accepted", outcome, ["--partial accepts the others."] if can_leave else [])
 
 
-@output.command("refuse", group=review, json="Print a JSON object with the result.")
+@command("refuse", group=review, json="Print a JSON object with the result.")
 @_chosen
 def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None) -> None:
     """Remove proposed changes permanently, and those that build on them."""
@@ -155,7 +156,7 @@ def _change_object(change: ProposedChange) -> dict[str, object]:
     return {"operation": change.operation, **paths, "size_bytes": change.size_bytes}
 
 
-@output.group("trust", default="list")
+@group("trust", default="list")
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 
@@ -164,7 +165,7 @@ def trust() -> None:
     """
 
 
-@output.command("list", group=trust, json="Print a JSON list.")
+@command("list", group=trust, json="Print a JSON list.")
 @click.argument("path", default=ROOT)
 @click.option("--trust", "level", type=click.Choice(_DOUBTED), help="Only memories at this level.")
 def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
@@ -176,10 +177,10 @@ def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
         found = store.trust.doubted(path, level=level)
     rows = [(each.level, each.path, "; ".join(each.contributors)) for each in found]
     columns = ("trust", "path", "because of")
-    output.emit(found, output.Table(rows, columns, "All memories are trusted.", shortens=columns[2:]))
+    output.emit(found, output.table(rows, columns, "All memories are trusted.", shortens=columns[2:]))
 
 
-@output.command("confirm", group=trust, json="Print a JSON list of paths.")
+@command("confirm", group=trust, json="Print a JSON list of paths.")
 @click.argument("path")
 def confirm(location: Location, path: str) -> None:
     """Trust the current text of a memory, or of all memories below a directory.
@@ -191,7 +192,7 @@ def confirm(location: Location, path: str) -> None:
     output.emit(paths, "".join(f"{each} is confirmed.\n" for each in paths) or "No memories.")
 
 
-@output.command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
 @click.argument("pattern")
 def quarantine(location: Location, pattern: str) -> None:
     """Hide all memories to which an actor, a session or a source contributed. They are hidden from everybody.
@@ -206,7 +207,7 @@ def quarantine(location: Location, pattern: str) -> None:
     output.emit({"pattern": pattern, "changed": is_new}, f"{pattern} {said}.")
 
 
-@output.command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
 @click.argument("pattern")
 def release(location: Location, pattern: str) -> None:
     """End the quarantine of the given pattern."""

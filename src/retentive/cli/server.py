@@ -14,6 +14,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
+from retentive.cli.options import command, group
 from retentive.errors import InvalidInput
 from retentive.locations import location_exists
 from retentive.server.key_store import KeyStore
@@ -69,7 +70,7 @@ def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
     )(function)
 
 
-@output.command("serve")
+@command("serve")
 @_server_settings
 def serve(location: Location, **given: Any) -> None:
     """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
@@ -104,7 +105,7 @@ def serve(location: Location, **given: Any) -> None:
         server.serve(options, on_start=on_start)
 
 
-@output.command("console")
+@command("console")
 @click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on; 0 is any free one.")
 def console(location: Location, *, no_browser: bool, port: int) -> None:
@@ -133,7 +134,7 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
         serve_here(opened, lambda server: made(server, code=code).routes(), on_start, port=port)
 
 
-@output.command("mcp")
+@command("mcp")
 @click.option("--one-tool", is_flag=True, help="Offer one tool `memory` with all commands, instead of a tool for each.")
 def mcp(location: Location, *, one_tool: bool) -> None:
     """Serve the memory store to an MCP client, on standard input and output.
@@ -152,7 +153,7 @@ def mcp(location: Location, *, one_tool: bool) -> None:
         stdio.serve(store, one_tool=one_tool)
 
 
-@output.group("keys", default="list")
+@group("keys", default="list")
 def keys() -> None:
     """Create, list and revoke the API keys of the server's clients.
 
@@ -161,7 +162,7 @@ def keys() -> None:
     """
 
 
-@output.command("new", group=keys, json='Print a JSON object: {"id", "name", "scopes", "api_key", ...}.')
+@command("new", group=keys, json='Print a JSON object: {"id", "name", "scopes", "api_key", ...}.')
 @click.argument("name")
 @click.option(
     "--scope",
@@ -218,7 +219,7 @@ def new(
     output.emit({**_fields(made.record), "api_key": made.text}, f"{made.text}\n")
 
 
-@output.command("list", group=keys, json="Print a JSON list.")
+@command("list", group=keys, json="Print a JSON list.")
 def list_keys(location: Location) -> None:
     """List the API keys, newest first.
 
@@ -232,10 +233,10 @@ def list_keys(location: Location) -> None:
     columns = {name: name for name in ("id", "name", "status", "scopes", "stores", "paths")}
     columns |= {"created": "created_at", "last used": "last_used_at"}
     shortens = ("created", "last used", "paths", "stores", "name", "id")
-    output.emit(rows, output.Table(rows, columns, empty="No keys.", shortens=shortens))
+    output.emit(rows, output.table(rows, columns, empty="No keys.", shortens=shortens))
 
 
-@output.command("revoke", group=keys, json="Print a JSON object.")
+@command("revoke", group=keys, json="Print a JSON object.")
 @click.argument("key_id", metavar="ID")
 def revoke(location: Location, *, key_id: str) -> None:
     """Revoke an API key permanently. Its record is kept."""

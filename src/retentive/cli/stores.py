@@ -12,6 +12,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.location import INTEGRATION, Location, take_over
+from retentive.cli.options import command, group
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
 from retentive.locations import find_store, is_foreign, location_exists
@@ -28,7 +29,7 @@ _UNITS = {"k": 1, "m": 2, "g": 3}
 _DAYS = {"d": 1, "w": 7, "y": 365}
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 def init(location: Location) -> None:
     """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
     is_new, is_taken_over = True, is_foreign(location.url)
@@ -57,7 +58,7 @@ def init(location: Location) -> None:
     output.emit(value | {"took_over": is_taken_over and bool(count)}, f"{said}\n\nTo use it:\n\n{indented}")
 
 
-@output.group("stores", default="list")
+@group("stores", default="list")
 def stores() -> None:
     """List, create, describe and archive memory stores."""
 
@@ -75,7 +76,7 @@ _workspace_option: Decorator = click.option(
 )
 
 
-@output.command("list", group=stores, json="Print a JSON list.")
+@command("list", group=stores, json="Print a JSON list.")
 @click.option("--workspace", metavar="ID", help="Only the stores of this workspace.")
 @click.option("--archived", "only_archived", is_flag=True, help="Only archived stores.")
 def list_(location: Location, *, workspace: str | None, only_archived: bool) -> None:
@@ -94,13 +95,13 @@ def list_(location: Location, *, workspace: str | None, only_archived: bool) -> 
         )
         for info in infos
     ]
-    table = output.Table(
+    table = output.table(
         rows, ("id", "key", "name", "memories", "size", "created"), "No memory stores.", shortens=("id", "name", "key")
     )
     output.emit([output.attributes(info, *_FIELDS) for info in infos], table)
 
 
-@output.command("create", group=stores, json=_JSON)
+@command("create", group=stores, json=_JSON)
 @click.argument("name")
 @_description_option
 @_meta_option
@@ -128,7 +129,7 @@ def create(
     _emit_store(info)
 
 
-@output.command("show", group=stores, json=_JSON)
+@command("show", group=stores, json=_JSON)
 @click.argument("store")
 @_workspace_option
 def show(location: Location, store: str, *, workspace: str) -> None:
@@ -137,7 +138,7 @@ def show(location: Location, store: str, *, workspace: str) -> None:
         _emit_store(found.get_store(store, workspace=workspace))
 
 
-@output.command("update", group=stores, json=_JSON)
+@command("update", group=stores, json=_JSON)
 @click.argument("store")
 @click.option("--name", metavar="TEXT", help="New display name.")
 @_description_option
@@ -161,7 +162,7 @@ def update(
     _emit_store(info)
 
 
-@output.command("archive", group=stores, json=_JSON)
+@command("archive", group=stores, json=_JSON)
 @click.argument("store")
 @_workspace_option
 def archive(location: Location, store: str, *, workspace: str) -> None:
@@ -186,10 +187,10 @@ def _emit_store(info: StoreInfo) -> None:
     rows = [
         (name, str(each)) if each is not None else (name, "") for name, each in (value | {"metadata": metadata}).items()
     ]
-    output.emit(value, output.Table(rows, ("property", "value"), folds=True))
+    output.emit(value, output.table(rows, ("property", "value"), folds=True))
 
 
-@output.group("settings", default="show")
+@group("settings", default="show")
 def settings() -> None:
     """Show or change the settings of a memory store, such as limits and permissions.
 
@@ -197,7 +198,7 @@ def settings() -> None:
     """
 
 
-@output.command("show", group=settings, json="Print a JSON object of all settings.")
+@command("show", group=settings, json="Print a JSON object of all settings.")
 def show_settings(location: Location) -> None:
     """Show all settings. If a setting was changed, its default is shown too.
 
@@ -208,12 +209,12 @@ def show_settings(location: Location) -> None:
     rows = [(name, json.dumps(values[name]), default, text) for name, default, text in describe()]
     if output.as_table():
         rows = [(name, value, "" if value == default else default, text) for name, value, default, text in rows]
-        output.emit(values, output.Table(rows, ("setting", "value", "default", "meaning"), folds=True))
+        output.emit(values, output.table(rows, ("setting", "value", "default", "meaning"), folds=True))
     else:
-        output.emit(values, output.Table([row[:2] for row in rows], ("setting", "value")))
+        output.emit(values, output.table([row[:2] for row in rows], ("setting", "value")))
 
 
-@output.command("set", group=settings, json="Print a JSON object of all settings after the change.")
+@command("set", group=settings, json="Print a JSON object of all settings after the change.")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
 @click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
 def change(location: Location, changes: tuple[str, ...], *, unset: tuple[str, ...]) -> None:

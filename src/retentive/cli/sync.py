@@ -12,7 +12,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
-from retentive.cli.pieces import exact
+from retentive.cli.options import command
 from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
@@ -29,7 +29,7 @@ _JSON = (
 )
 
 
-@output.command(json=_JSON)
+@command(json=_JSON)
 @click.argument("directory")
 @click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
 @click.option("--status", "is_asking", is_flag=True, help="Show the differences of both sides, and change nothing.")
@@ -117,7 +117,7 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
     columns = {name: name for name in ("became", "path", "side", "why")}
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run},
-        output.Table(report.outcomes, columns, header=False),
+        output.table(report.outcomes, columns, header=False),
         rows="files",
         notes=[f"{'Would be: ' if dry_run else ''}{totals}.", *unsettled],
         status=status_of("conflict") if is_last and report.needs_attention else 0,
@@ -143,7 +143,7 @@ def _print_status(store: MemoryStore, directory: str, options: SyncOptions) -> N
         more = f" and {len(paths) - _FEW:,} more" if len(paths) > _FEW else ""
         rows.append((name, f"{len(paths):,}" + (f": {', '.join(paths[:_FEW])}{more}" if paths else "")))
     output.emit(
-        asdict(found) | {"synchronised_at": None if at is None else exact(at)},
-        output.Table(rows, ("what", "which"), header=False),
+        asdict(found) | {"synchronised_at": None if at is None else output.exact(at)},
+        output.table(rows, ("what", "which"), header=False),
         status=status_of("conflict") if found.conflicts else 0,
     )

@@ -15,6 +15,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown, take_over
+from retentive.cli.options import command
 from retentive.cli.parameters import MEMORY_PATH, STORE, file_to_write
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import is_foreign, location_exists, parse_location
@@ -38,7 +39,7 @@ _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all
 _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=True, help=_STORES_HELP)
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 @click.argument("dest", callback=file_to_write)
 def export(location: Location, dest: str) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
@@ -65,7 +66,7 @@ def export(location: Location, dest: str) -> None:
     )
 
 
-@output.command("import", json="Print a JSON object.")
+@command("import", json="Print a JSON object.")
 @click.argument("source")
 @click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
@@ -136,7 +137,7 @@ def import_(
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": done.files},
-        output.Table(rows, ("became", "path", "why"), header=False),
+        output.table(rows, ("became", "path", "why"), header=False),
         rows="files",
         notes=[
             f"{'Would be: ' if dry_run else ''}{totals}{only}.",
@@ -146,7 +147,7 @@ def import_(
     )
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 @click.argument("file", callback=file_to_write)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
 @_STORES
@@ -196,7 +197,7 @@ def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
     return f"retentive-{sha256(' '.join([place, first, *sorted(stores)]).encode()).hexdigest()[:12]}-"
 
 
-@output.command("restore-backup", json="Print a JSON object.")
+@command("restore-backup", json="Print a JSON object.")
 @click.argument("file")
 @_STORES
 def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
@@ -216,7 +217,7 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
     _emit(done, [f"{one.added} of them new" for one in done])
 
 
-@output.command(json="Print a JSON object.")
+@command(json="Print a JSON object.")
 @click.argument("target", metavar="TO")
 @click.option("--from-keys", metavar="FILE", help="Key file of the location.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")

@@ -12,6 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import FAILED, status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.cli.parameters import named, revision_option, revisions_and_path, time_option
 from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
@@ -22,7 +23,7 @@ _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "
 _DRY_RUN = "Print the changes without making them."
 
 
-@output.command(json=_OUTCOME_JSON)
+@command(json=_OUTCOME_JSON)
 @click.argument("path")
 @revision_option(
     "--to", text="Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
@@ -45,7 +46,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     _emit_outcome(outcome, store.replies, _RESTORE_ADVICE, mode)
 
 
-@output.command(json=_OUTCOME_JSON)
+@command(json=_OUTCOME_JSON)
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 @actors_option("Undo all changes by actors that match, such as session:*, or by the user with this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
@@ -162,7 +163,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: str, mode: 
         | {"path_before": step.before and step.before.path, "path": step.path}
         for step in outcome.steps
     ]
-    table = output.Table(rows, ("done", "path"), header=False)
+    table = output.table(rows, ("done", "path"), header=False)
     output.emit(
         output.attributes(outcome, "done", "dry_run", "proposed")
         | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left}

@@ -1,4 +1,4 @@
-"""Completion in shells: commands, options, paths, memory stores and versions."""
+"""Completion in shells: commands, options, paths and memory stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import retentive
 from retentive.cli.app import app
-from support.command_line import RETENTIVE, environment, process, version_ids
+from support.command_line import RETENTIVE, environment, process
 
 AT = "sqlite:///memory.db"
 
@@ -62,12 +62,9 @@ def test_paths_are_completed(directory: Path, words: list[str], expected: list[s
     assert completed(directory, *words) == expected
 
 
-def test_stores_and_versions_are_completed(directory: Path) -> None:
+def test_stores_and_paths_after_revisions_are_completed(directory: Path) -> None:
     assert completed(directory, "ls", "--store", "t") == ["team-1"]
     assert completed(directory, "--store", "d") == ["default"]
-    ids = version_ids(f"sqlite:///{directory}/memory.db")
-    assert completed(directory, "show", "mem") == ids[::-1]
-    assert completed(directory, "diff", "memver_") == ids[::-1]
     assert completed(directory, "diff", "no") == ["notes.md"]
 
 

@@ -85,16 +85,6 @@ def test_an_error_has_one_shape(at: str, command: list[str], code: str) -> None:
     assert here(at, *command).stderr.endswith(found["text"] + "\n")
 
 
-def test_ndjson_has_a_line_for_each_record(at: str) -> None:
-    listed = as_json(at, "ls")
-    for arguments in (["--format", "ndjson", "ls"], ["ls", "--format=ndjson"]):
-        assert [json.loads(line) for line in here(at, *arguments).stdout.splitlines()] == listed
-    hits = as_json(at, "search", "three")["hits"]
-    assert [json.loads(line) for line in here(at, "search", "three", "--format", "ndjson").stdout.splitlines()] == hits
-    assert json.loads(here(at, "cat", "a.md", "--format", "ndjson").stdout) == as_json(at, "cat", "a.md")
-    assert here(at, "--store", "none", "ls", "--format", "ndjson").stdout.startswith('{"text": "Error: ')
-
-
 def test_csv_has_a_header_and_a_line_for_each_record(at: str) -> None:
     listed = as_json(at, "ls")
     found = list(csv.DictReader(io.StringIO(here(at, "ls", "--format", "csv").stdout)))

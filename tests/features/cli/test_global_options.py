@@ -150,7 +150,7 @@ def test_the_names_of_the_protocol_are_aliases(tmp_path: Path) -> None:
         (["--json", "nosuch"], "Error: No such command 'nosuch'."),
         (["cat", "--json"], "Error: Missing argument 'PATH'."),
         (["ls", "--format", "json", "--nosuch"], "Error: No such option '--nosuch'."),
-        (["ls", "--format=ndjson", "a", "b"], "Error: Got unexpected extra argument (b)"),
+        (["ls", "--format=json", "a", "b"], "Error: Got unexpected extra argument (b)"),
         (["view", "--range", "x", PATH, "--json"], "Error: Invalid value for '--range': 'x' is not a line range"),
     ],
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from retentive.cli.pieces import fitted
 from support.command_line import here, terminal
 
 LONG = "session:" + "0123456789" * 9
@@ -53,16 +52,3 @@ def test_long_actors_are_shortened_on_a_terminal(command: tuple[str, ...], at: s
     assert max(len(line.rstrip()) for line in shown) <= 80
     assert any("session:" in line and "…" in line for line in shown), shown
     assert LONG in here(at, *command).stdout
-
-
-def test_the_middle_of_a_cell_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "40")
-    rows = [["a", "b", "c"], ["1" * 30, "界" * 10, "stays"]]
-    assert fitted(rows, [0, 1]) == [["a", "b", "c"], ["111111…11111", "界" * 10, "stays"]]
-    assert fitted(rows, []) == rows
-    renamed = [
-        ["r1", "renamed /memories/refunds.md -> /memories/policies/refunds-and-returns.md"],
-        ["r2", "created /m"],
-    ]
-    assert fitted(renamed, [1])[0] == ["r1", "renamed …unds.md -> /memorie…urns.md"]

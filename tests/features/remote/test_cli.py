@@ -97,7 +97,7 @@ def test_output_and_status_are_the_same(served: tuple[Api, str], filled: str, ar
 
 def test_changes(remote: Run, local: Run) -> None:
     made = json.loads(remote("--json", "create", "a.md", "one").stdout)
-    expected = json.loads(local("--json", "view", "a.md").stdout)
+    expected = json.loads(local("--json", "cat", "a.md").stdout)
     assert (made["version_id"], made["memory_id"]) == (expected["version_id"], expected["memory_id"])
     assert made["changes"] == [
         {"path": "/memories/a.md", "memory_id": made["memory_id"], "version_id": made["version_id"],
@@ -177,7 +177,7 @@ def test_every_listed_command_works(
     for change in (["create", "a.md", "one"], ["append", "a.md", "two"], ["settings", "set", "audit=true"]):
         assert local(*change).exit_code == 0
     before = local("--json", "ls").stdout
-    memory_id = json.loads(local("--json", "view", "a.md").stdout)["memory_id"]
+    memory_id = json.loads(local("--json", "cat", "a.md").stdout)["memory_id"]
     found = remote(*name.split(), *(memory_id if each == "ID" else each for each in ACCEPTED[name]))
     assert (found.exit_code, "the machine of the server" in found.output) == (0, False), found.output
     assert (local("--json", "ls").stdout != before) == (name in CHANGES)

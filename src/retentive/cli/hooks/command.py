@@ -40,6 +40,7 @@ from retentive.cli.hooks.session import (
     write_state,
 )
 from retentive.cli.location import Location
+from retentive.cli.options import command
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
 from retentive.storage.contract import Version
@@ -331,7 +332,7 @@ _OWN = ("push", "mcp")
 """Arguments of `retentive hook` that are not events: the process that synchronises, and the plugin's MCP server."""
 
 
-@output.command("hook")
+@command("hook")
 @click.argument("event", type=click.Choice([*ANSWERS, *_OWN]))
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.

@@ -13,7 +13,7 @@ import shutil
 import sys
 from contextlib import suppress
 
-from retentive.storage.exchange import exchange
+from retentive.storage.disk import exchange
 
 
 def main(directory: str, outside: str, aside: str) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, Required, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import NamedTuple, Required, TypedDict, TypeVar, Unpack
 
 from retentive.errors import Damaged
 from retentive.values.changes import (
@@ -70,10 +70,6 @@ __all__ = [
 T = TypeVar("T")
 
 
-_Memories: TypeAlias = list[Memory]
-_Versions: TypeAlias = list[Version]
-
-
 class Selection(TypedDict, total=False):
     """Types of the keyword arguments of `Snapshot.versions`, for methods that forward all of them."""
 
@@ -87,7 +83,10 @@ class Selection(TypedDict, total=False):
 
 
 class NewStore(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.create_store`, for methods that forward all of them."""
+    """Keyword arguments of `Backend.create_store`.
+
+    To copy a store from another location, pass its id as `store_id` and its creation time as `created_at`.
+    """
 
     key: Required[str | None]
     name: Required[str]
@@ -99,7 +98,12 @@ class NewStore(TypedDict, total=False):
 
 
 class WriteMode(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.write`, for methods that forward all of them."""
+    """Keyword arguments of `Backend.write`.
+
+    `first_path` is as in `read`. Set `may_use_reserve` for work that deletes. If the disk is full, such work may use
+    disk space that is reserved for this case. If `wait` is false and another writer has a lock that this write needs,
+    or is first, the write raises `Unavailable` at once.
+    """
 
     may_use_reserve: bool
     first_path: str | None
@@ -115,7 +119,11 @@ class Metadata(TypedDict, total=False):
 
 
 class StoreSelection(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.list_stores`, for methods that forward all of them."""
+    """Keyword arguments of `Backend.list_stores`.
+
+    `workspace` selects the stores of one workspace. `after` and `before` are exclusive bounds. They may be any strings;
+    they are compared with ids.
+    """
 
     after: str | None
     before: str | None
@@ -283,22 +291,11 @@ class Backend(ABC):
     """
 
     @abstractmethod
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-        workspace: str = DEFAULT_WORKSPACE,
-        properties: str | None = None,
-    ) -> StoreInfo:
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         """Create a memory store and return it.
 
-        If the workspace already has a store with this key, or the location has a store with this id, that store is
-        returned unchanged. To copy a store from another location, pass its id as `store_id` and its creation time as
-        `created_at`.
+        If the workspace (by default `DEFAULT_WORKSPACE`) already has a store with this key, or the location has a store
+        with this id, that store is returned unchanged.
         """
 
     @abstractmethod
@@ -309,20 +306,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def list_stores(
-        self,
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        workspace: str | None = None,
-        newest_first: bool = False,
-        limit: int | None = None,
-    ) -> list[StoreInfo]:
-        """Return at most `limit` stores in order of their ids: oldest first, or newest first with `newest_first`.
-
-        `workspace` selects the stores of one workspace. `after` and `before` are exclusive bounds. They may be any
-        strings; they are compared with ids.
-        """
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        """Return at most `limit` stores in order of their ids: oldest first, or newest first with `newest_first`."""
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
@@ -341,20 +326,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-        wait: bool = True,
-    ) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], **mode: Unpack[WriteMode]) -> T:
         """Run `work` with exclusive access to this store, commit its changes and return its result.
 
-        If `work` raises, nothing changes. `first_path` is as in `read`. Set `may_use_reserve` for work that deletes. If
-        the disk is full, such work may use disk space that is reserved for this case. If `wait` is false and another
-        writer has a lock that this write needs, or is first, raises `Unavailable` at once.
+        If `work` raises, nothing changes.
         """
 
     @abstractmethod

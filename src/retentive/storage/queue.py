@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
@@ -44,10 +44,11 @@ class StoreJob:
 
     store_id: str
     work: Callable[[Transaction], object]
-    first_path: str | None = field(default=None, kw_only=True)
-    may_use_reserve: bool = field(default=False, kw_only=True)
-    wait: bool = field(default=True, kw_only=True)  # false: the job fails at once if another one holds a lock
-    timeout_s: InitVar[float | None] = field(default=None, kw_only=True)  # None: `LOCK_TIMEOUT_S`
+    _: KW_ONLY
+    first_path: str | None = None
+    may_use_reserve: bool = False
+    wait: bool = True  # false: the job fails at once if another one holds a lock
+    timeout_s: float = LOCK_TIMEOUT_S
     deadline: float = field(init=False)
     result: object = field(default=None, init=False)
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
@@ -55,9 +56,8 @@ class StoreJob:
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     turn: threading.Lock | None = field(default=None, init=False)
 
-    def __post_init__(self, timeout_s: float | None) -> None:
-        longest = LOCK_TIMEOUT_S if timeout_s is None else timeout_s
-        self.deadline = time.monotonic() + longest if self.wait else 0.0
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.timeout_s if self.wait else 0.0
 
 
 class WriteQueue:

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from typing import IO
 
 from retentive.errors import InvalidInput, Refused
-from retentive.storage.exchange import exchange, rename_if_free
+from retentive.storage.disk import exchange, rename_if_free
 from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.text import is_text

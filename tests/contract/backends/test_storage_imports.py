@@ -14,7 +14,6 @@ WALLS = [
         "capabilities",
         "contract",
         "disk",
-        "exchange",
         "findings",
         "forking",
         "lock_file",

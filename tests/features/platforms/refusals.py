@@ -66,7 +66,7 @@ def test_the_command_line_works_on_sqlite(tmp_path: Path) -> None:
 @of_macos
 def test_a_directory_works_without_exchange(tmp_path: Path) -> None:
     """macOS has no `renameat2`: a file is replaced by a rename, after a check."""
-    from retentive.storage.exchange import exchange
+    from retentive.storage.disk import exchange
 
     assert not exchange("a", -1, "b", -1)
     with retentive.open(tmp_path / "memory") as place:

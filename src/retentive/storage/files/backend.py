@@ -40,8 +40,7 @@ from retentive.storage.contract import (
     Transaction,
     sortable_id,
 )
-from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
-from retentive.storage.exchange import Scratch
+from retentive.storage.disk import DIRECTORY_MODE, Scratch, make_directory, os_error
 from retentive.storage.files.check import examine_files
 from retentive.storage.files.following import (
     UNKNOWN,
@@ -66,9 +65,9 @@ from retentive.storage.files.transaction import (
 )
 from retentive.storage.files.tree import DATABASE, PRIVATE, FileTree, check_private, not_a_directory, parts_of
 from retentive.storage.lock_file import LockFile
+from retentive.storage.sql.backend import find_store
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.writer import Writer

@@ -8,13 +8,13 @@ from contextlib import closing
 from functools import partial
 
 from retentive.errors import RetentiveError
-from retentive.storage.exchange import Scratch
+from retentive.storage.disk import Scratch
 from retentive.storage.files.transaction import DirectorySnapshot
 from retentive.storage.files.tree import MAX_FILE_BYTES, PRIVATE, FileKind, FileTree, parts_of
 from retentive.storage.findings import Finding, found
 from retentive.storage.lock_file import LockFile
+from retentive.storage.sql.backend import select_stores
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.stores import select_stores
 from retentive.values.paths import ROOT, is_editor_file, visible
 from retentive.values.text import is_text
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from retentive.errors import NotFound
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import Snapshot, StoreInfo
-from retentive.storage.disk import os_error
-from retentive.storage.exchange import Scratch
+from retentive.storage.disk import Scratch, os_error
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.check import examine_files
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
@@ -25,9 +24,9 @@ from retentive.storage.files.tree import (
     parts_of,
     temporary_folder,
 )
+from retentive.storage.sql.backend import find_store
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
-from retentive.storage.sql.stores import find_store
 from retentive.storage.sqlite.read_only import ReadOnlyBackend
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from typing import NamedTuple, TypeAlias
 
 from retentive.errors import InvalidInput, Refused, Unavailable
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
-from retentive.storage.disk import DIRECTORY_MODE, os_error
-from retentive.storage.exchange import Scratch, exchange, rename_if_free
+from retentive.storage.disk import DIRECTORY_MODE, Scratch, exchange, os_error, rename_if_free
 from retentive.storage.sql.schema import ForeignSchema
 from retentive.values.paths import MAX_SEGMENTS, MemoryPath, is_reserved, visible
 

@@ -23,15 +23,20 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding, found
 from retentive.storage.queue import SharedTransaction, StoreJob
-from retentive.storage.sql import stores
-from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES, Schema
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, StoreHead, as_bound, no_store
+from retentive.storage.sql.transaction import SqlTransaction, remove_versions
 from retentive.values.paths import visible
-from retentive.values.records import to_us
+from retentive.values.properties import damaged_store
+from retentive.values.records import to_datetime, to_us
 
 T = TypeVar("T")
+_STORE = (
+    "s.id, s.store_key, s.name, s.created_at, CASE WHEN s.erased_at IS NULL THEN n.memories END, n.total_bytes, s.seal,"
+    " s.erased_at, s.workspace, s.properties"
+)
+_BY_KEY = "s.workspace = ? AND s.store_key = ?"
 _MOST = 1_000  # maximum number of findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _IS_NEWEST = (  # the newest version of a memory that exists
@@ -138,13 +143,33 @@ class SqlBackend(Backend, Maintained):
         created_at = new.get("created_at")
         at = now_us(self.clock) if created_at is None else to_us(created_at)
         store_id = new.get("store_id") or self.new_id("memstore_", at)
-        return self.transact(partial(stores.create_store, store_id=store_id, at=at, new=new))
+        key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
+
+        def create(connection: Connection) -> StoreInfo:
+            by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
+            if (found := by_key or _select(connection, "s.id = ?", store_id)) is not None:
+                return found  # the id of an erased store remains in use
+            connection.run(
+                "INSERT INTO stores (id, workspace, store_key, name, created_at, seal, properties)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (store_id, workspace, key, new["name"], at, new.get("seal"), new.get("properties")),
+            )
+            return find_store(connection, store_id)
+
+        return self.transact(create)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-        return self.look(lambda connection: stores.select_store(connection, id_or_key, workspace))
+        if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
+            return None  # no database can store a NUL or a lone surrogate
+
+        def select(connection: Connection) -> StoreInfo | None:
+            by_id = _select(connection, "s.id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
+            return by_id or _select(connection, _BY_KEY, workspace, id_or_key)
+
+        return self.look(select)
 
     def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
-        return self.look(lambda connection: stores.select_stores(connection, chosen))
+        return self.look(lambda connection: select_stores(connection, chosen))
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self.transact(partial(self._erase, store_id=store_id, actor=actor), may_use_reserve=True)
@@ -153,7 +178,7 @@ class SqlBackend(Backend, Maintained):
         """Remove all data of a store except its id."""
         for row in connection.rows(f"SELECT no FROM stores WHERE id = ? AND erased_at IS NULL{self.lock}", (store_id,)):
             number = cast("int", row[0])
-            stores.remove_versions(connection, number, "memory <> ''")
+            remove_versions(connection, number, "memory <> ''")
             for table in ("memories", "records"):
                 connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
             connection.run(
@@ -194,3 +219,63 @@ def _rebuild(connection: Connection) -> None:
         memories, total = cast("tuple[int, int | None]", connection.rows(_TOTALS, (number,))[0])
         sql = "UPDATE versions SET memories = ?, total_bytes = ? WHERE store = ? AND id = ?"
         connection.run(sql, (memories, int(total or 0), number, newest))
+
+
+def find_store(connection: Connection, store_id: str) -> StoreInfo:
+    """Return the store with this id. Raises `NotFound`."""
+    found = _select(connection, "s.id = ?", store_id)
+    if found is None:
+        raise no_store(store_id)
+    return found
+
+
+def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreInfo]:
+    """Return the stores that are not erased and meet the conditions in `chosen`, in order of their ids.
+
+    A store whose row cannot be read is returned with `StoreInfo.damage`.
+    """
+    after, before = chosen.get("after"), chosen.get("before")
+    clauses = (
+        ("s.id > ?", None if after is None else as_bound(after)),
+        ("s.id < ?", None if before is None else as_bound(before)),
+        ("s.workspace = ?", chosen.get("workspace")),
+    )
+    sql, values = f"{OF_STORE} WHERE s.erased_at IS NULL", list[Value]()
+    for clause, value in clauses:
+        if value is not None:
+            sql, values = f"{sql} AND {clause}", [*values, value]
+    sql += " ORDER BY s.id DESC" if chosen.get("newest_first") else " ORDER BY s.id"
+    if (limit := chosen.get("limit")) is not None:
+        sql, values = sql + " LIMIT ?", [*values, limit]
+    try:
+        return [_store(row) for row in connection.rows(f"SELECT {_STORE} {sql}", values)]
+    except Damaged:
+        found = []
+    for (number,) in connection.rows(f"SELECT s.no {sql}", values):
+        store_id = f"memstore_{number!s}"
+        try:
+            store_id = str(connection.rows("SELECT id FROM stores WHERE no = ?", (number,))[0][0])
+            found.append(_store(connection.rows(f"SELECT {_STORE} {OF_STORE} WHERE s.no = ?", (number,))[0]))
+        except Damaged as error:
+            found.append(damaged_store(visible(store_id), error))
+    return found
+
+
+def _select(connection: Connection, clause: str, *values: str) -> StoreInfo | None:
+    found = connection.rows(f"SELECT {_STORE} {OF_STORE} WHERE {clause}", values)
+    return _store(found[0]) if found else None
+
+
+def _store(row: Row) -> StoreInfo:
+    """Return the store in a row. SQLite returns values of any type, and a damaged text with lone surrogates."""
+    id_, key, name, created, memories, total_bytes, seal, erased, workspace, properties = cast(
+        "tuple[str, str | None, str, int, int | None, int | None, str | None, int | None, str, str | None]", row
+    )
+    try:
+        for text in (id_, name, workspace, *(text for text in (key, seal, properties) if text is not None)):
+            str.encode(text)
+        created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
+        count, size = (int.__index__(memories), int.__index__(total_bytes or 0)) if memories else (0, 0)
+    except (Damaged, TypeError, UnicodeEncodeError):
+        raise Damaged(f"the row of memory store {visible(str(id_))} cannot be read") from None
+    return StoreInfo(id_, key, name, created_at, count, size, seal, erased_at, workspace, properties)

@@ -6,6 +6,7 @@ The statements are plain SQL. With an object-relational mapper, an edit took twi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,7 +27,6 @@ from retentive.storage.contract import (
     verified,
     verify_version,
 )
-from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.listing import path_after
@@ -45,12 +45,17 @@ _TEXT = (
 )
 _NEWEST = "v.store = m.store AND v.id = m.newest"
 _MEMORY = "v.id, v.memory, v.path, v.size_bytes, v.sha256, v.created_at, v.seal, v.provenance"
+OF_STORE = (  # the row of a store, and its newest version with the totals
+    "FROM stores s LEFT JOIN versions n ON n.store = s.no AND n.id ="
+    " (SELECT max(x.id) FROM versions x WHERE x.store = s.no)"
+)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff].*", re.DOTALL)
 _HEAD = (
     "s.no, s.seal, s.settings, s.properties, COALESCE(n.id, ''), COALESCE(n.created_at, 0), COALESCE(n.revision, 0),"
     " COALESCE(n.memories, 0), COALESCE(n.total_bytes, 0), s.token"
 )
-_AND_HEAD = f", {_HEAD} {stores.OF_STORE}"
-_HEAD_ALONE = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
+_AND_HEAD = f", {_HEAD} {OF_STORE}"
+_HEAD_ALONE = f"SELECT {_HEAD} {OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
 _ENTRY_COLUMNS, _HEAD_COLUMNS = 12, 10
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
 _SAME_REVISION = (
@@ -127,7 +132,7 @@ class SqlSnapshot(Snapshot):
                 rows = self._entry_rows(self.first_path, _AND_HEAD)
                 self._ahead = rows
             if not rows:
-                raise stores.no_store(self.store_id)
+                raise no_store(self.store_id)
             self._head = StoreHead(*cast("_Head", rows[0][-_HEAD_COLUMNS:]))
         return self._head
 
@@ -152,7 +157,7 @@ class SqlSnapshot(Snapshot):
         ahead, self._ahead = self._ahead, None
         rows = ahead if ahead is not None and path == self.first_path else self._entry_rows(path)
         if not rows:
-            raise stores.no_store(self.store_id)
+            raise no_store(self.store_id)
         below, above, found, data, *fields = rows[0][:_ENTRY_COLUMNS]
         if found is None:
             return Entry(above=cast("str | None", above), below=below is not None)
@@ -190,7 +195,7 @@ class SqlSnapshot(Snapshot):
             f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_MEMORY} FROM memories m"
             f" LEFT JOIN versions v ON {_NEWEST} WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
             + ("" if limit is None else f" LIMIT {limit:d}"),
-            (self.store, max(low, stores.as_bound(start)), high),
+            (self.store, max(low, as_bound(start)), high),
         )
         for data, path, *fields in rows:
             memory = self._memory(path, fields)
@@ -200,12 +205,12 @@ class SqlSnapshot(Snapshot):
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version]:
-        walk = partial(self._walk_at, stores.as_bound(before), under)
+        walk = partial(self._walk_at, as_bound(before), under)
         return one_level_of(walk, under, start=start, limit=limit) if one_level else islice(walk(start, limit), limit)
 
     def _walk_at(self, before: str, under: str, start: str, wanted: int | None) -> Iterator[Version]:
         store, (low, high) = self.store, below(under)
-        at: str | None = max(low, stores.as_bound(start))
+        at: str | None = max(low, as_bound(start))
         paths = _PATHS if wanted is None else min(max(wanted, 1), _PATHS)
         while at is not None and wanted != 0:
             rows = self.connection.rows(_LIST_AT, (store, at, high, store, high, paths, store, store, before, before))
@@ -225,7 +230,7 @@ class SqlSnapshot(Snapshot):
     ) -> Iterator[Version]:
         if not all(could_be_id(given) for given in (memory_id, revision_of) if given is not None):
             return iter(())
-        bounds = [(clause, bound if bound is None else stores.as_bound(bound))
+        bounds = [(clause, bound if bound is None else as_bound(bound))
                   for clause, bound in (("v.id > ?", after), ("v.id < ?", before))]  # fmt: skip
         filters = [("v.memory = ?", memory_id), *bounds]
         if path is not None and path.endswith("/"):
@@ -257,7 +262,7 @@ class SqlSnapshot(Snapshot):
         rows = self.connection.rows(
             "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
             + ("" if limit is None else f" LIMIT {limit:d}"),
-            (self.store, kind, stores.as_bound(after)),
+            (self.store, kind, as_bound(after)),
         )
         return iter(cast("list[tuple[str, str]]", rows))
 
@@ -315,3 +320,16 @@ def below(path: str) -> tuple[str, str]:
     wildcards.
     """
     return path + "/", path + "0"
+
+
+def as_bound(text: str) -> str:
+    """Return a bound that separates paths, ids and keys as `text` does, without NUL and lone surrogates.
+
+    The databases reject these characters. No path, id or key contains them or another control character.
+    """
+    return _UNSTORABLE.sub(lambda rest: "\x01" if rest[0] < " " else "\ue000", text)
+
+
+def no_store(store_id: str) -> NotFound:
+    """Return the error for a store that does not exist or was erased."""
+    return NotFound(f"there is no memory store {store_id}")

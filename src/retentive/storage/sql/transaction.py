@@ -19,7 +19,6 @@ from retentive.storage.contract import (
     kept,
     now_us,
 )
-from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.values.records import HIGHEST_COUNTER, to_us
@@ -180,7 +179,24 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 places = ", ".join("?" * len(ids))
                 if ids:
                     unshared = f"NOT EXISTS ({_IS_SHARED} AND r.id NOT IN ({places}))"
-                    stores.remove_versions(self.connection, store, f"id IN ({places}) AND {unshared}", ids * 2)
+                    remove_versions(self.connection, store, f"id IN ({places}) AND {unshared}", ids * 2)
+
+
+def remove_versions(connection: Connection, number: int, where: str, values: Sequence[Value] = ()) -> None:
+    """Delete versions of a store. `where` is a condition with the placeholders for `values`.
+
+    The newest version of a store stays, because revision, totals and the next id follow from it. All its other columns
+    are emptied. From then on it belongs to no memory, and is not listed as a version.
+    """
+    newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (number,))[0][0]
+    connection.run(
+        "UPDATE versions SET memory = '', operation = '', path = '', size_bytes = NULL, sha256 = NULL, actor = NULL,"
+        " seal = NULL, redacted_at = NULL, redacted_by = NULL, provenance = NULL, text_of = NULL, text = NULL"
+        f" WHERE store = ? AND id = ? AND {where}",
+        (number, newest, *values),
+    )
+    connection.run(f"DELETE FROM versions WHERE store = ? AND id < ? AND {where}", (number, newest, *values))
+    connection.run("DELETE FROM versions WHERE store = ? AND id < ? AND memory = ''", (number, newest))
 
 
 def _name(actor: Actor | None) -> str | None:

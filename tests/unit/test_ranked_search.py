@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.search import ranking
-from retentive.search.dates import dates
 from retentive.search.index import Index, index_of
 from retentive.search.query import parse_query
 from retentive.search.ranking import search_index
@@ -225,8 +224,12 @@ def test_a_word_of_one_han_character_is_found_beside_other_characters() -> None:
     "text", ["7 May 2023", "May 7, 2023", "2023-05-07", "07.05.2023", "7. Mai 2023", "le 7 mai 2023", "2023年5月7日"]
 )
 def test_dates_have_one_form(text: str) -> None:
-    (date,) = dates(f"am {text}, x")
-    assert date.tokens == ("§20230507", "§202305", "§0507")
+    """Each is found by the others, and not by another day or by its numbers alone."""
+    documents = [document("a", f"am {text}, x"), document("b", "8. Mai 2023: 5 of 7")]
+    assert [hit.path for hit in scanned(documents, "2023-05-07").hits] == ["/memories/a", "/memories/b"]
+    (hit,) = scanned([documents[0], document("b", "5, 7")], "7.5.2023").hits
+    ((start, end),) = hit.snippets[0].spans
+    assert hit.snippets[0].text[start:end] in {text, text.removeprefix("le ")}
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), TEXTS | st.none()), max_size=12), QUERIES)

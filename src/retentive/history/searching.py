@@ -128,7 +128,9 @@ class _Run:
             return self._scan(list(index.documents.values()), limit)
         is_limited = self.search.shows is not None or self.scope or self.shows_nothing
         counted = (lambda document: self._shows(document.path)) if is_limited else None
-        return search_index(index, self.query, limit=limit, counted=counted, admit=self._admits, sees=self._sees)
+        is_open = self.search.under == ROOT and not is_limited and self.level_of is None
+        admit = None if is_open and not self.query.has_conditions else self._admits
+        return search_index(index, self.query, limit=limit, counted=counted, admit=admit, sees=self._sees)
 
     def _shows(self, path: str) -> bool:
         is_in_scope = not self.shows_nothing and (not self.scope or covers(self.scope, path))

@@ -15,8 +15,7 @@ from functools import cache
 
 import snowballstemmer
 
-from retentive.search.dates import dates
-from retentive.search.languages import LATIN, stop_words
+from retentive.search.languages import LATIN, dates, stop_words
 
 _MARKS = (
     r"\u00ad\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -30,7 +29,6 @@ _DENSE = (  # scripts that are written without spaces between words, and Hangul,
     r"\U0001b000-\U0001b16f\U00020000-\U000323af"
     r"\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\U0001f000-\U0001faff"  # arrows, symbols and emoji
 )
-_DIGIT = re.compile(r"[0-9]")
 _PLAIN_WORD = re.compile(r"\w+")  # in a text without the characters above
 _PLAIN_WORD_OR_END = re.compile(r"\w+|\n")
 _WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
@@ -142,15 +140,12 @@ class WordTokens(dict[str, str]):
         return found
 
     def rows(self, text: str) -> list[str]:
-        """Return the tokens of each line of a text, and behind them those of the dates in the line."""
-        text = normal(text)
-        tokens = map(self.__getitem__, words_of(text, ends=True))  # of all lines at once: it is twice as fast
-        rows = " ".join(tokens).split("\n")
-        row = at = 0
-        for date in dates(text):
-            row, at = row + text.count("\n", at, date.start), date.start
-            rows[row] += " " + " ".join(date.tokens)
-        return rows
+        """Return the tokens of each line of a text, with those of a date behind its last word."""
+        words = words_of(text, ends=True)
+        tokens = [*map(self.__getitem__, words)]
+        for _, last, found in dates(words):
+            tokens[last] = " ".join([tokens[last], *found])
+        return " ".join(tokens).split("\n")
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:

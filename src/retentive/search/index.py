@@ -16,8 +16,7 @@ import threading
 import time
 import zlib
 from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
@@ -113,22 +112,17 @@ class Index:
 
     def count(self, term: Term) -> int:
         """Return how often all documents contain a term."""
-        where, values = _matching(term)
-        return int(self._database.execute(f"SELECT total(cnt) FROM counts WHERE {where}", values).fetchone()[0])
+        return int(self._rows("total(cnt) FROM counts", term).fetchone()[0])
 
-    def places(self, term: Term) -> Mapping[int, Sequence[int]]:
-        """Return the positions of a term in each document that has it. Those behind the text are in the path."""
-        where, values = _matching(term)
-        places = defaultdict[int, list[int]](list)
-        for number, position in self._database.execute(f"SELECT doc, offset FROM places WHERE {where}", values):
-            places[number].append(position)
-        return places
+    def places(self, term: Term) -> list[tuple[int, int]]:
+        """Return each place of a term: the document and the position. Positions behind the text are in the path."""
+        return self._rows("doc, offset FROM places", term).fetchall()
 
-
-def _matching(term: Term) -> tuple[str, Sequence[str]]:
-    if term.is_character:
-        return "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
-    return f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
+    def _rows(self, what: str, term: Term) -> sqlite3.Cursor:
+        where, values = f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
+        if term.is_character:
+            where, values = "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
+        return self._database.execute(f"SELECT {what} WHERE {where}", values)
 
 
 def index_of(documents: Sequence[Document], languages: Sequence[str] = ()) -> Index:

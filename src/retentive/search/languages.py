@@ -1,13 +1,15 @@
-"""Words of languages: function words, which queries ignore, and irregular forms of English words.
+"""Words of languages: function words, which queries ignore, irregular forms of English words, and dates.
 
 The languages of a store are detected by their function words. The English list also has a few verbs that are common in
 questions about memories: "when did Ann tell me", "what happened to". A search for `buy` also finds `bought`, although
 no stemmer relates the two; forms that usually are another word or a name, such as `rose` and `ground`, are left out.
+A search for `May 7` finds `2023-05-07` and `07.05.2023`, because all dates get tokens of one form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 _WORDS = {
@@ -97,12 +99,70 @@ life lives/loaf loaves/man men/mouse mice/person people/shelf shelves/thief thie
 woman women"""
 
 
-@cache
-def _families() -> dict[str, tuple[str, ...]]:
-    families = [tuple(each.split()) for each in _FORMS.replace("\n", "/").split("/")]
-    return {form: family for family in families for form in family}
+_FAMILIES = {form: each.split() for each in _FORMS.replace("\n", "/").split("/") for form in each.split()}
 
 
-def irregular_forms(word: str, languages: Sequence[str]) -> tuple[str, ...]:
+def irregular_forms(word: str, languages: Sequence[str]) -> Sequence[str]:
     """Return the folded word and, if English is one of the languages, its irregular forms."""
-    return (word, *_families().get(word, ())) if "english" in languages else (word,)
+    return [word, *_FAMILIES.get(word, ())] if "english" in languages else [word]
+
+
+_MONTH_NAMES = """january february march april may june july august september october november december
+jan feb mar apr mai jun jul aug sep oct nov dec
+januar februar märz april mai juni juli august september oktober november dezember
+jänner feber mrz apr mayo juin juil août sept okt nov dez
+janvier février mars avril mai juin juillet aout septembre octobre novembre décembre
+enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+januari februari maart april mei juni juli augustus september oktober november december
+января февраля марта апреля мая июня июля августа сентября октября ноября декабря"""
+_MONTHS = {
+    form: number
+    for row in _MONTH_NAMES.splitlines()
+    for number, name in enumerate(row.split(), 1)
+    for form in (name, name.title(), name.upper())
+}
+_YEARS = frozenset(map(str, range(1000, 3000)))
+_MONTH_SIGN, _DAY_SIGN, _YEAR_SIGN = ("月", "월"), ("日", "일"), ("年", "년")
+_MARKS_OF_DATES = _MONTHS.keys() | _YEARS
+_CONNECTING = frozenset({"of", "the", "de", "del", "d"})
+_DAY = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th|er|º|T[0-9]+Z?)?")
+
+
+def dates(words: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the dates among the words of a text: the first and the last word of each, and its tokens.
+
+    The tokens are, the most exact first, `§20230507`, `§202305` and `§0507`. No word of a text equals one.
+    """
+    for at in [at for at, word in enumerate(words) if word in _MARKS_OF_DATES or word[0] in "月월"]:
+        near = [*[""] * (3 - at), *words[max(at - 3, 0) : at + 6], *[""] * 6]  # with the word itself at 3
+        found: list[
+            tuple[int, int, str, int, int]
+        ] = []  # position in `near` of its first and last word; year, month, day
+        if words[at] in _MONTHS:  # `7 May 2023`, `May 7, 2023`, `May 2023`
+            first = 1 if near[2] in _CONNECTING else 2
+            last = next(number for number in range(4, 7) if near[number] not in _CONNECTING or number == 6)
+            day, after = _number(near[first]), _number(near[last])
+            first, last, day = (first, last, day) if day else (3, last + 1, after) if after else (3, last, 0)
+            year = near[last] if near[last] in _YEARS else ""
+            found.append((first, last if year else max(last - 1, 3), year, _MONTHS[words[at]], day))
+        elif words[at].startswith(_MONTH_SIGN):  # `2023年5月7日`
+            day = _number(near[4]) if near[5].startswith(_DAY_SIGN) else 0
+            year = near[0] if near[1].startswith(_YEAR_SIGN) and near[0] in _YEARS else ""
+            found.append((0 if year else 2, 5 if day else 3, year, _number(near[2]), day))
+        else:  # `2023-05-07`, `07.05.2023` or, with the month first, `05/17/2023`
+            two = _number(near[1]), _number(near[2])
+            found += [(3, 5, words[at], _number(near[4]), _number(near[5]))] if _number(near[5]) else []
+            found += [(1, 3, words[at], *(two if two[1] > 12 else two[::-1]))] if two[0] else []
+        for first, last, year, month, day in found:
+            if 1 <= month <= 12 and day <= 31 and (day or year):
+                of_year = [f"{month:02}{day:02}"] if day else []
+                dated = [*(year + each for each in of_year), f"{year}{month:02}"] if year else []
+                yield at + first - 3, at + last - 3, ["§" + each for each in (*dated, *of_year)]
+
+
+def _number(word: str) -> int:
+    """Return a number of one or two digits, without an ending such as `th`; 0 for any other word."""
+    match = _DAY.fullmatch(word)
+    return int(match[1]) if match else 0

@@ -15,8 +15,7 @@ from functools import partial
 
 from retentive.errors import InvalidInput
 from retentive.search.analysis import DENSE_RUN, is_dense, normal, parts, spans, token, words_of
-from retentive.search.dates import dates
-from retentive.search.languages import irregular_forms, stop_words
+from retentive.search.languages import dates, irregular_forms, stop_words
 from retentive.search.results import Document
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers, matches_actor
@@ -54,6 +53,11 @@ class Query:
     """Actor patterns. One of them must match an actor whose changes are part of the text."""
     since: datetime | None = None
     before: datetime | None = None
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether `admits` can refuse a document."""
+        return (self.within, self.paths, self.actors, self.since, self.before) != ((), (), (), None, None)
 
     def admits(self, document: Document, actors: Callable[[], Iterable[str]]) -> bool:
         """Return whether a document meets all conditions. `actors` returns those who contributed to its text."""
@@ -157,12 +161,12 @@ def function_words(terms: Iterable[Term], languages: Sequence[str]) -> frozenset
 def terms_in(text: str, languages: Sequence[str]) -> list[Term]:
     """Return the terms of a text, each once, for a store whose texts are in these languages."""
     found: list[Term] = []
-    covered: list[tuple[int, int]] = []
-    for date in dates(text):
-        covered.append((date.start, date.end))
-        found += [Term(each, text[date.start : date.end], (each,)) for each in date.tokens]
-    for word, start, end in spans(text):
-        if word.isdigit() and any(low <= start and end <= high for low, high in covered):
+    words, covered = spans(text), set[int]()
+    for first, last, dated in dates([normal(word) for word, _, _ in words]):
+        covered.update(range(first, last + 1))
+        found += [Term(each, text[words[first][1] : words[last][2]], (each,)) for each in dated]
+    for number, (word, start, _) in enumerate(words):
+        if number in covered and word[0].isdigit():
             continue
         if is_dense(word):
             run = DENSE_RUN.match(text, start)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain
 from math import log
+from operator import itemgetter
 from typing import TypeAlias
 
 from retentive.search.analysis import is_dense, normal, spans
-from retentive.search.dates import dates
 from retentive.search.index import Index, Rows
+from retentive.search.languages import dates
 from retentive.search.query import Query, Term, function_words, terms_in
 from retentive.search.results import SNIPPETS, Document, Hit, Results, Snippet, Span, snippet, united
 from retentive.values.paths import ROOT
@@ -31,14 +32,12 @@ WINDOW_WORDS = 30
 FROM_HEADING = 0.8  # share of its weight that a term adds if it occurs only in a heading above
 LONG_LINE = 60  # words; a line of this length gets half the score of a very short line
 RESCORED = 100  # minimum number of the best memories whose lines and windows are scored
-MAX_OCCURRENCES = 25_000  # of the words of a query, which take some 30 ms; if there are more, the rarer ones count
+MAX_OCCURRENCES = 20_000  # of the words of a query, which take some 20 ms; if there are more, the rarer ones count
 MAX_HEADING_CHARS = 100
 _MAX_SPANS = 50
 _DIGITS = 6  # decimal places to which scores are rounded before they are compared
 
 Admit: TypeAlias = Callable[[Document], bool]
-PlacesOfTerms: TypeAlias = Mapping[Term, Mapping[int, Sequence[int]]]
-"""Positions of each term in each document that has it."""
 
 
 def search_index(
@@ -57,53 +56,56 @@ def search_index(
     all documents: if hidden documents were counted, the order of the results would reveal their words. If no document
     contains all phrases of the query, the words of the phrases are searched instead.
     """
+    # The terms to find, and their places.
     every = terms_in(query.text, index.languages)
     left_out = function_words(every, index.languages)
-    required, excluded, phrases, no_phrases = (
-        [terms_in(text, index.languages) for text in texts]
-        for texts in (query.required, query.excluded, query.phrases, query.excluded_phrases)
+    required, excluded = (
+        [terms_in(text, index.languages) for text in texts] for texts in (query.required, query.excluded)
     )
-    content = [term for term in every if term.text not in left_out] or every
-    words = [term for term in every if term in {*content, *chain(*required)}]
+    content = {*(term for term in every if term.text not in left_out)} or {*every}
+    words = [term for term in every if term in content.union(*required)]
     if counted is None:  # otherwise, hidden documents would count
         words = _frequent_left_out(index, words)
-    in_phrases = [term for term in chain(*phrases, *no_phrases) if term.text not in left_out]
-    places = {term: index.places(term) for term in {*words, *in_phrases, *chain(*required, *excluded)}}
+    places = {term: index.places(term) for term in {*words, *chain(*required, *excluded)}}
+    counts = {term: Counter(map(itemgetter(0), found)) for term, found in places.items()}
 
-    found = set[int]().union(*(places[term] for term in words))
+    # The documents that match.
+    found = set[int]().union(*(counts[term] for term in words))
     for group in required:
-        found.intersection_update(*(places[term].keys() for term in group))
+        found.intersection_update(*(counts[term] for term in group))
     for group in excluded:
-        found -= set[int].intersection(*(set(places[term]) for term in group)) if group else set()
+        found -= set.intersection(*(set(counts[term]) for term in group)) if group else set()
     matching = [number for number in found if admit is None or admit(index.documents[number])]
-    for text, group in zip(query.excluded_phrases, no_phrases, strict=True):
-        pattern = _phrase_pattern(text)
-        matching = [number for number in matching if not _has_phrase(index, number, pattern, group, places)]
-    having = matching
-    for text, group in zip(query.phrases, phrases, strict=True):
-        pattern = _phrase_pattern(text)
-        having = [number for number in having if _has_phrase(index, number, pattern, group, places)]
-    relaxed = not having and bool(query.phrases)
-    having = matching if relaxed else having
+    having, relaxed = matching, False
+    if query.phrases or query.excluded_phrases:
+        phrases, no_phrases = (
+            [_phrase_pattern(text) for text in texts] for texts in (query.phrases, query.excluded_phrases)
+        )
+        texts = {number: normal(index.documents[number].text).casefold() for number in matching}
+        matching = [each for each in matching if not any(pattern.search(texts[each]) for pattern in no_phrases)]
+        having = [each for each in matching if all(pattern.search(texts[each]) for pattern in phrases)]
+        relaxed = not having and bool(phrases)
+        having = matching if relaxed else having
 
-    shown = {number for number, document in index.documents.items() if counted is None or counted(document)}
-    rarity = {term: _rarity(len(shown), len(shown & places[term].keys())) for term in words}
-    scores = _scores(index, having, places, rarity, shown)
+    # The best of them by the score of the whole document, and then with the best line and window of each.
+    shown = index.documents if counted is None else {n: each for n, each in index.documents.items() if counted(each)}
+    rarity = {term: _rarity(len(shown), len(shown.keys() & counts[term].keys())) for term in words}
+    scores = _scores(having, index, shown, [(counts[term], rarity[term]) for term in words])
     keep = len(scores) if limit is None else max(limit, RESCORED)
     least = min(nlargest(keep, scores.values()), default=0.0) - 10**-_DIGITS  # equal scores are ordered below
-    best = sorted(
-        (number for number in having if scores[number] >= least), key=lambda each: _order(index, scores, each)
-    )
+    best = sorted((each for each in having if scores[each] >= least), key=lambda each: _order(index, scores, each))
+    places_in: dict[int, list[tuple[int, int]]] = {number: [] for number in best[:keep]}
+    for at, term in enumerate(words):
+        for number, position in places[term]:
+            if number in places_in:
+                places_in[number].append((position, at))
     lines = {}
-    for number in best[:keep]:
-        added, lines[number] = _scored_lines(
-            index.rows[number], [places[term].get(number, ()) for term in words], [rarity[term] for term in words]
-        )
+    for number, occurrences in places_in.items():
+        added, lines[number] = _scored_lines(index.rows[number], occurrences, [*rarity.values()])
         scores[number] += added
     best = sorted(lines, key=lambda number: _order(index, scores, number))[:limit]
     hits = tuple(_hit(index, number, scores[number], lines[number], words) for number in best)
-    seen = {term: any(sees is None or sees(index.documents[each]) for each in places[term]) for term in words}
-    known = {term.shown for term in words if seen[term]}
+    known = {term.shown for term in words if any(sees is None or sees(index.documents[each]) for each in counts[term])}
     unknown = tuple(dict.fromkeys(term.shown for term in words if term.shown not in known))
     return Results(hits, len(having), unknown=unknown, relaxed=relaxed)
 
@@ -117,18 +119,6 @@ def _frequent_left_out(index: Index, words: Sequence[Term]) -> list[Term]:
             kept.add(term)
             occurrences += counts[term]
     return [term for term in words if term in kept]
-
-
-def _has_phrase(
-    index: Index, number: int, pattern: re.Pattern[str], terms: Iterable[Term], places: PlacesOfTerms
-) -> bool:
-    """Return whether a document has a phrase. Only the lines with all its `terms` are folded and searched."""
-    starts, rows = index.rows[number].starts, set(range(len(index.rows[number].starts) - 1))
-    for term in terms:
-        if term in places:  # function words are in most lines
-            rows &= {bisect_right(starts, at) - 1 for at in places[term].get(number, ())}
-    lines = index.documents[number].text.split("\n") if rows else []
-    return any(pattern.search(normal(lines[row]).casefold()) for row in rows)
 
 
 def _phrase_pattern(phrase: str) -> re.Pattern[str]:
@@ -146,17 +136,17 @@ def _rarity(memories: int, having: int) -> float:
 
 
 def _scores(
-    index: Index, numbers: Iterable[int], places: PlacesOfTerms, rarity: Mapping[Term, float], shown: Collection[int]
+    numbers: Iterable[int], index: Index, shown: Mapping[int, Document], terms: Iterable[tuple[Counter[int], float]]
 ) -> dict[int, float]:
     """Return the BM25 of documents. Words of the path and of headings count more than once."""
-    size = index.size if len(shown) == len(index.documents) else sum(len(index.documents[each].data) for each in shown)
-    slope = K1 * B * len(shown) / max(size, 1)
-    norms = {number: K1 * (1 - B) + slope * len(index.documents[number].data) for number in numbers}
-    scores = dict.fromkeys(norms, 0.0)
-    for term, weight in rarity.items():
-        for number, positions in places[term].items():
+    size = index.size if shown is index.documents else sum(len(each.data) for each in shown.values())
+    slope, least = K1 * B * len(shown) / max(size, 1), K1 * (1 - B)
+    scores = dict.fromkeys(numbers, 0.0)
+    norms = {number: least + slope * len(index.documents[number].data) for number in scores}
+    for counts, weight in terms:
+        for number, count in counts.items():
             if number in norms:
-                scores[number] += weight * len(positions) / (len(positions) + norms[number])
+                scores[number] += weight * count / (count + norms[number])
     return scores
 
 
@@ -171,23 +161,20 @@ def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, 
 
 
 def _scored_lines(
-    rows: Rows, found: Sequence[Sequence[int]], weights: Sequence[float]
+    rows: Rows, places: Iterable[tuple[int, int]], weights: Sequence[float]
 ) -> tuple[float, dict[int, float]]:
     """Return what the best line and the best window add to the score of a document, and the score of each line.
 
-    `found` has the positions of each term in the document, and `weights` the weight of each term.
+    `places` has the positions of the terms, each with the number of its term; `weights` has the weight of each term.
     """
-    starts = rows.starts
+    starts, headings = rows.starts, list(rows.headings)
     by_row, windows = defaultdict[int, set[int]](set), defaultdict[int, Counter[int]](Counter)
-    for term, positions in enumerate(found):
-        for position in positions:
-            if position < starts[-1]:  # what is behind the text is the path and the headings again
-                by_row[bisect_right(starts, position) - 1].add(term)
-                half = position * 2 // WINDOW_WORDS
-                for window in (half - 1, half) if half else (0,):  # each begins in the middle of the one before
-                    windows[window][term] += 1
-
-    headings = list(rows.headings)
+    for position, term in places:
+        if position < starts[-1]:  # what is behind the text is the path and the headings again
+            by_row[bisect_right(starts, position) - 1].add(term)
+            half = position * 2 // WINDOW_WORDS
+            for window in (half - 1, half) if half else (0,):  # each begins in the middle of the one before
+                windows[window][term] += 1
     above_in: dict[int, set[int]] = {}  # terms in the headings above, by the number of headings before a line
 
     def from_headings(row: int, here: Iterable[int]) -> float:
@@ -224,11 +211,14 @@ def _marks(row: str, terms: Iterable[Term], index: Index) -> list[Span]:
     """Return the positions of the terms of a query in a line."""
     wanted = {token for term in terms for token in term.tokens}
     characters = tuple(term.text for term in terms if term.is_character)
-    found = [(date.start, date.end) for date in dates(row) if not wanted.isdisjoint(date.tokens)]
-    for word, start, end in spans(row):
-        text = normal(word)
-        if (characters and text.startswith(characters)) or not wanted.isdisjoint(index.tokens(text)):
-            found.append((start, end))
+    words = [(normal(word), start, end) for word, start, end in spans(row)]
+    found = [
+        (start, end)
+        for word, start, end in words
+        if (characters and word.startswith(characters)) or not wanted.isdisjoint(index.tokens(word))
+    ]
+    for first, last, tokens in dates([word for word, _, _ in words]):
+        found += [] if wanted.isdisjoint(tokens) else [(words[first][1], words[last][2])]
     return united(sorted(found)[:_MAX_SPANS])
 
 

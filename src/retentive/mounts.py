@@ -21,7 +21,7 @@ from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Plan, Write
 from retentive.engine.pending import with_own_proposals
 from retentive.engine.read import read
-from retentive.engine.rendering import OF_BACKENDS, error_reply, listing_reply
+from retentive.engine.rendering import OF_BACKENDS, error_reply, view_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
 from retentive.search.ranking import order
@@ -348,7 +348,7 @@ class Mounts(MemoryTree):
         if error is not None or viewed is None:
             assert error is not None
             return error_reply(self._core, error, paths)
-        return listing_reply(self.replies, paths[0], viewed)
+        return view_reply(self.replies, paths[0], viewed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append
-from retentive.engine.operation import Operation, Outcome, ReadOperation
+from retentive.engine.operation import Operation, Outcome, WriteOperation
 from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
 from retentive.values.records import Invocation
@@ -52,7 +52,7 @@ def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, out
     try:
         store.backend.write(store.id, lambda tx: add(tx, store, operation, call, outcome), may_use_reserve=True)
     except StorageReadOnly:
-        if not isinstance(operation, ReadOperation):
+        if isinstance(operation, WriteOperation):
             raise
         if store.id not in _read_without_entry:
             _read_without_entry.add(store.id)

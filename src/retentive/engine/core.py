@@ -10,9 +10,17 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import Viewed
-from retentive.engine.operation import AuditOnly, CommandResult, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.operation import (
+    AuditOnly,
+    CommandResult,
+    DryRun,
+    Operation,
+    Outcome,
+    ReadOperation,
+    WriteOperation,
+)
 from retentive.engine.read import read
-from retentive.engine.rendering import error_reply, notes_of, paths_named, rendered
+from retentive.engine.rendering import error_reply, paths_named, rendered
 from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
@@ -28,7 +36,6 @@ from retentive.values.settings import DEFAULTS, Settings, from_text
 
 T = TypeVar("T")
 R = TypeVar("R")
-_EXACT_MODES = ("sensitive", "sensitive_likely")
 
 
 @dataclass(eq=False)
@@ -122,6 +129,11 @@ class StoreCore:
         """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
+    def reject(self, error: RetentiveError, actor: Actor | str | None = None) -> NoReturn:
+        """Raise `error` for a tool call that is no command. The audit log gets an entry."""
+        self.result_of(AuditOnly(None, error), actor)
+        raise error
+
     def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
         """Run an operation and return its result. The error of a refusal has the sentence of the error reply."""
         try:
@@ -129,27 +141,26 @@ class StoreCore:
         except Refused as refusal:
             raise self.raised(refusal, operation) from None
 
-    def peek(self, operation: ReadOperation[R]) -> R:
+    def peek(self, operation: ReadOperation[R] | DryRun[R]) -> R:
         """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
         return read(self, operation, self.invocation(), is_audited=False).value()
 
     def written(self, operation: WriteOperation[CommandResult], call: Invocation) -> Written:
         """Run a write and describe the change. The error of a refusal has the sentence of the error reply."""
-        outcome = self.run(operation, call)
-        if isinstance(outcome.error, Refused):
-            raise self.raised(outcome.error, operation)
-        return self.described(operation, outcome)
+        try:
+            return self.described(operation, self.run(operation, call))
+        except Refused as refusal:
+            raise self.raised(refusal, operation) from None
 
     def described(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
         """Describe a change for an application. Raises the error of a refusal."""
         result, recorded = outcome.value(), outcome.recorded
-        memory = result.memory
-        path = paths_named(operation)[-1].text if memory is None else memory.path
-        memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
-        version_id = outcome.version_id or result.version_id
-        return Written(
-            path, version_id, len(recorded), outcome.proposed, tuple(notes_of(self, result)), memory_id, memory
-        )
+        path, version_id = paths_named(operation)[-1].text, outcome.version_id or result.version_id
+        memory_id = recorded[-1].memory_id if len(recorded) == 1 else ""
+        if result.memory is not None:
+            path, memory_id = result.memory.path, result.memory.id
+        notes = tuple(self.replies.phrase(note.key, note.values) for note in result.notes)
+        return Written(path, version_id, len(recorded), outcome.proposed, notes, memory_id, result.memory)
 
     def raised(self, refusal: Refused, operation: Operation[R] | None = None) -> RetentiveError:
         """Return the exception for a refused operation or argument. Its message is the sentence of the error reply."""
@@ -167,11 +178,6 @@ class StoreCore:
         except Refused as refusal:
             raise self.raised(refusal) from None
 
-    def reject(self, error: RetentiveError, actor: Actor | str | None = None) -> NoReturn:
-        """Raise `error` for a tool call that is no command. The audit log gets an entry."""
-        self.result_of(AuditOnly(None, error), actor)
-        raise error
-
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state of the store. This is for bookkeeping, which has no audit entry."""
         return self.backend.read(self.id, work)
@@ -186,13 +192,13 @@ class StoreCore:
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
             if self.exact:
-                modes = {name: "reject" for name in _EXACT_MODES if getattr(settings, name) == "redact"}
-                settings = settings.changed({**modes, "create_overwrites": False})
+                redacting = [name for name in ("sensitive", "sensitive_likely") if getattr(settings, name) == "redact"]
+                settings = settings.changed({**dict.fromkeys(redacting, "reject"), "create_overwrites": False})
             self.known_settings = (stored, settings)
         return settings
 
     def settings(self) -> Settings:
-        """Return the effective settings: the stored settings, overridden by the settings pinned in this process."""
+        """Return the effective settings, as `settings_of` does."""
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:

@@ -1,14 +1,17 @@
-"""Handlers: one pure function for each command that changes memories, and the operation for views."""
+"""Handlers: one pure function for each command that changes memories, and the operations for commands and views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
 from retentive.engine.guard import Guard
 from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation, WriteOperation
+from retentive.engine.pending import Pending
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
 from retentive.storage.contract import Entry, Memory, Moved, Snapshot, Transaction
@@ -37,6 +40,8 @@ from retentive.values.text import TextPage, count_lines, decoded, insert, snippe
 from retentive.values.text import replace as replaced
 
 _MAX_LISTINGS, _MAX_LISTED_ROWS = 16, 2_000  # in the cache: at most about 3 MB
+MAX_BATCH = 100
+"""Maximum number of commands in a batch. While a batch runs, all other writers of the memory store wait."""
 ABSENT: Final = ""
 """Value of `if_version` if there must be no memory at the path."""
 
@@ -91,22 +96,67 @@ class RunCommand(WriteOperation[CommandResult]):
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
         path, version_id = paths_of(self.command)[-1].written, str(facts["version"])
         notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
-        shown = _first_snippet(view, self.command, version_id, facts["at"]) if "at" in facts else None
-        return CommandResult(notes, version_id, shown, is_new=bool(facts.get("new")))
+        result = CommandResult(notes, version_id, is_new=bool(facts.get("new")))
+        if "at" in facts:  # the snippet comes from the text that the first run wrote, unless it was removed later
+            text, inner = None, version_id.rpartition(".")[2]
+            with suppress(NotFound):
+                if version_id.startswith("prop_") and not inner.startswith("memver_"):
+                    text = view.get_record(PROPOSED_TEXT, version_id)
+                elif (data := view.version(inner)[1]) is not None:
+                    text = decoded(data)
+            if text is not None:
+                result.snippet = snippet(text, facts["at"], len(getattr(self.command, "new_str", "")), max_chars=0)
+        return result
 
 
-def _first_snippet(view: Snapshot, command: WriteCommand, version_id: str, at: int) -> str | None:
-    """Rebuild the snippet of the first reply from the text that the first run wrote. None if it was removed later."""
-    inner = version_id.rpartition(".")[2]
-    try:
-        if version_id.startswith("prop_") and not inner.startswith("memver_"):
-            text = view.get_record(PROPOSED_TEXT, version_id)
-        else:
-            data = view.version(inner)[1]
-            text = None if data is None else decoded(data)
-    except NotFound:
-        return None
-    return None if text is None else snippet(text, at, len(getattr(command, "new_str", "")), max_chars=0)
+BatchStep: TypeAlias = tuple[CommandResult, Sequence[Recorded]]
+"""Result of one command of a batch, and the ids of the versions that the command recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(WriteOperation[list[BatchStep]]):
+    """Run commands in order, as one change. Each command sees the changes of the commands before it.
+
+    If a command is refused, nothing changes. The `position` of the `Refused` error is the index of that command.
+    """
+
+    name = "batch"
+    for_paths = True
+    commands: tuple[RunCommand, ...]
+
+    @property
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the commands
+        return all(each.allowed_when_archived for each in self.commands)
+
+    only_removes = allowed_when_archived
+
+    def paths(self) -> tuple[MemoryPath, ...]:
+        return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
+
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
+        after, results = Pending(view), list[CommandResult]()
+        ends = [0]  # of the changes of each command
+        for position, command in enumerate(self.commands):
+            try:
+                plan = command.decide(after, guard)
+            except Refused as refusal:
+                refusal.position = position
+                raise
+            after.add(plan.changes)
+            results.append(plan.result)
+            ends.append(len(after.changes))
+
+        def steps(_: Snapshot, recorded: Sequence[Recorded]) -> Plan[list[BatchStep]]:
+            return Plan([(result, recorded[at:end]) for result, at, end in zip(results, ends, ends[1:], strict=False)])
+
+        return Plan([], after.changes, afterwards=steps)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        return {"steps": [[result.version_id, len(recorded)] for result, recorded in outcome.value()]}
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[BatchStep]:
+        left = iter(recorded)  # the results have no notes and snippets, which only replies need
+        return [(CommandResult(version_id=before), list(islice(left, count))) for before, count in facts["steps"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +171,7 @@ class Viewed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunView(ReadOperation[Viewed]):
-    """Run the command `view`. `listings` caches directory listings."""
+    """Run the command `view`. `listings` caches directory listings of stored states, none of overlays."""
 
     name = "view"
     for_paths = True
@@ -141,37 +191,36 @@ class RunView(ReadOperation[Viewed]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
         """Read the lines of a memory or list a directory. Raises `Refused` for a missing path or an invalid range."""
         path = self.command.path
-        if not path.is_root:
-            entry = snapshot.get(path.text)
-            if entry.memory is not None:
-                try:
-                    page = view(entry.data or b"", self.command.view_range, max_chars=settings.view_chars)
-                except UnicodeDecodeError:
-                    raise Damaged("the stored text is not valid UTF-8") from None
-                doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
-                return Viewed(entry.memory, page, is_unconfirmed=bool(doubted))
-            if not entry.below:
-                raise Refused("view_missing")
-        return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
-
-    def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
-        """Return the listing of a directory, from the cache if no version was added since.
-
-        Overlays and transactions do not use the cache.
-        """
-        memories = snapshot.list(path)  # compares plain files with their versions at once, and reads the rest later
+        entry = entry_at(snapshot, path)
+        if entry.memory is not None:
+            try:
+                page = view(entry.data or b"", self.command.view_range, max_chars=settings.view_chars)
+            except UnicodeDecodeError:
+                raise Damaged("the stored text is not valid UTF-8") from None
+            doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
+            return Viewed(entry.memory, page, is_unconfirmed=bool(doubted))
+        if not entry.below:
+            raise Refused("view_missing")
+        memories = snapshot.list(
+            path.text
+        )  # compares plain files with their versions at once, and reads the rest later
+        if self.listings is None or isinstance(snapshot, Overlay | Transaction):
+            return Viewed(listing=_listing(path, memories, settings))
         state = snapshot.state  # with the usage: a database that was restored from a backup may repeat a revision
-        key = (state.revision, state.usage, path, max_rows, shown)
-        known = {} if self.listings is None or isinstance(snapshot, Overlay | Transaction) else self.listings
-        found = known.get(key)
+        key = (state.revision, state.usage, path.text, settings.list_rows, path.outward(path.text))
+        found = self.listings.get(key)
         if found is None:
-            sizes = ((memory.path, memory.size_bytes) for memory, _ in memories)
-            found = listing(path, sizes, max_rows=max_rows, shown=shown)
-            if len(known) >= _MAX_LISTINGS:
-                known.clear()
+            found = _listing(path, memories, settings)
+            if len(self.listings) >= _MAX_LISTINGS:
+                self.listings.clear()
             if len(found.rows) <= _MAX_LISTED_ROWS:
-                known[key] = found
-        return found
+                self.listings[key] = found
+        return Viewed(listing=found)
+
+
+def _listing(path: MemoryPath, memories: Iterable[tuple[Memory, object]], settings: Settings) -> Listing:
+    sizes = ((memory.path, memory.size_bytes) for memory, _ in memories)
+    return listing(path.text, sizes, max_rows=settings.list_rows, shown=path.outward(path.text))
 
 
 def check_free(entry: Entry) -> None:
@@ -241,7 +290,8 @@ def _write(view: Snapshot, guard: Guard, command: Write | Append) -> Plan[Comman
         before = decoded(entry.data) if entry.data else ""
         text = insert(before, count_lines(before), text)
     plan = guard.put(view, entry, path, text)
-    return replace(plan, result=replace(plan.result, is_new=entry.memory is None))
+    plan.result.is_new = entry.memory is None
+    return plan
 
 
 def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[CommandResult]:
@@ -253,10 +303,10 @@ def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[Comm
             refusal.values = {**refusal.values, "old_str": guard.shown(command.old_str)}
         raise
     plan = guard.put(view, entry, command.path, text)
-    if plan.result.is_masked:
-        return plan
-    shown = snippet(text, at, len(command.new_str), max_chars=guard.settings.view_chars)
-    return replace(plan, result=replace(plan.result, snippet=shown, at=at))
+    if not plan.result.is_masked:
+        plan.result.at = at
+        plan.result.snippet = snippet(text, at, len(command.new_str), max_chars=guard.settings.view_chars)
+    return plan
 
 
 def _insert(view: Snapshot, guard: Guard, command: Insert) -> Plan[CommandResult]:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 UnderReview: TypeAlias = Literal["propose", "refuse", "skip"]
+FactsOf: TypeAlias = "Callable[[Any], Mapping[str, object]] | None"
 
 
 REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
+_READS_OF_PATHS = frozenset(
+    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "memory_use"}
+)
 
 
 class Operation(ABC, Generic[R_co]):
@@ -37,6 +41,7 @@ class Operation(ABC, Generic[R_co]):
       actor, but not the proposed changes.
     - `is_filtered`: if true, the operation itself leaves out what the caller may not see.
     - `first_path`: path of the entry that the operation reads first, or None. It is never the root.
+    - `facts_of`: function that returns additional fields of the audit entry.
     """
 
     __slots__ = ()
@@ -46,6 +51,7 @@ class Operation(ABC, Generic[R_co]):
     sees_all: bool = False
     is_filtered: bool = False
     first_path: str | None = None
+    facts_of: FactsOf = None
 
     def paths(self) -> tuple[MemoryPath, ...]:
         """Return the paths of the operation. By default, the only one is the field `path`, if there is such a field."""
@@ -57,7 +63,7 @@ class Operation(ABC, Generic[R_co]):
 
         They contain no texts and no paths.
         """
-        return {}
+        return {} if self.facts_of is None else self.facts_of(result)
 
 
 class ReadOperation(Operation[R_co]):
@@ -70,22 +76,14 @@ class ReadOperation(Operation[R_co]):
         """Return the result for one consistent state of the store, as the actor sees it. Raises `RetentiveError`."""
 
 
-_READS_OF_PATHS = frozenset(
-    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "memory_use"}
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Read(ReadOperation[R]):
-    """Read operation that calls the function `work`. `facts_of` returns additional fields of the audit entry.
-
-    If `is_filtered` is true, `work` itself leaves out the paths that the caller may not see.
-    """
+    """Read operation that calls the function `work`."""
 
     name: str
     work: Callable[[Snapshot], R]
     path: MemoryPath | None = None
-    facts_of: Callable[[R], Mapping[str, object]] | None = None
+    facts_of: FactsOf = None
     needs_external_edits: bool = False
     sees_all: bool = False
     is_filtered: bool = False
@@ -93,9 +91,6 @@ class Read(ReadOperation[R]):
     @property
     def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
         return self.name in _READS_OF_PATHS
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return {} if self.facts_of is None else self.facts_of(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
         return self.work(snapshot)
@@ -151,7 +146,7 @@ class Plan(Generic[R]):
     afterwards: Callable[[Snapshot, Sequence[Recorded]], Plan[R]] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CommandResult:
     """Result of a write command: the data that its reply needs in addition to the command.
 
@@ -208,16 +203,13 @@ class WriteOperation(Operation[R_co]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write(WriteOperation[R]):
-    """Write that calls the function `work`. `facts_of` returns additional fields of the audit entry.
-
-    `facts_kept` and `rebuilt` do what `facts_to_keep` and `result_from` do.
-    """
+    """Write that calls the function `work`. `facts_kept` and `rebuilt` do what `facts_to_keep` and `result_from` do."""
 
     name: str
     work: Callable[[Snapshot, Guard], Plan[R]]
     path: MemoryPath | None = None
-    facts_of: Callable[[R], Mapping[str, object]] | None = None
-    facts_kept: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] | None = None
+    facts_of: FactsOf = None
+    facts_kept: Callable[[Outcome[R], Snapshot], Mapping[str, object] | None] = lambda *_: None
     rebuilt: Callable[[Mapping[str, Any], Snapshot], R] | None = None
     under_review: UnderReview = "refuse"
     only_removes: bool = False
@@ -225,14 +217,11 @@ class Write(WriteOperation[R]):
     needs_external_edits: bool = False
     for_paths: bool = False
 
-    def facts(self, result: Any) -> Mapping[str, object]:
-        return {} if self.facts_of is None else self.facts_of(result)
-
     def decide(self, view: Snapshot, guard: Guard) -> Plan[R]:
         return self.work(view, guard)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
-        return None if self.facts_kept is None else self.facts_kept(outcome, after)
+        return self.facts_kept(outcome, after)
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R:
         assert self.rebuilt is not None
@@ -240,7 +229,7 @@ class Write(WriteOperation[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun(ReadOperation[R]):
+class DryRun(Operation[R]):
     """Run of a write that records nothing. The same guards and limits refuse it. `read.py` lets the write decide."""
 
     for_paths = True
@@ -253,9 +242,6 @@ class DryRun(ReadOperation[R]):
 
     def paths(self) -> tuple[MemoryPath, ...]:
         return self.operation.paths()
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        raise NotImplementedError
 
 
 @dataclass(slots=True, eq=False)

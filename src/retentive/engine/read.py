@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_audited: bool = True) -> Outcome[R]:
+def read(
+    store: StoreCore, operation: ReadOperation[R] | DryRun[R], call: Invocation, *, is_audited: bool = True
+) -> Outcome[R]:
     """Run an operation that changes nothing, on one consistent state of a store.
 
     A refusal is part of the outcome. A failure of the storage is raised. Safe from any thread. The audit entry, if the

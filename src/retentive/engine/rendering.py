@@ -17,7 +17,6 @@ from retentive.values.commands import (
     Rename,
     StrReplace,
     Write,
-    WriteCommand,
 )
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply, redact_echoes
@@ -41,6 +40,7 @@ STORAGE_REPLIES = {
 """Name of the reply template for each error code of a storage failure. Errors with other codes are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
 """Names of reply templates for refusals by a backend. Such a refusal contains the canonical path of a memory."""
+_SENTENCES = {Create: "created", Delete: "deleted", Rename: "renamed", Clear: "cleared"}
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _ROOT = (MemoryPath.known(ROOT),)
 
@@ -68,31 +68,22 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
             error = Refused("view_image") if operation.command.path.text.lower().endswith(_IMAGES) else error
         return error_reply(core, error, paths_named(operation))
     if isinstance(result, Viewed) and isinstance(operation, RunView):
-        path, page = operation.command.path, result.page
-        if page is None:
-            return listing_reply(core.replies, path, result)
-        lines = [say("file_header", {"path": path.written})]
-        numbered, notice = page
-        if numbered:
-            lines.append(numbered)
-        if notice is not None:
-            lines.append(say(notice.key, notice.values))
-        if result.is_unconfirmed:
-            lines.append(say("unconfirmed", {}))
-        return Reply("\n".join(lines))
+        return view_reply(core.replies, operation.command.path, result)
     if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
         raise TypeError(f"an operation of the type {type(operation).__name__} cannot be rendered as a reply")
-    key, paths = _sentence(operation.command, result), paths_named(operation)
+    match operation.command:
+        case StrReplace():
+            key = "edited" if result.snippet is None else "edited_snippet"
+        case Insert() | Write() | Append():
+            key = "created" if result.is_new else "inserted"
+        case command:
+            key = _SENTENCES[type(command)]
+    paths = paths_named(operation)
     lines = [say(key, {"path": paths[-1].written, "old_path": paths[0].written, "new_path": paths[-1].written})]
     if result.snippet is not None:
         lines.append(result.snippet)
-    lines += notes_of(core, result)
+    lines += [say(note.key, note.values) for note in result.notes]
     return Reply("\n".join([*lines, core.replies.awaits_review] if outcome.proposed else lines))
-
-
-def notes_of(core: Renderer, result: CommandResult) -> list[str]:
-    """Return the notes that guards added to a change, as sentences."""
-    return [core.replies.phrase(note.key, note.values) for note in result.notes]
 
 
 def error_reply(core: Renderer, error: RetentiveError, paths: Sequence[MemoryPath] = _ROOT) -> Reply:
@@ -118,8 +109,16 @@ def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
     return (operation.paths() if operation is not None else ()) or _ROOT
 
 
-def listing_reply(replies: Replies, path: MemoryPath, viewed: Viewed) -> Reply:
-    """Render the view of a directory as a reply."""
+def view_reply(replies: Replies, path: MemoryPath, viewed: Viewed) -> Reply:
+    """Render the view of a memory or a directory as a reply."""
+    if viewed.page is not None:
+        numbered, notice = viewed.page
+        lines = [replies.phrase("file_header", {"path": path.written}), *([numbered] if numbered else [])]
+        if notice is not None:
+            lines.append(replies.phrase(notice.key, notice.values))
+        if viewed.is_unconfirmed:
+            lines.append(replies.phrase("unconfirmed", {}))
+        return Reply("\n".join(lines))
     listing = viewed.listing
     assert listing is not None
     lines = [replies.phrase("directory_header", {"path": path.outward(path.text)}), *listing.rows]
@@ -127,20 +126,3 @@ def listing_reply(replies: Replies, path: MemoryPath, viewed: Viewed) -> Reply:
     if shown < listing.total:
         lines.append(replies.phrase("rows_cut", {"shown": shown, "total": listing.total}))
     return Reply("\n".join(lines))
-
-
-def _sentence(command: WriteCommand, result: CommandResult) -> str:
-    """Return the name of the template for the reply to a command."""
-    match command:
-        case StrReplace():
-            return "edited" if result.snippet is None else "edited_snippet"
-        case Rename():
-            return "renamed"
-        case Clear():
-            return "cleared"
-        case Delete():
-            return "deleted"
-        case Create():
-            return "created"
-        case Insert() | Write() | Append():
-            return "created" if result.is_new else "inserted"

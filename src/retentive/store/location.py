@@ -19,18 +19,30 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.core import StoreCore
-from retentive.engine.settings import change_properties
+from retentive.engine.guard import Guard
+from retentive.engine.lists import EventType
+from retentive.engine.operation import Plan, Write
 from retentive.errors import InvalidInput, NotFound, RetentiveError, StorageReadOnly
 from retentive.history.expiry import sweep_of_today
 from retentive.history.removal import Removed, erase_store
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities
-from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Snapshot,
+    StoreInfo,
+    as_actor,
+    now_us,
+    plain_name,
+    to_datetime,
+)
 from retentive.store.change_marks import ChangeMarks
 from retentive.store.location_records import LocationRecords
 from retentive.store.memory_store import MemoryStore, core_of
 from retentive.values.listing import ListPage
-from retentive.values.properties import Properties, listed, named
+from retentive.values.properties import Properties, listed, named, properties_of
 from retentive.values.records import SYSTEM_STORE, to_us
 
 _open: WeakKeyDictionary[Accesses, tuple[Backend, WeakSet[DailySweep]]] = WeakKeyDictionary()
@@ -118,6 +130,32 @@ def new_store(
     )
     opened.marks.mark(made)
     return named(made)
+
+
+def _change_properties(
+    at: datetime,
+    *,
+    new_name: str | None = None,
+    description: str | None = None,
+    metadata: Mapping[str, str | None] | None = None,
+    archives: bool = False,
+) -> Write[Properties]:
+    """Change the name, description or metadata of a store, or archive it. See `Retentive.update_store`."""
+    event: EventType = "store.archived" if archives else "store.updated"
+
+    def work(view: Snapshot, guard: Guard) -> Plan[Properties]:
+        guard.check_opened("properties")
+        before = properties_of(view.state.properties)
+        if archives:
+            after = before if before.archived_at is not None else replace(before, archived_at=at)
+        else:
+            after = before.changed(name=new_name, description=description, metadata=metadata)
+            after = before if after == before else replace(after, updated_at=at)
+        if after is before:
+            return Plan(after)
+        return Plan(after, metadata={"properties": after.to_text()}, event=(event, ()))
+
+    return Write("store.archive" if archives else "store.update", work, allowed_when_archived=archives)
 
 
 class Retentive:
@@ -286,7 +324,7 @@ class Retentive:
     def _changed(self, id_or_key: str, workspace: str, actor: Actor | str | None, **changes: Any) -> StoreInfo:
         info = existing_store(self.backend, id_or_key, workspace=workspace)
         capabilities.unlock(self.backend, info)
-        change = change_properties(now_us(self._clock), **changes)
+        change = _change_properties(to_datetime(now_us(self._clock)), **changes)
         after = core_of(self._store_of(info).through(self._integration)).result_of(change, actor)
         return named(replace(info, properties=after.to_text()))
 

@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from retentive.audit.reader import Audit
-from retentive.engine.batch import batch_of
 from retentive.engine.core import StoreCore
-from retentive.engine.handlers import RunCommand, RunView
+from retentive.engine.guard import Guard
+from retentive.engine.handlers import MAX_BATCH, Batch, RunCommand, RunView
 from retentive.engine.lists import Listed, ListingCursor, ListMemories, list_memories, load, read_version
-from retentive.engine.memories import MemoryTree
-from retentive.engine.operation import AuditOnly, Outcome, Read
-from retentive.engine.settings import change_settings
+from retentive.engine.memories import MemoryTree, parse_for_applications
+from retentive.engine.operation import AuditOnly, Outcome, Plan, Read, Write
 from retentive.engine.visibility import Level
-from retentive.errors import InvalidInput, Refused
+from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.history.expiry import Swept, sweep
 from retentive.history.history import History
 from retentive.history.plan import Mode, RestoreOutcome
@@ -33,7 +32,7 @@ from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin
 from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
-from retentive.values.settings import Settings
+from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 if TYPE_CHECKING:
     from retentive.search.results import Results
@@ -263,8 +262,7 @@ class MemoryStore(MemoryTree):
         If one command is refused, nothing changes. Its error is raised, and the `position` of the error is the index of
         the command.
         """
-        batch = batch_of(self._core, commands)
-        core = self._core
+        core, batch = self._core, self._batch(commands)
         outcome = core.run(batch, core.invocation(actor, **origin))
         if isinstance(outcome.error, Refused):
             raise core.raised(outcome.error, batch.commands[outcome.error.position or 0])
@@ -273,6 +271,27 @@ class MemoryStore(MemoryTree):
             core.described(command, Outcome(outcome.settings, result, None, recorded, proposed=outcome.proposed))
             for command, (result, recorded) in steps
         ]
+
+    def _batch(self, commands: Sequence[object]) -> Batch:
+        """Build a batch. The `position` of an error is the index of the command that is not allowed or malformed."""
+        if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
+            raise InvalidInput(f"a batch must be a list of 1 to {MAX_BATCH} commands")
+        made: list[RunCommand] = []
+        for position, given in enumerate(commands):
+            try:
+                fields = dict(given) if isinstance(given, Mapping) else {}
+                if_version = fields.pop("if_version", None)
+                if not isinstance(if_version, str | None):
+                    raise InvalidInput("`if_version` must be the id of a version")
+                command = given if isinstance(given, Command) else parse_for_applications(fields or given)
+                if isinstance(command, View | Clear):
+                    raise InvalidInput(f"the command {command.name} cannot be part of a batch")
+                made.append(RunCommand(command, if_version))
+            except RetentiveError as error:
+                raised = self._core.raised(error) if isinstance(error, Refused) else error
+                raised.position = position
+                raise raised from None
+        return Batch(tuple(made))
 
     @property
     def by_id(self) -> ById:
@@ -293,7 +312,24 @@ class MemoryStore(MemoryTree):
         A value of None restores the default. If a name or value is invalid, raises `InvalidInput` and changes nothing.
         Raises `ReadOnly` if this process opened the store with the setting `read_only`.
         """
-        return self._core.result_of(change_settings(changes), actor)
+        check_names(changes)
+
+        def work(view: Snapshot, guard: Guard) -> Plan[Settings]:
+            guard.check_opened("settings")  # the stored setting read_only does not matter, only a pinned one
+            given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}
+            settings = from_text(view.state.settings).changed(given)
+            guard.examiner.check(settings)
+            return Plan(settings, metadata={"settings": settings.to_text()}, event=("settings", sorted(changes)))
+
+        change = Write(
+            "settings",
+            work,
+            facts_of=lambda new: {"settings": sorted(changes)} | ({"audit": new.audit} if "audit" in changes else {}),
+            facts_kept=lambda *_: {},
+            rebuilt=lambda _, view: from_text(view.state.settings),  # a repetition does not reverse a later change
+            under_review="skip",  # otherwise a setting that puts every actor under review could not be reversed
+        )
+        return self._core.result_of(change, actor)
 
     @property
     def history(self) -> History:

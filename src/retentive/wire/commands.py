@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, WithJsonSchema
 
-from retentive.engine.batch import MAX_BATCH
+from retentive.engine.handlers import MAX_BATCH
 from retentive.values.paths import ROOT
 from retentive.values.records import Operation, Version, Written
 from retentive.values.replies import Reply

@@ -8,7 +8,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.engine.batch import MAX_BATCH
+from retentive.engine.handlers import MAX_BATCH
 from retentive.values.commands import Append, Write
 from retentive.values.paths import MemoryPath
 from support.http_api import Api, serving

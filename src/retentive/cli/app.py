@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, Section] = {
         "keys": ("server", "Create, list and revoke API keys of the server"),
         "mcp": ("server", "Serve MCP clients, such as Claude Code, over stdio"),
         "exec": ("executing", "Answer JSON commands, one per line"),
-        "hook": ("hooks.command", "Answer a hook of the Claude Code plugin"),
+        "hook": ("hook", "Answer a hook of the Claude Code plugin"),
         "demo": ("demo", "Watch an agent learn and remember"),
     },
 }

@@ -1,8 +1,8 @@
-"""`demo`: an agent is killed during a long task, and its next session continues from its memory.
+"""`demo`: an agent is killed during a task, and its next session continues from its memory.
 
 The first process serves the scripted Claude. Each session is an agent in a process of its own, so the second session
 can know the work of the first one only from the memory. The script is a function that sees only the messages of one
-request, after clearing and compaction.
+request.
 """
 
 from __future__ import annotations
@@ -24,21 +24,7 @@ from typing import TYPE_CHECKING
 import click
 
 import retentive
-from retentive.agent import (
-    Budget,
-    ClearedToolUses,
-    ClearToolUses,
-    Compact,
-    Compaction,
-    ContextManagement,
-    EditsApplied,
-    Event,
-    InputTokens,
-    Text,
-    ToolCall,
-    ToolReply,
-    UsageReport,
-)
+from retentive.agent import Budget, Event, Text, ToolCall, ToolReply
 from retentive.agent.loop import Agent
 from retentive.cli import output
 from retentive.cli.location import Location, shown
@@ -51,13 +37,8 @@ if TYPE_CHECKING:
 
 REQUIRED = ("anthropic",)
 OF_CONSOLE = ("jinja2", "markdown_it", "nh3")
-WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
-CONTEXT = ContextManagement(
-    ClearToolUses(trigger=InputTokens(25_000), keep=3, exclude_tools=["memory"]),
-    Compact(trigger=InputTokens(50_000)),  # the API compacts no prompt below that
-)
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
-"""Number of tickets of each week. The three largest weeks together have more than 50,000 tokens."""
+"""Number of tickets of each week."""
 LAMPS = ("Aurora", "Borealis", "Corona")
 NOTES = "/memories/returns.md"
 KILLED_AT = 6  # the first session is killed after it has read this week and before it has saved the counts
@@ -66,11 +47,6 @@ SYSTEM = (
     "save your progress and your counts in your memory: your work may be interrupted."
 )
 TASK = f"How often was each lamp returned in weeks 1 to {len(TICKETS)}? Give each name with its count: {LAMPS[0]} 12."
-SUMMARY = f"I am counting returned lamps, week by week. My progress is in my notes, {NOTES}."
-_SENTENCES = (
-    "I bought it for my daughter's desk, where she does her homework in the evening.",
-    "Please let me know if I should send it back, and who pays for the shipping.",
-)
 _RETURNED = re.compile(r"^Returned: (\w+)$", re.MULTILINE)
 _PROGRESS = re.compile(r"Weeks done: (\d+)\n[ \d\t]*So far: (.*)\.")  # as written or as viewed
 
@@ -91,9 +67,8 @@ def demo(location: Location) -> None:
         if opened.store().usage().memories:
             raise click.UsageError(f"{shown(url)} already has memories; the script needs an empty store: omit --at")
     output.write_line(
-        "Claude is scripted: no model is used, and token counts are estimates. The agent, the official SDK, HTTP\n"
-        f"and the memory in {shown(url)} are real. The task is larger than the window of {WINDOW:,} tokens.\n"
-        f"\nuser: {TASK}"
+        "Claude is scripted: no model is used. The agent, the official SDK, HTTP and the memory in\n"
+        f"{shown(url)} are real.\n\nuser: {TASK}"
     )
     _run_sessions(url)
     raise click.exceptions.Exit(_show(url))
@@ -102,11 +77,11 @@ def demo(location: Location) -> None:
 def _new_directory() -> str:
     """Create a new directory and return its path: ./memory-demo, or ./memory-demo-2 if that exists, and so on."""
     for number in count(1):
-        path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
+        path = f"./memory-demo-{number}".removesuffix("-1")
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
-            break
-    return path
+            return path
+    raise AssertionError
 
 
 def _run_sessions(url: str) -> None:
@@ -114,9 +89,7 @@ def _run_sessions(url: str) -> None:
     from retentive.testing.scripted_claude import scripted_claude  # noqa: PLC0415 - imports the server
 
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
-    with scripted_claude(
-        answer, context_window=WINDOW, summarize=lambda _: SUMMARY, threads=False, keep_requests=False
-    ) as claude:
+    with scripted_claude(answer, threads=False, keep_requests=False) as claude:
         for name, expected in (("first", -signal.SIGKILL), ("second", 0)):
             output.write_line(f"\n── The {name} session: a new process, an empty conversation")
             sys.stdout.flush()
@@ -142,7 +115,8 @@ def _show(url: str) -> int:
     from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
     options = ["--at", url]
-    in_shell = shlex.join([_program(), *options])
+    program = "retentive" if shutil.which("retentive") else sys.argv[0]  # in a checkout, the path can be copied
+    in_shell = shlex.join([program, *options])
     for words in (["log", "-n", "3"], ["undo", "--session", "second", "--dry-run"]):
         output.write_line(f"\n$ {in_shell} {shlex.join(words)}")
         sys.stdout.flush()  # the output of the command must follow this line
@@ -155,14 +129,6 @@ def _show(url: str) -> int:
     return run([*options, "console", "--no-browser"])
 
 
-def _program() -> str:
-    """Return the word that starts this program in a shell: its name, or its path if the name would not start it."""
-    given, found = sys.argv[0], shutil.which("retentive")
-    if os.path.basename(given) != "retentive" or (found is not None and os.path.samefile(found, given)):
-        return "retentive"
-    return given
-
-
 def session(url: str, base_url: str, name: str) -> None:
     """Run one session and print its events. The first session kills its process after it has read `KILLED_AT`."""
     from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow, and the first process does not need it
@@ -173,7 +139,6 @@ def session(url: str, base_url: str, name: str) -> None:
             model="claude-sonnet-5-5",
             memory=opened.store(),
             tools=[beta_tool(read_week)],
-            context=CONTEXT,
             system=SYSTEM,
             actor=f"session:{name}",
             budget=Budget(max_turns=30, max_tokens=4_096),
@@ -198,14 +163,6 @@ def _said(event: Event) -> str:
             return f"  {name} {given.get('week')}\n"
         case ToolReply(text=text, is_error=True):
             return f"  error: {text}\n"
-        case EditsApplied(edits):
-            cleared = [edit.tool_uses for edit in edits if isinstance(edit, ClearedToolUses)]
-            return f"  context: {output.counted(sum(cleared), 'tool result')} cleared so far\n" if cleared else ""
-        case Compaction(str()):
-            return "  context: the conversation so far was replaced by a summary\n"
-        case UsageReport(turn=turn, usage=usage):
-            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_creation_tokens
-            return f"  turn {turn}: a prompt of {read:,} tokens\n"
     return ""
 
 
@@ -221,13 +178,9 @@ def read_week(week: int) -> str:
 def archive(week: int) -> str:
     """Return the tickets of a week. Every call returns the same text. A line of each ticket names the returned lamp."""
     chance = random.Random(week)  # noqa: S311 - the archive must be reproducible, not secret
-    tickets = []
-    for number in range(1, TICKETS[week] + 1):
-        ticket = f"Ticket {week}{number:02}\nReturned: {chance.choice(LAMPS)}\n"
-        while len(ticket) < 2_000:
-            ticket += f"{chance.choice(_SENTENCES)}\n"
-        tickets.append(ticket)
-    return "\n\n".join(tickets)
+    return "\n".join(
+        f"Ticket {week}{number:02}\nReturned: {chance.choice(LAMPS)}\n" for number in range(1, TICKETS[week] + 1)
+    )
 
 
 def counted(text: str) -> Counter[str]:
@@ -243,7 +196,7 @@ def named(counts: Counter[str]) -> str:
 def answer(prompt: Prompt) -> Turn:
     """Return the next turn of Claude: view the memory, read a week, save its counts, or give the final answer."""
     if not prompt.calls:
-        return _turn("", _call("memory", command="view", path=NOTES if prompt.summary else "/memories"))
+        return _turn("", _call("memory", command="view", path="/memories"))
     last = prompt.calls[-1]
     if last.name == "read_week":
         done, counts = _progress(prompt)
@@ -275,7 +228,7 @@ def _noted(call: ToolUse) -> str:
 
 
 def _text(call: ToolUse) -> str:
-    if call.result is None or call.result.is_error or call.cleared:
+    if call.result is None or call.result.is_error:
         raise ValueError(f"{call.name} has no readable result")
     return call.result.text
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from jsonschema.validators import validator_for
 
-from retentive.cli.hooks.command import ANSWERS
-from retentive.cli.hooks.session import DEFAULTS
+from retentive.cli.hook import ANSWERS
+from retentive.cli.hook_settings import DEFAULTS
 from support.modules import run as run_code
 from support.pages import ROOT
 from support.profiles import REQUIRED

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 import retentive
+from retentive.cli import hook
 from retentive.cli.app import app, run
-from retentive.cli.hooks import push
-from retentive.cli.hooks.command import MAX_CHARS
-from retentive.cli.hooks.session import WAIT, remote_key
+from retentive.cli.hook import MAX_CHARS
+from retentive.cli.hook_settings import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.modules import run as run_code
@@ -34,10 +34,10 @@ OPTION = "CLAUDE_PLUGIN_OPTION_"
 def _stop_pushes() -> Iterator[None]:
     """End the processes that outlive a hook. Without a connection, they try again for 15 s."""
     yield
-    for process in push._STARTED:
+    for process in hook._STARTED:
         process.kill()
         process.wait()
-    push._STARTED.clear()
+    hook._STARTED.clear()
 
 
 class Machine:
@@ -152,11 +152,11 @@ def test_the_process_that_pushes_is_detached(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from retentive.cli.hooks import push
+from retentive.cli import hook
 from retentive.cli.location import Location
-push._MAIN = "import os; print(1); open('found', 'w').write(str({asked}))"
+hook._MAIN = "import os; print(1); open('found', 'w').write(str({asked}))"
 os.chdir({str(tmp_path)!r})
-push.start(Location(), {str(tmp_path)!r}).wait()
+hook.start(Location(), {str(tmp_path)!r}).wait()
 print(Path("found").read_text())
 """
     assert run_code(code) == "(True, ['/dev/null', '/dev/null', '/dev/null'])"
@@ -233,7 +233,7 @@ def test_a_server_that_is_off_is_tried_once_in_a_minute(tmp_path: Path) -> None:
         said = "retentive: the memory store cannot be reached; the notes are synchronised later"
         assert answers == [{"systemMessage": said}, None, None, None, None]
         assert len(tries) == 1
-        assert not push._STARTED
+        assert not hook._STARTED
         (noted,) = machine.log.parent.glob("*.down")
         os.utime(noted, (time.time() - 61,) * 2)
         with connections_to(address) as tries:

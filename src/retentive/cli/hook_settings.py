@@ -1,4 +1,4 @@
-"""The session of Claude Code in which a hook runs: the input of the hook, the plugin's settings, and saved state."""
+"""Settings of the Claude Code plugin, the project of a session, and files with the log and the state of hooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO
@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlsplit
 from retentive.cli.location import Location
 from retentive.storage.disk import FILE_MODE, make_directory
 
-MAX_INPUT_BYTES = 64 << 20  # the input of a hook after an edit includes the text of the edited file
 MAX_LOG_BYTES = 256 << 10
 MAX_AGE_S = 30 * 86_400.0
 WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
@@ -27,49 +26,20 @@ OPTION = "CLAUDE_PLUGIN_OPTION_"
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
 """Defaults of the plugin's settings. They are repeated here, because Claude Code passes them to MCP servers only."""
 MAX_SLUG_CHARS = 200  # Claude Code shortens longer names of projects in a way that is not documented
-MAX_OUTAGE_S = 60.0
-"""Seconds for which hooks do not try to reach a memory store again."""
 _SCP = re.compile(r"(?:[^@/]+@)?([^:/]{2,}):(?!//)(.+)")  # one letter is a drive of Windows
 _ANY_CASE = frozenset({"github.com", "gitlab.com", "bitbucket.org"})
 _SAME_HOST = {
     "ssh.github.com": "github.com",
     "altssh.gitlab.com": "gitlab.com",
     "altssh.bitbucket.org": "bitbucket.org",
+    "ssh.dev.azure.com": "dev.azure.com",
 }
+_NOT_SHARED = {"", "localhost", "127.0.0.1", "::1"}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class HookSession:
-    """Input of a hook: the id of the session, the path of the edited file, and the working directory.
-
-    `id` is empty unless the received session id is valid both as a file name and as an actor name. `file_path` is empty
-    unless the event is an edit of a file.
-    """
-
-    id: str = ""
-    file_path: str = ""
-    cwd: str = ""
-
-
-def read_session(stream: IO[bytes]) -> HookSession:
-    """Parse the input of a hook. Returns an empty `HookSession` if the input is not the expected JSON."""
-    try:
-        given = json.loads(stream.read(MAX_INPUT_BYTES))
-    except (ValueError, OSError):
-        return HookSession()
-    if not isinstance(given, dict):
-        return HookSession()
-    tool_input = given.get("tool_input")
-    path = tool_input.get("file_path") if isinstance(tool_input, dict) else None
-    cwd = given.get("cwd")
-    return HookSession(
-        as_id(given.get("session_id")), path if isinstance(path, str) else "", cwd if isinstance(cwd, str) else ""
-    )
-
-
 def as_id(given: object) -> str:
-    """Return `given` if it is a valid session id. Otherwise, return an empty string."""
+    """Return `given` if it is valid as a session id, a file name and an actor name. Otherwise, return ""."""
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 
@@ -143,31 +113,22 @@ def remote_key(url: str) -> str:
         host = parts.hostname or ""
     except ValueError:
         return ""
-    if parts.scheme not in {"ssh", "https", "http", "git", "git+ssh", "ssh+git"} or host in {
-        "",
-        "localhost",
-        "127.0.0.1",
-        "::1",
-    }:
+    if parts.scheme not in {"ssh", "https", "http", "git", "git+ssh", "ssh+git"} or host in _NOT_SHARED:
         return ""
     host = _SAME_HOST.get(host, host)
     path = "/".join(filter(None, unquote(parts.path).split("/"))).removesuffix(".git")
-    if host in {"dev.azure.com", "ssh.dev.azure.com"}:
-        host, path = "dev.azure.com", path.removeprefix("v3/").replace("/_git/", "/")
+    if host == "dev.azure.com":
+        path = path.removeprefix("v3/").replace("/_git/", "/")
     key = f"{host}/{path.lower() if host in _ANY_CASE else path}"
     return key if path and len(key) <= 255 and key.isprintable() else ""
 
 
 def _git(cwd: str, *arguments: str) -> str:
     """Return what `git` prints, without the newline. Return "" if it fails, or is not installed."""
+    command = ["git", "-C", cwd, *arguments]  # as the user's shell would find it
     try:
         done = subprocess.run(  # noqa: S603 - no shell  # nosec B607
-            ["git", "-C", cwd, *arguments],  # noqa: S607 - as the user's shell would find it
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=2,
-            check=True,
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2, check=True
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
@@ -180,26 +141,15 @@ def longest_wait_s() -> float:
     return float(given) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given) else WAIT_S
 
 
-def is_below(path: str, directory: str) -> bool:
-    """Return whether a path is in a directory. Symbolic links are resolved."""
-    try:
-        above = os.path.realpath(directory)
-        return os.path.commonpath([above, os.path.realpath(path)]) == above
-    except (OSError, ValueError):  # the path is not absolute or has a NUL character
-        return False
+def state_file(name: str, *, of: str = "") -> str:
+    """Return the path of a file for the log and the state of hooks. `of` is a text, such as a URL, that it belongs to.
 
-
-def state_file(name: str) -> str:
-    """Return the path of a file in the folder for the log and the state of hooks, which is created if needed."""
+    The folder is created if needed.
+    """
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     folder = os.path.join(home, "retentive", "hooks")
     make_directory(folder)
-    return os.path.join(folder, name)
-
-
-def state_of(text: str, ending: str) -> str:
-    """Return the path of the state file that belongs to a text, such as a URL."""
-    return state_file(sha256(text.encode(errors="surrogateescape")).hexdigest()[:16] + ending)
+    return os.path.join(folder, sha256(of.encode(errors="surrogateescape")).hexdigest()[:16] + name if of else name)
 
 
 def read_state(path: str) -> str | None:
@@ -218,21 +168,6 @@ def write_state(path: str, text: str | None) -> None:
     with _opened(f"{path}.new", os.O_TRUNC) as file:
         file.write(text)
     os.replace(f"{path}.new", path)
-
-
-def note_outage(url: str, *, is_out: bool) -> None:
-    """Record whether a memory store could be reached, so that other hooks do not wait for one that could not."""
-    scheme, separator, _ = url.partition("://")
-    if separator and scheme.lower() not in {"sqlite", "sqlite3"}:
-        with suppress(OSError):
-            write_state(state_of(url, ".down"), "" if is_out else None)
-
-
-def is_out(url: str) -> bool:
-    """Return whether a memory store could not be reached within the last `MAX_OUTAGE_S` seconds."""
-    with suppress(OSError):
-        return abs(time.time() - os.stat(state_of(url, ".down")).st_mtime) < MAX_OUTAGE_S
-    return False
 
 
 def forget_old() -> None:

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, redirect_stderr, suppress
 from dataclasses import dataclass, replace
-from subprocess import TimeoutExpired
+from io import StringIO
 from typing import TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
 
 import click
 
 from retentive.cli import output
-from retentive.cli.exits import EXITS
-from retentive.cli.hooks import push
-from retentive.cli.hooks.session import (
+from retentive.cli.exits import EXITS, status_of
+from retentive.cli.hook_settings import (
     OPTION,
-    HookSession,
     acting,
     as_id,
     configured,
     forget_old,
-    is_below,
-    is_out,
     log,
     longest_wait_s,
-    note_outage,
     place_of,
-    read_session,
     read_state,
     shares_projects,
     state_file,
-    state_of,
     write_state,
 )
 from retentive.cli.location import Location
@@ -44,9 +41,12 @@ from retentive.cli.options import command
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
 from retentive.storage.contract import Version
+from retentive.storage.disk import make_directory
+from retentive.storage.lock_file import LockFile
 from retentive.store import MemoryStore
 
 T = TypeVar("T")
+MAX_INPUT_BYTES = 64 << 20  # the input of a hook after an edit includes the text of the edited file
 MAX_VERSIONS = 100
 MAX_CHARS = 8_000
 """Maximum length of a text for the context. Claude Code truncates the text of a hook at 10,000 characters."""
@@ -59,30 +59,29 @@ _VIEW = "view /memories with the tool memory_view to see all"
 _HISTORY = "the tool memory_history lists all"
 CONNECT_S = 1.0
 """Seconds in which a server must accept a connection. There is one attempt."""
+MAX_OUTAGE_S = 60.0
+"""Seconds for which hooks do not try to reach a memory store again."""
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "mariadb": 3306}
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+"""Pauses between attempts to synchronise at the end of a session, when nobody waits, if the store is unavailable."""
+MAX_TURN_S = 120.0
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Started processes, which may run longer than the hook. Python would warn if such a process had no reference."""
+_MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Context of a running hook: the session of Claude Code, the location, and the directory to synchronise.
+    """A running hook of a session of Claude Code.
 
-    The directory is None if the user did not configure one.
+    `session_id` is empty unless the received id is valid. `file_path` is the edited file, or empty. `directory` is the
+    directory to synchronise, or None if the user did not configure one.
     """
 
-    session: HookSession
+    session_id: str
+    file_path: str
     location: Location
     directory: str | None
-
-    @property
-    def actor(self) -> str:
-        """Actor of the changes that this session makes."""
-        return f"session:{self.session.id}"
-
-    @property
-    def seen(self) -> str:
-        """Path of the file with the id of the newest version that the session has seen."""
-        return state_file(f"{self.session.id}.seen")
 
     def synchronise(self) -> int | None:
         """Start a process that synchronises the directory, and wait until it ends, at most `longest_wait_s` seconds.
@@ -92,8 +91,8 @@ class Hook:
         """
         if self.directory is None or not self.is_reachable():
             return None
-        with suppress(TimeoutExpired):
-            return push.start(self.location, self.directory).wait(longest_wait_s())
+        with suppress(subprocess.TimeoutExpired):
+            return start(self.location, self.directory).wait(longest_wait_s())
         return None
 
     def is_reachable(self) -> bool:
@@ -101,12 +100,13 @@ class Hook:
         a connection now. Nothing is tried again, so that no prompt waits twice.
         """
         url = self.location.url
-        if is_out(url):
-            return False
+        with suppress(OSError):
+            if abs(time.time() - os.stat(state_file(".down", of=url)).st_mtime) < MAX_OUTAGE_S:
+                return False
         try:
             _within(CONNECT_S + 0.5, lambda: _connect(url))
         except (OSError, TimeoutError):
-            note_outage(url, is_out=True)
+            _note_outage(url, is_out=True)
             return False
         return True
 
@@ -128,10 +128,35 @@ class Hook:
         try:
             answer = _within(longest_wait_s(), ask)
         except (Unavailable, TimeoutError):
-            note_outage(self.location.url, is_out=True)
+            _note_outage(self.location.url, is_out=True)
             raise
-        note_outage(self.location.url, is_out=False)
+        _note_outage(self.location.url, is_out=False)
         return answer
+
+    def newest(self, store: MemoryStore) -> tuple[list[Version], str | None]:
+        """Return the newest versions, and the id of the newest version that the session had seen before."""
+        versions = store.versions(limit=MAX_VERSIONS)
+        if not self.session_id:
+            return versions, None
+        seen = state_file(f"{self.session_id}.seen")
+        since = read_state(seen)
+        write_state(seen, versions[0].id if versions else "")
+        return versions, since
+
+    def changes(self, versions: Sequence[Version], since: str | None) -> list[str]:
+        """Return a line for each memory that others changed after the version `since`, newest first.
+
+        `versions` are the versions of the store, newest first. If `since` is None, all of them count.
+        """
+        lines: dict[str, str] = {}
+        for version in versions:
+            if version.id == since:
+                break
+            if str(version.actor) != f"session:{self.session_id}":
+                by = "" if version.actor is None else f" by {version.actor}"
+                line = f"- {version.path}: {version.operation}{by}, {version.created_at:%Y-%m-%d %H:%M} UTC"
+                lines.setdefault(version.path, line)
+        return list(lines.values())
 
 
 def _within(wait_s: float, work: Callable[[], T]) -> T:
@@ -158,18 +183,93 @@ def _connect(url: str) -> None:
 
     Does nothing for other locations, for several servers, and if a proxy may be in between.
     """
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return
-    if (
-        host
-        and "," not in host
-        and port is not None
-        and not any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
-    ):
-        socket.create_connection((host, port), CONNECT_S).close()
+        if host and "," not in host and port is not None and not getproxies_environment().keys() - {"no"}:
+            socket.create_connection((host, port), CONNECT_S).close()
+
+
+def _note_outage(url: str, *, is_out: bool) -> None:
+    """Record whether a memory store could be reached, so that other hooks do not wait for one that could not."""
+    if local_path(url) is None:
+        with suppress(OSError):
+            write_state(state_file(".down", of=url), "" if is_out else None)
+
+
+# -- synchronising in a process that continues after the hook and the session have ended ---------------------------
+
+
+def start(location: Location, directory: str, *, is_last: bool = False) -> subprocess.Popen[bytes]:
+    """Start a process that synchronises the directory, and return it. At the end of a session, it tries repeatedly.
+
+    Claude Code kills the processes that a hook has started. This process is not killed, because it runs in its own
+    session (of the operating system) and has no standard streams.
+    """
+    make_directory(directory)
+    settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory, "LAST": "1" * is_last}
+    environment = os.environ | {f"{OPTION}{name}": value for name, value in settings.items()}
+    if location.keys is not None:
+        environment["RETENTIVE_KEYS_FILE"] = os.path.abspath(location.keys)
+    actor = [] if location.actor is None else ["--actor", location.actor]
+    process = subprocess.Popen(  # noqa: S603 - this program itself
+        [sys.executable, "-c", _MAIN, "hook", "push", *actor],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _STARTED.append(process)
+    return process
+
+
+def push(location: Location, directory: str) -> int:
+    """Synchronise a directory, and return the exit status.
+
+    Only one process at a time synchronises a directory, and one other process may wait for its turn. If a process
+    already waits, this process does nothing: the waiting process will also synchronise the latest edits.
+    """
+    real, unavailable = os.path.realpath(directory), status_of("unavailable")
+    waiting, running = (LockFile(state_file(ending, of=real)) for ending in (".waiting", ".running"))
+    with closing(waiting), closing(running):
+        if not waiting.try_to_acquire():
+            return 0
+        last = time.monotonic() + MAX_TURN_S
+        while not running.try_to_acquire():
+            if time.monotonic() > last:
+                log("push: another process did not finish in time; the directory was not synchronised")
+                return unavailable
+            time.sleep(0.05)
+        waiting.release()
+        pauses = PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()
+        for pause in (*pauses, None):
+            status, said = _synchronised(location, directory)
+            log(f"push: status {status}: {said}")
+            _note_outage(location.url, is_out=status == unavailable)
+            if status != unavailable or pause is None:
+                break
+            time.sleep(pause)
+        write_state(state_file(".held", of=real), said if " held" in said else None)
+        return status
+
+
+def _synchronised(location: Location, directory: str) -> tuple[int, str]:
+    """Run `retentive sync` in this process. Returns its exit status and the last line of its messages.
+
+    Lines that name the location or the directory are ignored.
+    """
+    from retentive.cli.app import run  # noqa: PLC0415 - imports this command
+
+    given = {"--at": location.url, "--store": location.store_key, "--actor": location.actor, "--keys": location.keys}
+    options = [part for name, value in given.items() if value is not None for part in (name, value)]
+    with redirect_stderr(StringIO()) as messages:
+        status = run([*options, "sync", directory])
+    lines = [line for line in messages.getvalue().splitlines() if not line.startswith(("Directory: ", "Location: "))]
+    return status, lines[-1] if lines else ""
+
+
+# -- the answers to hooks ------------------------------------------------------------------------------------------
 
 
 def _session_start(hook: Hook) -> dict[str, object]:
@@ -180,27 +280,22 @@ def _session_start(hook: Hook) -> dict[str, object]:
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
             before = file.read(1 << 20)
     status = hook.synchronise()
-    text = hook.asked(lambda store: _digest(store, hook, before))
-    answer = _context("SessionStart", text)
-    said = [_not_shared(hook)]
+    answer = _context("SessionStart", hook.asked(lambda store: _digest(store, hook, before)))
+    said = _not_shared(hook)
     if status not in {None, 0, 6}:
         meaning = next((row.meaning for row in EXITS if row.status == status), f"exit status {status}")
-        said = [f"the notes were not synchronised. {meaning}"]
-    elif hook.directory is not None and (held := read_state(state_of(os.path.realpath(hook.directory), ".held"))):
+        said = f"the notes were not synchronised. {meaning}"
+    elif hook.directory is not None and (held := read_state(state_file(".held", of=os.path.realpath(hook.directory)))):
         command = f"retentive --at {hook.location.shown} --store {hook.location.store_key} sync {hook.directory}"
-        said.append(f"changes of notes wait for you: {held} `{command}` shows them.")
-    if any(said):
-        answer["systemMessage"] = f"retentive: {' '.join(filter(None, said))}"
-    return answer
+        said = f"{said} changes of notes wait for you: {held} `{command}` shows them.".lstrip()
+    return answer | ({"systemMessage": f"retentive: {said}"} if said else {})
 
 
 def _not_shared(hook: Hook) -> str:
     """Return what the settings do not share, once for the same settings. Otherwise, return an empty string."""
     is_local, has_projects = local_path(hook.location.url) is not None, shares_projects()
-    if not is_local and hook.directory is not None:
-        return ""
-    path = state_of(f"{hook.location.url}\n{hook.directory}\n{has_projects}", ".told")
-    if read_state(path) is not None:
+    path = state_file(".told", of=f"{hook.location.url}\n{hook.directory}\n{has_projects}")
+    if (not is_local and hook.directory is not None) or read_state(path) is not None:
         return ""
     write_state(path, "")
     said = []
@@ -221,7 +316,7 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
 
     `before` is the text of the index in the directory, which the session knows.
     """
-    versions, _ = _newest(store, hook)
+    versions, _ = hook.newest(store)
     rows = [row.partition("\t") for row in store.execute({"command": "view", "path": "/memories"}).text.splitlines()]
     listing = [(size, path) for size, tab, path in rows if tab and not path.endswith("/") and path != "/memories"]
     if not listing:
@@ -230,36 +325,15 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
     known = {"", *before.splitlines()}
     numbered = [row.partition("\t") for row in index.text.splitlines()]
     news = [line for number, tab, line in numbered if tab and number.strip().isdigit() and line not in known]
+    conflicts = [path for _, path in listing if ".conflict-" in path]
     sections = (
-        _section(
-            "Texts that could not be merged; merge each into its memory, then delete it:",
-            [path for _, path in listing if ".conflict-" in path],
-            _VIEW,
-            0.15,
-        ),
-        _section("Newest changes by others:", _changes(versions, hook, None)[:MAX_CHANGES], _HISTORY, 0.25),
+        _section("Texts that could not be merged; merge each into its memory, then delete it:", conflicts, _VIEW, 0.15),
+        _section("Newest changes by others:", hook.changes(versions, None)[:MAX_CHANGES], _HISTORY, 0.25),
         _section(f"Lines of {INDEX} that are new here:", news, "read the file to see all", 0.35),
         _section("Memories:", [f"{size}\t{path}" for size, path in listing], _VIEW, 0.2),
     )
     head = f"Memory store {hook.location.store_key!r} of retentive, shared with other sessions and machines. {NOTES}"
     return "\n\n".join([head, *filter(None, sections)])
-
-
-def _changes(versions: Sequence[Version], hook: Hook, since: str | None) -> list[str]:
-    """Return a line for each memory that others changed after the version `since`, newest first.
-
-    `versions` are the versions of the store, newest first. If `since` is None, all of them count.
-    """
-    lines: dict[str, str] = {}
-    for version in versions:
-        if version.id == since:
-            break
-        if str(version.actor) != hook.actor:
-            by = "" if version.actor is None else f" by {version.actor}"
-            lines.setdefault(
-                version.path, f"- {version.path}: {version.operation}{by}, {version.created_at:%Y-%m-%d %H:%M} UTC"
-            )
-    return list(lines.values())
 
 
 def _section(title: str, lines: Sequence[str], rest: str, share: float) -> str:
@@ -268,40 +342,34 @@ def _section(title: str, lines: Sequence[str], rest: str, share: float) -> str:
     room = int(share * MAX_CHARS) - len(title) - len(rest) - 30
     for line in lines:
         short = line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}..."
-        if len(short) + 1 > room:
+        room -= len(short) + 1
+        if room < 0:
             break
         kept.append(short)
-        room -= len(short) + 1
     left = len(lines) - len(kept)
     more = [f"... and {left:,} more; {rest}"] if left else []
     return "\n".join([title, *kept, *more]) if lines else ""
 
 
-def _newest(store: MemoryStore, hook: Hook) -> tuple[list[Version], str | None]:
-    """Return the newest versions, and the id of the newest version that the session had seen before."""
-    versions = store.versions(limit=MAX_VERSIONS)
-    since = read_state(hook.seen) if hook.session.id else None
-    if hook.session.id:
-        write_state(hook.seen, versions[0].id if versions else "")
-    return versions, since
-
-
 def _prompt(hook: Hook) -> dict[str, object]:
-    text = hook.asked(lambda store: _later_changes(store, hook))
+    """Tell a session about changes by others since its last prompt."""
+
+    def later_changes(store: MemoryStore) -> str:
+        versions, since = hook.newest(store)
+        title = f"Others changed memories since you last looked. Read them again before you use or edit them. {NOTES}"
+        return "" if since is None else _section(title, hook.changes(versions, since), _HISTORY, 0.5)
+
+    text = hook.asked(later_changes)
     if text:
         hook.synchronise()
     return _context("UserPromptSubmit", text)
 
 
-def _later_changes(store: MemoryStore, hook: Hook) -> str:
-    """Return the text that tells a session about changes by others since its last prompt."""
-    versions, since = _newest(store, hook)
-    title = f"Others changed memories since you last looked. Read them again before you use or edit them. {NOTES}"
-    return "" if since is None else _section(title, _changes(versions, hook, since), _HISTORY, 0.5)
-
-
 def _edited(hook: Hook) -> None:
-    if hook.directory is not None and is_below(hook.session.file_path, hook.directory):
+    above, is_below = os.path.realpath(hook.directory or ""), False
+    with suppress(ValueError):  # the path is not absolute or has a NUL character
+        is_below = os.path.commonpath([above, os.path.realpath(hook.file_path)]) == above
+    if is_below:
         hook.synchronise()
 
 
@@ -311,9 +379,9 @@ def _stopped(hook: Hook) -> None:
 
 def _session_end(hook: Hook) -> None:
     if hook.directory is not None:
-        push.start(hook.location, hook.directory, is_last=True)
-    if hook.session.id:
-        write_state(hook.seen, None)
+        start(hook.location, hook.directory, is_last=True)
+    if hook.session_id:
+        write_state(state_file(f"{hook.session_id}.seen"), None)
 
 
 def _context(event: str, text: str) -> dict[str, object]:
@@ -365,7 +433,11 @@ def hook(location: Location, event: str) -> None:
         click.get_current_context().invoke(mcp, one_tool=False)
         return
     try:
-        _answer(location, event)
+        if event == "push":
+            _, directory = place_of("")
+            click.get_current_context().exit(0 if directory is None else push(configured(location, ""), directory))
+        if answer := ANSWERS[event](_given(location)):
+            output.write_line(output.to_json(answer))
     except click.exceptions.Exit:
         raise
     except Exception as error:  # an error must not stop the session
@@ -375,13 +447,15 @@ def hook(location: Location, event: str) -> None:
             output.write_line(output.to_json({"systemMessage": f"retentive: {said}"}))
 
 
-def _answer(location: Location, event: str) -> None:
-    if event == "push":
-        _, directory = place_of("")
-        status = 0 if directory is None else push.push(configured(location, ""), directory)
-        raise click.exceptions.Exit(status)
-    session = read_session(sys.stdin.buffer)
-    project_key, directory = place_of(os.environ.get("CLAUDE_PROJECT_DIR") or session.cwd)
-    known = configured(location, session.id, project_key)
-    if answer := ANSWERS[event](Hook(session, known, directory)):
-        output.write_line(output.to_json(answer))
+def _given(location: Location) -> Hook:
+    """Return the hook that standard input describes. Anything but the expected JSON counts as no input."""
+    given: object = None
+    with suppress(ValueError, OSError):
+        given = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
+    fields = given if isinstance(given, dict) else {}
+    tool_input = fields.get("tool_input")
+    path = tool_input.get("file_path") if isinstance(tool_input, dict) else None
+    session_id, cwd = as_id(fields.get("session_id")), fields.get("cwd")
+    project_key, directory = place_of(os.environ.get("CLAUDE_PROJECT_DIR") or (cwd if isinstance(cwd, str) else ""))
+    location = configured(location, session_id, project_key)
+    return Hook(session_id, path if isinstance(path, str) else "", location, directory)

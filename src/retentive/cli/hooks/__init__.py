@@ -1,1 +1,0 @@
-"""`retentive hook`: answers the hooks of the Claude Code plugin (`plugins/retentive`)."""

@@ -8,21 +8,9 @@ from typing import Any, cast
 import pytest
 
 from retentive.errors import NotFound, OutcomeUnknown, StoreFull, Unavailable
-from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
+from retentive.storage.queue import BatchFailed, StoreJob, run_batch, run_together
 
 STORE = "memstore_1"
-
-
-class _Transaction:
-    """The changes of one job to the dict."""
-
-    def __init__(self, before: dict[str, str]) -> None:
-        self.after = dict(before)
-        self.changed = False
-
-    def put(self, key: str, value: str) -> None:
-        self.after[key] = value
-        self.changed = True
 
 
 class _Storage:
@@ -39,32 +27,38 @@ class _Storage:
 
     def attempt(self, jobs: Sequence[StoreJob]) -> None:
         self.batches.append(len(jobs))
-        run_together(_Shared(self), jobs)
+        run_together(jobs, self.start, self.commit)
 
-
-class _Shared(SharedTransaction[_Transaction]):
-    def __init__(self, storage: _Storage) -> None:
-        self.storage = storage
-        self.state = storage.values
-
-    def start(self, job: StoreJob) -> _Transaction:
+    def start(self, job: StoreJob, changed: Sequence[Any]) -> Any:
         if job.store_id != STORE:
             raise NotFound("there is no such store")
-        return _Transaction(self.state)
+        return _Transaction(self, changed[-1].after if changed else self.values)
 
-    def finish(self, transaction: _Transaction) -> bool:
-        self.state = transaction.after
-        return transaction.changed
-
-    def undo(self, transaction: _Transaction | None, error: Exception) -> None:
-        if isinstance(error, StoreFull) or not (self.storage.savepoints or transaction is None):
-            raise error
-
-    def commit(self, changed: Sequence[_Transaction], errors: Sequence[Exception | None]) -> None:
-        failure = self.storage.failures.pop(0) if self.storage.failures else None
+    def commit(self, changed: Sequence[Any], _: object) -> None:
+        failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
-        self.storage.values = self.state
+        self.values = changed[-1].after if changed else self.values
+
+
+class _Transaction:
+    """The changes of one job to the dict."""
+
+    def __init__(self, storage: _Storage, before: dict[str, str]) -> None:
+        self.storage = storage
+        self.after = dict(before)
+        self.changed = False
+
+    def put(self, key: str, value: str) -> None:
+        self.after[key] = value
+        self.changed = True
+
+    def finish(self) -> bool:
+        return self.changed
+
+    def undo(self, error: Exception) -> None:
+        if isinstance(error, StoreFull) or not self.storage.savepoints:
+            raise error
 
 
 def put(key: str, *, fails: Exception | None = None, sees: str | None = None) -> StoreJob:

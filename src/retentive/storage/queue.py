@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.backoff import LOCK_TIMEOUT_S
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 MAX_BATCH = 256  # limits how long the first job of a batch waits for the last
 _INTERRUPTED = "the command was interrupted before it began"
 _CUT_SHORT = "the outcome of the commit is unknown, because the command was interrupted"
-
-
-X = TypeVar("X")
 
 
 @dataclass(slots=True, eq=False)
@@ -148,32 +145,24 @@ class WriteQueue:
                 waking.turn.release()
 
 
-class SharedTransaction(ABC, Generic[X]):
-    """Database transaction that the jobs of a batch share. The jobs run one after the other."""
+class BatchTransaction(Transaction):
+    """Transaction of one job, within the transaction of the database that the jobs of a batch share."""
+
+    changed: bool
 
     @abstractmethod
-    def start(self, job: StoreJob) -> X:
-        """Begin the transaction of one job. The job sees the changes of earlier jobs of the batch."""
+    def finish(self) -> bool:
+        """Complete a job that ran without an error. Returns True if it has changed something."""
 
     @abstractmethod
-    def finish(self, transaction: X) -> bool:
-        """Complete the transaction of a job that ran without an error. Returns True if it has changed something."""
+    def undo(self, error: Exception) -> None:
+        """Undo the changes of a job that raised `error`.
 
-    @abstractmethod
-    def undo(self, transaction: X | None, error: Exception) -> None:
-        """Undo the changes of a job that raised `error`. `transaction` is None if `start` raised it.
-
-        Raises `error` if the changes of this job can be undone only together with the whole shared transaction.
+        Raises `error` if they can be undone only together with the changes of all jobs.
         """
 
-    @abstractmethod
-    def commit(self, changed: Sequence[X], errors: Sequence[Exception | None]) -> None:
-        """Commit the shared transaction. `changed` has the transactions of the jobs that changed something.
 
-        `errors` has the error of each job. This is called even if `changed` is empty, because some backends must then
-        check that the jobs have read the current state. Raises `OutcomeUnknown` if the commit may have succeeded. After
-        any other error, no change has an effect.
-        """
+X = TypeVar("X", bound=BatchTransaction)
 
 
 class BatchFailed(Exception):
@@ -207,32 +196,40 @@ def run_batch(jobs: Sequence[StoreJob], attempt: Callable[[Sequence[StoreJob]], 
                 run_batch([job], attempt)
 
 
-def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list[X]:
-    """Run jobs in one transaction, commit once, and set the outcome of each job.
+def run_together(
+    jobs: Sequence[StoreJob],
+    start: Callable[[StoreJob, Sequence[X]], X],
+    commit: Callable[[Sequence[X], Sequence[Exception | None]], object],
+) -> list[X]:
+    """Run jobs one after the other in one transaction of the database, commit once, and set the outcome of each job.
 
-    Returns the transactions of the jobs that changed something. Returns an empty list if the outcome of the commit is
-    unknown. If the shared transaction fails, its error is raised, and the jobs have no final outcome.
+    `start` returns the transaction of one job, which sees the changes of those before it. `commit` gets the
+    transactions that changed something, and the error of each job. It is called even without changes, because some
+    backends must then check that the jobs have read the current state. It raises `OutcomeUnknown` if the commit may
+    have succeeded. After any other error, no change has an effect.
+
+    Returns the transactions that changed something. Returns an empty list if the outcome of the commit is unknown. If
+    the shared transaction fails, its error is raised, and the jobs have no final outcome.
     """
     results: list[object] = []
     errors: list[Exception | None] = []
     changed: list[X] = []
     for job in jobs:
-        transaction, result, error = None, None, None
+        transaction, result, error = start(job, changed), None, None
         try:
-            transaction = shared.start(job)
-            result = job.work(cast("Transaction", transaction))
-            if shared.finish(transaction):
+            result = job.work(transaction)
+            if transaction.finish():
                 changed.append(transaction)
         except Exception as raised:
             error = raised
-            shared.undo(transaction, raised)
+            transaction.undo(raised)
         results.append(result)
         errors.append(error)
     if changed:
         for job in jobs:
             job.error = OutcomeUnknown(_CUT_SHORT)  # the outcome if this thread is interrupted now
     try:
-        shared.commit(changed, errors)
+        commit(changed, errors)
     except OutcomeUnknown as unknown:
         for job, error in zip(jobs, errors, strict=True):
             job.error = error or unknown

@@ -216,7 +216,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self._note(newest)
 
     def _keep(self, connection: Connection, store_id: str, stale: StaleFiles) -> None:
-        cast("DirectoryTransaction", self.transaction(connection, store_id, None)).recover(stale)
+        cast("DirectoryTransaction", self.transaction(connection, store_id, {})).recover(stale)
 
     def _make_durable(self, writer: Writer) -> None:
         """Sync the files, and record in the database that they are durable.
@@ -245,12 +245,19 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         tree = self._tree(connection, store_id)
         return super().snapshot(connection, store_id) if tree is None else DirectorySnapshot(connection, store_id, tree)
 
-    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> SqlTransaction:
+    def transaction(self, connection: Connection, store_id: str, heads: dict[str, StoreHead]) -> SqlTransaction:
         tree, unwritten = self._tree(connection, store_id), self._unwritten.setdefault(store_id, Unwritten())
         if tree is None:
-            return super().transaction(connection, store_id, head)
+            return super().transaction(connection, store_id, heads)
         return DirectoryTransaction(
-            connection, store_id, head, tree, unwritten=unwritten, sync=self._sync, clock=self.clock, new_id=self.new_id
+            connection,
+            store_id,
+            heads,
+            tree,
+            unwritten=unwritten,
+            sync=self._sync,
+            clock=self.clock,
+            new_id=self.new_id,
         )
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:

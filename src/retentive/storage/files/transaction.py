@@ -243,7 +243,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         self,
         connection: Connection,
         store_id: str,
-        head: StoreHead | None,
+        heads: dict[str, StoreHead],
         tree: FileTree,
         *,
         unwritten: Unwritten,
@@ -251,17 +251,18 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         clock: Clock,
         new_id: NewId,
     ) -> None:
-        SqlTransaction.__init__(self, connection, store_id, head, clock=clock, new_id=new_id)
+        SqlTransaction.__init__(self, connection, store_id, heads, clock=clock, new_id=new_id)
         self._start(tree, unwritten, wants_stamps=False)
         self._sync = sync
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         """Store the stamps of compared files if this transaction is committed anyway, or if there are many."""
         if self._stamps and (self.changed or self._compared_bytes > _MANY_BYTES):
             stamps = self._settled()
             sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
             self.connection.run_many(sql, stamps)
             self.changed = self.changed or bool(stamps)
+        return SqlTransaction.finish(self)
 
     def _differs(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""

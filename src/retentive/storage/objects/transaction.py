@@ -15,7 +15,7 @@ from functools import partial
 from typing import Unpack
 
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError, Unavailable
-from retentive.storage.contract import Actor, Change, Created, Imported, Metadata, Recorded, Transaction, kept, now_us
+from retentive.storage.contract import Actor, Change, Created, Imported, Metadata, Recorded, kept, now_us
 from retentive.storage.objects.manifest import Manifest, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
@@ -23,11 +23,11 @@ from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reade
 from retentive.storage.objects.records import LONG_CHARS, MEMORY, VERSION, TextRef, VersionRow, record_key, text_in
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.queue import BatchFailed, SharedTransaction, StoreJob, run_batch, run_together
+from retentive.storage.queue import BatchFailed, BatchTransaction, StoreJob, run_batch, run_together
 from retentive.values.records import to_us
 
 
-class ObjectsTransaction(ObjectsSnapshot, Transaction):
+class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
     """Transaction that starts from the state in `manifest`, which then has its changes.
 
     The transaction adds new texts to `texts`, which must be uploaded before the manifest is committed. If the flag
@@ -39,10 +39,16 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._log = dict(manifest.log)
         super().__init__(replace(manifest, log=self._log), replace(reader, new_texts=texts.texts))
         self._revision_before = manifest.revision
-        self._texts = texts
+        self._texts, self._texts_before = texts, len(texts.texts)
         self.removed: list[TextRef] = []
         self.changed = False
         self.must_compact = False
+
+    def finish(self) -> bool:
+        return self.changed
+
+    def undo(self, error: Exception) -> None:
+        self._texts.undo(self._texts_before)
 
     def compact(self) -> None:
         """Compact the log with this commit. The next purge deletes the replaced pages."""
@@ -192,10 +198,10 @@ def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob
     run_batch(jobs, lambda some: _Batch(manifests, reader).run(some))
 
 
-class _Batch(SharedTransaction[ObjectsTransaction]):
+class _Batch:
     """Batch of jobs that is being committed, possibly in several attempts.
 
-    `held` is the manifest from which the attempt starts, and `manifest` the one with the changes so far. An attempt
+    `held` is the manifest from which the attempt starts, and `manifest` the one to commit. An attempt
     with the texts of an earlier one (`uploaded`) uses them again, unless the store was compacted meanwhile. `written`
     has the keys of all objects that were uploaded, and `used` those that became part of the store.
     """
@@ -209,7 +215,6 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         self.used: set[str] = set()
         self.is_in_doubt = False  # an upload may have become part of the store, although the reply was lost
         self.marks: list[str] = []
-        self.texts_before = 0  # number of texts before the running job
 
     def run(self, jobs: Sequence[StoreJob]) -> None:
         if jobs[0].wait:  # otherwise there is one attempt
@@ -225,7 +230,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
                 if self.texts.generation != self.manifest.generation:
                     self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
                 with suppress(_Overtaken):
-                    run_together(self, jobs)
+                    run_together(jobs, self.start, self.commit)
                     return
                 self.losses += 1
         except RetentiveError as error:
@@ -237,17 +242,8 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
                 with suppress(RetentiveError):
                     self.requests.delete(sorted(self.written - self.used))
 
-    def start(self, job: StoreJob) -> ObjectsTransaction:
-        self.texts_before = len(self.texts.texts)
-        return ObjectsTransaction(self.manifest, self.reader, self.texts)
-
-    def finish(self, transaction: ObjectsTransaction) -> bool:
-        if transaction.changed:
-            self.manifest = transaction.manifest
-        return transaction.changed
-
-    def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> None:
-        self.texts.undo(self.texts_before)
+    def start(self, _: StoreJob, changed: Sequence[ObjectsTransaction]) -> ObjectsTransaction:
+        return ObjectsTransaction(changed[-1].manifest if changed else self.manifest, self.reader, self.texts)
 
     def commit(self, changed: Sequence[ObjectsTransaction], errors: Sequence[Exception | None]) -> None:
         """Upload the new texts and pages, replace the manifest, and erase what the jobs have removed.
@@ -255,6 +251,7 @@ class _Batch(SharedTransaction[ObjectsTransaction]):
         Raises `_Overtaken` if another writer has replaced the manifest since the attempt began.
         """
         known, rebuild, missing = self.held, None, None
+        self.manifest = changed[-1].manifest if changed else self.manifest
         self._upload_texts()
         must_compact = any(transaction.must_compact for transaction in changed)
         if changed and (must_compact or self.manifest.weight >= self.reader.sizes.log):

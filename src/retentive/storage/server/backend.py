@@ -39,7 +39,7 @@ from retentive.storage import forking
 from retentive.storage.backoff import pauses
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.sql.backend import SqlBackend, SqlBatch
+from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
@@ -227,13 +227,20 @@ class ServerBackend(SqlBackend):
             raise Unavailable("the database server or other writers took too long")
 
         def attempt(connection: ServerConnection) -> None:
-            def transaction(_: StoreJob, head: StoreHead | None) -> SqlTransaction:
-                return SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
+            heads: dict[str, StoreHead] = {}
+
+            def start(job: StoreJob, _: object) -> SqlTransaction:
+                transaction = SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
+                transaction.first_path = job.first_path
+                return transaction
+
+            def commit(changed: Sequence[SqlTransaction], _: object) -> None:
+                if changed:
+                    self._commit(connection, store_id, heads[store_id])
 
             connection.begin(writes=True)
             connection.run(_LOCK if wait else f"{_LOCK} NOWAIT", (store_id,))
-            batch = SqlBatch(transaction, lambda changed: self._commit(connection, store_id, changed[0].head))
-            run_together(batch, jobs)
+            run_together(jobs, start, commit)
 
         self._persevere(attempt, deadline=deadline)
 

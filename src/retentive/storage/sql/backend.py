@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar, Unpack, cast
 
-from retentive.errors import Damaged, PermissionDenied, RetentiveError, StorageReadOnly, StoreFull, Unavailable
+from retentive.errors import Damaged
 from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
@@ -22,11 +22,10 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.findings import Finding, found
-from retentive.storage.queue import SharedTransaction, StoreJob
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES, Schema
-from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, StoreHead, as_bound, no_store
-from retentive.storage.sql.transaction import SqlTransaction, remove_versions
+from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, as_bound, no_store
+from retentive.storage.sql.transaction import remove_versions
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
 from retentive.values.records import to_datetime, to_us
@@ -60,44 +59,6 @@ _TOTALS = (
     "SELECT count(*), sum(v.size_bytes) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
     " WHERE m.store = ?"
 )
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, StorageReadOnly)
-
-
-class SqlBatch(SharedTransaction[SqlTransaction]):
-    """Open database transaction that the jobs of a batch share. All jobs on one store share its head.
-
-    There are no savepoints: each would cost about 10 us on SQLite, and round trips on a database server. If a job fails
-    after it has changed something, or because of the storage, the whole transaction is undone, and each job runs again
-    alone.
-    """
-
-    def __init__(
-        self,
-        transaction: Callable[[StoreJob, StoreHead | None], SqlTransaction],
-        commit: Callable[[Sequence[SqlTransaction]], None],
-    ) -> None:
-        self._transaction = transaction
-        self._commit = commit
-        self._heads: dict[str, StoreHead] = {}
-
-    def start(self, job: StoreJob) -> SqlTransaction:
-        transaction = self._transaction(job, self._heads.get(job.store_id))
-        transaction.first_path = job.first_path
-        return transaction
-
-    def finish(self, transaction: SqlTransaction) -> bool:
-        self._heads[transaction.store_id] = transaction.head  # `head` raises `NotFound` if there is no store
-        transaction.finish()
-        return transaction.changed
-
-    def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
-        has_changed = transaction is not None and transaction.changed
-        if has_changed or not isinstance(error, RetentiveError) or isinstance(error, _STORAGE_ERRORS):
-            raise error
-
-    def commit(self, changed: Sequence[SqlTransaction], errors: Sequence[Exception | None]) -> None:
-        if changed:
-            self._commit(changed)
 
 
 class SqlBackend(Backend, Maintained):

@@ -116,16 +116,16 @@ class SqlSnapshot(Snapshot):
     first_path: str | None = None
     """Path of the entry to read together with the head, if the head is not known."""
 
-    def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
+    def __init__(self, connection: Connection, store_id: str, heads: dict[str, StoreHead] | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
-        self._head = head
+        self._heads = {} if heads is None else heads
         self._ahead: Sequence[Row] | None = None
 
     @property
     def head(self) -> StoreHead:
         """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
-        if self._head is None:
+        if self.store_id not in self._heads:
             if self.first_path is None:
                 rows: Sequence[Row] = self.connection.rows(_HEAD_ALONE, (self.store_id,))
             else:
@@ -133,8 +133,8 @@ class SqlSnapshot(Snapshot):
                 self._ahead = rows
             if not rows:
                 raise no_store(self.store_id)
-            self._head = StoreHead(*cast("_Head", rows[0][-_HEAD_COLUMNS:]))
-        return self._head
+            self._heads[self.store_id] = StoreHead(*cast("_Head", rows[0][-_HEAD_COLUMNS:]))
+        return self._heads[self.store_id]
 
     @property
     def store(self) -> int:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, Unpack, cast
 
-from retentive.errors import Damaged, InvalidInput
+from retentive.errors import (
+    Damaged,
+    InvalidInput,
+    PermissionDenied,
+    RetentiveError,
+    StorageReadOnly,
+    StoreFull,
+    Unavailable,
+)
 from retentive.storage.contract import (
     Actor,
     Change,
@@ -15,10 +23,10 @@ from retentive.storage.contract import (
     Metadata,
     NewId,
     Recorded,
-    Transaction,
     kept,
     now_us,
 )
+from retentive.storage.queue import BatchTransaction
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.values.records import HIGHEST_COUNTER, to_us
@@ -44,7 +52,10 @@ _OLDER = (
 _EMPTIED = "path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL, provenance = NULL"
 
 
-class SqlTransaction(SqlSnapshot, Transaction):
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, StorageReadOnly)
+
+
+class SqlTransaction(SqlSnapshot, BatchTransaction):
     """Transaction on a memory store. The caller holds the lock for writers, and commits if `changed`.
 
     `head` is the head of the store. If one commit has several transactions on the same store, pass the same `head` to
@@ -52,16 +63,21 @@ class SqlTransaction(SqlSnapshot, Transaction):
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: StoreHead | None = None, *, clock: Clock, new_id: NewId
+        self, connection: Connection, store_id: str, heads: dict[str, StoreHead], *, clock: Clock, new_id: NewId
     ) -> None:
-        super().__init__(connection, store_id, head)
+        super().__init__(connection, store_id, heads)
         self._clock = clock
         self._new_id = new_id
         self._revision: int | None = None
         self.changed = False
 
-    def finish(self) -> None:
-        """End this transaction, before the next transaction of the same commit begins. Subclasses override it."""
+    def finish(self) -> bool:
+        _ = self.head  # raises `NotFound`, even if the job read nothing
+        return self.changed
+
+    def undo(self, error: Exception) -> None:
+        if self.changed or not isinstance(error, RetentiveError) or isinstance(error, _STORAGE_ERRORS):
+            raise error
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         moved = [change.before.version_id for change in changes if change.before and change.path and not change.data]

@@ -26,7 +26,7 @@ from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.sql.backend import SqlBackend, SqlBatch
+from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
@@ -96,9 +96,9 @@ class SqliteBackend(SqlBackend):
     def follow_commit(self, writer: Writer) -> None:
         """Do what follows a durable commit, before the next batch starts. Must not raise."""
 
-    def transaction(self, connection: Connection, store_id: str, head: StoreHead | None) -> SqlTransaction:
-        """Return a new transaction for one job. `head` is the head of the store if an earlier job has read it."""
-        return SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
+    def transaction(self, connection: Connection, store_id: str, heads: dict[str, StoreHead]) -> SqlTransaction:
+        """Return a new transaction for one job. `heads` has the heads of stores that earlier jobs have read."""
+        return SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
 
     def close(self) -> None:
         with self._queue.paused(), self._readers.held():
@@ -220,14 +220,19 @@ class SqliteBackend(SqlBackend):
         except RetentiveError as error:  # another program may have locked the database
             raise BatchFailed(error) from error
 
-        def transaction(job: StoreJob, head: StoreHead | None) -> SqlTransaction:
-            return self.transaction(writer.connection, job.store_id, head)
+        heads: dict[str, StoreHead] = {}
 
-        def commit(_: Sequence[SqlTransaction]) -> None:
-            writer.commit()
+        def start(job: StoreJob, _: object) -> SqlTransaction:
+            transaction = self.transaction(writer.connection, job.store_id, heads)
+            transaction.first_path = job.first_path
+            return transaction
+
+        def commit(changed: Sequence[SqlTransaction], _: object) -> None:
+            if changed:
+                writer.commit()
 
         try:
-            committed = run_together(SqlBatch(transaction, commit), jobs)
+            committed = run_together(jobs, start, commit)
         finally:
             writer.connection.roll_back()
         if not committed:

@@ -18,7 +18,6 @@ from retentive.cli.removal import confirm
 from retentive.doctor import Finding, check_location
 from retentive.history.scan import Finding as SensitiveMemory
 from retentive.history.scan import scan as scan_store
-from retentive.history.scan import scan_read
 from retentive.locations import open_backend
 from retentive.redaction.examiner import allowance
 from retentive.server.maintenance import maintain as maintain_location
@@ -63,7 +62,7 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
     with location.existing() as store:
         core = core_of(store)
         if redact and history and not yes:
-            listed = [one for one in core.result_of(scan_read(core, history=True)) if one.kinds or likely]
+            listed = [one for one in scan_store(core, None, redact=False, history=True).findings if one.kinds or likely]
             for one in listed:
                 output.note("\t".join(_scan_row(one)))
             if listed:

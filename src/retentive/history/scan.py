@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Unpack
 
 from retentive.engine.core import StoreCore
@@ -55,49 +56,6 @@ class Scanned:
     rewritten: int = 0
 
 
-def redact_found(examiner: TextExaminer, *, history: bool, now: float, likely: bool = False) -> Write[Scanned]:
-    """Remove sensitive values from memories. With `history`, also redact older versions that contain such values.
-
-    All are removed at once. Raises `Refused` if one of the memories to change is read-only.
-    """
-
-    def work(view: Snapshot, guard: Guard) -> Plan[Scanned]:
-        found = list(_findings(view, examiner, guard.settings, history=history, likely=likely))
-        findings = [finding for of, finding, _ in found if isinstance(of, Memory)]
-        older = [(of, finding) for of, finding, _ in found if isinstance(of, Version) and finding.kinds]
-        unclean = [(of, finding, text) for of, finding, text in found if isinstance(of, Memory) and text.removed]
-        after = Pending(view)
-        for memory, finding, _ in unclean:
-            guard.check(MemoryPath(memory.path, finding.path))
-        for memory, finding, text in unclean:
-            path = MemoryPath(memory.path, finding.path)
-            after.add(guard.put(after, view.get(path.text), path, text.text, is_removal=True).changes)
-            if history:
-                older.append((find_version(view, memory.version_id), replace(finding, in_path=False)))
-        living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
-        for version, finding in older:
-            guard.check(MemoryPath(living.get(version.memory_id, version.path), finding.path))
-        result = Scanned(_joined([*findings, *(finding for _, finding in older)]), rewritten=len(unclean))
-        if not older:
-            return Plan(result, after.changes)
-        redacted = tuple(version.id for version, _ in older)
-        withheld, records = traces_of(view, [version for version, _ in older], now)
-        result = replace(result, withheld=tuple(withheld), redacted=redacted)
-        return Plan(result, after.changes, records=records, redact=redacted, event=("redacted", redacted))
-
-    def facts(scanned: Scanned) -> Mapping[str, object]:
-        return {"withheld": [*scanned.withheld], **({"redacted": [*scanned.redacted]} if scanned.redacted else {})}
-
-    return Write(
-        "scan.redact",
-        work,
-        facts_of=facts,
-        needs_external_edits=True,
-        only_removes=True,
-        allowed_when_archived=False,
-    )
-
-
 def scan(
     context: StoreCore,
     actor: Actor | str | None,
@@ -116,23 +74,54 @@ def scan(
     All memories are rewritten together. If one of them is read-only or a detector fails, `InvalidInput` is raised and
     nothing is written.
     """
-    if not redact:
-        return Scanned(context.result_of(scan_read(context, history=history), actor))
-    operation = redact_found(context.examiner, history=history, now=context.clock(), likely=likely)
-    scanned = context.result_of(operation, actor, **origin)
-    if history:
-        finish(context)
-    return scanned
+    if redact:
+        work = partial(_redaction, context.examiner, history=history, likely=likely, now=context.clock())
+        write = Write("scan.redact", work, facts_of=_facts, needs_external_edits=True, only_removes=True)
+        scanned = context.result_of(replace(write, allowed_when_archived=False), actor, **origin)
+        if history:
+            finish(context)
+        return scanned
 
-
-def scan_read(context: StoreCore, *, history: bool) -> Read[list[Finding]]:
-    """Return a read operation that scans the store without changing it."""
-
-    def work(snapshot: Snapshot) -> list[Finding]:
+    def found(snapshot: Snapshot) -> Scanned:
         every = _findings(snapshot, context.examiner, context.settings_of(snapshot), history=history)
-        return _joined(found for _, found, _ in every)
+        return Scanned(_joined(finding for _, finding, _ in every))
 
-    return Read("scan", work, needs_external_edits=True, sees_all=True)
+    return context.result_of(Read("scan", found, needs_external_edits=True, sees_all=True), actor)
+
+
+def _redaction(
+    examiner: TextExaminer, view: Snapshot, guard: Guard, *, history: bool, likely: bool, now: float
+) -> Plan[Scanned]:
+    """Remove sensitive values from memories, and with `history` redact older versions that have one: all or none.
+
+    Raises `Refused` if one of the memories to change is read-only.
+    """
+    found = list(_findings(view, examiner, guard.settings, history=history, likely=likely))
+    findings = [finding for of, finding, _ in found if isinstance(of, Memory)]
+    older = [(of, finding) for of, finding, _ in found if isinstance(of, Version) and finding.kinds]
+    unclean = [(of, finding, text) for of, finding, text in found if isinstance(of, Memory) and text.removed]
+    after = Pending(view)
+    for memory, finding, _ in unclean:
+        guard.check(MemoryPath(memory.path, finding.path))
+    for memory, finding, text in unclean:
+        path = MemoryPath(memory.path, finding.path)
+        after.add(guard.put(after, view.get(path.text), path, text.text, is_removal=True).changes)
+        if history:
+            older.append((find_version(view, memory.version_id), replace(finding, in_path=False)))
+    living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
+    for version, finding in older:
+        guard.check(MemoryPath(living.get(version.memory_id, version.path), finding.path))
+    result = Scanned(_joined([*findings, *(finding for _, finding in older)]), rewritten=len(unclean))
+    if not older:
+        return Plan(result, after.changes)
+    redacted = tuple(version.id for version, _ in older)
+    withheld, records = traces_of(view, [version for version, _ in older], now)
+    result = replace(result, withheld=tuple(withheld), redacted=redacted)
+    return Plan(result, after.changes, records=records, redact=redacted, event=("redacted", redacted))
+
+
+def _facts(scanned: Scanned) -> Mapping[str, object]:
+    return {"withheld": [*scanned.withheld], **({"redacted": [*scanned.redacted]} if scanned.redacted else {})}
 
 
 def _findings(

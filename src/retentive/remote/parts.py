@@ -10,8 +10,7 @@ from typing import Unpack, cast
 
 from retentive.audit import chain
 from retentive.audit.chain import AuditEntry, Head
-from retentive.audit.reader import Audit
-from retentive.audit.verify import Problem, ProblemKind, Verified
+from retentive.audit.reader import Audit, Problem, ProblemKind, Verified
 from retentive.engine.visibility import Level, author_of, check_level, trust_levels
 from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.history.plan import Mode

@@ -19,7 +19,7 @@ from retentive.errors import Damaged
 from support.command_line import here
 from support.places import EVERYWHERE, LASTING, opened
 
-from .logs import Log, database
+from .logs import database
 
 A, B, C = "/memories/a", "/memories/b", "/memories/c"
 TOKEN = "AKIAQ3EGVSNB6RTKX2ZP"
@@ -67,15 +67,6 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     clock = Clock()
     with opened(str(request.param), tmp_path / "place", clock=clock, sweep=False) as place:
         yield Scene(place, clock, tmp_path / "elsewhere")
-
-
-def test_anchors_are_appended_to_a_file_in_the_home_directory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(scene.directory))
-    scene.file = "~/anchors"
-    assert scene.anchor() == 5
-    scene.run("insert", path=A, insert_line=0, insert_text="more")
-    assert scene.anchor() == 1
-    assert scene.findings() == []
 
 
 def test_an_anchor_has_the_versions_since_the_last_one(scene: Scene) -> None:
@@ -191,19 +182,6 @@ def test_a_restored_copy_is_found(tmp_path: Path) -> None:
         scene.store = place.store()
         assert scene.store.audit.verify().is_sound
         assert scene.findings()[0] == "entry 7: missing"
-
-
-def test_a_missing_log_fails_while_the_setting_is_on(tmp_path: Path) -> None:
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        assert store.audit.verify().is_sound  # off, and empty
-        store.change_settings({"audit": True})
-        assert store.audit.verify().is_sound
-    log = Log(tmp_path)
-    for kind in ("audit", "audit.head"):
-        log.put({}, kind)
-    ended = here(f"sqlite:///{database(tmp_path)}", "admin", "audit", "verify")
-    assert (ended.exit_code, ended.stdout) == (13, "Not sound: entry 1: missing.\n")
 
 
 def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:

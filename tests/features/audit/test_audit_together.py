@@ -55,19 +55,6 @@ def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
     assert outcomes(audited)[-2:] == [("review.accept", "ok"), ("versions", "ok")]
 
 
-def test_too_many_proposals(audited: MemoryStore) -> None:
-    """The change is refused when it is recorded. A repeated call with the same tool_use id is judged again."""
-    replies = [
-        audited.execute(create(f"/memories/{number}", "one\n"), actor=AGENT, tool_use_id=str(number), run="r")
-        for number in (1, 2, 3, 3)
-    ]
-    assert [reply.is_error for reply in replies] == [False, False, True, True]
-    assert replies[2] == replies[3]
-    assert [entry.repeated for entry in audited.audit.entries()][1:] == [False, False, False, False]
-    assert [outcome for _, outcome in outcomes(audited)] == ["ok", "ok", replies[2].code, replies[2].code]
-    assert len(audited.review.pending()) == 2
-
-
 def test_a_refusal_by_the_storage_has_an_entry(tmp_path: Path) -> None:
     """The path is taken by a file that is not a memory.
 

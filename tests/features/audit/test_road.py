@@ -66,18 +66,3 @@ def test_only_the_road_writes() -> None:
             if calls or any(ast.unparse(node.value).endswith("backend") for node in taken):
                 found.add(name)
     assert found == WRITERS
-
-
-def test_callers_of_follow_up_are_known() -> None:
-    """`follow_up` is for operations that already have an entry. A new caller must be listed with its reason."""
-    found = set[str]()
-    for file in SOURCE.rglob("*.py"):
-        text = file.read_text("utf-8")
-        calls = called(ast.parse(text)) if "follow_up" in text else []
-        if any(isinstance(call.func, ast.Attribute) and call.func.attr == "follow_up" for call in calls):
-            found.add(file.relative_to(SOURCE).as_posix())
-    assert found == {
-        "server/handlers/transfers.py",  # result of an import of a whole store, which has an entry of its own
-        "history/removal.py",  # second step of an erasure
-        "history/expiry.py",  # time and position of the last sweep, and its clock
-    }

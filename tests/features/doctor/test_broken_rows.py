@@ -141,13 +141,3 @@ def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
 def named(value: Value, names: Mapping[str, str]) -> Value:
     """Return the id for a name in braces, and any other value unchanged."""
     return names.get(value[1:-1], value) if isinstance(value, str) else value
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_schema_of_a_newer_retentive_is_reported(backend: str, tmp_path: Path) -> None:
-    """The check reports the schema, and a repair does nothing."""
-    place, _ = filled(backend, tmp_path)
-    newer = "INSERT INTO retentive_schema (number) VALUES (999)"
-    sql(place, "PRAGMA user_version = 999" if backend == "sqlite" else newer)
-    for repair in (False, True):
-        assert codes(look(place, repair=repair)) == {"schema_new"}

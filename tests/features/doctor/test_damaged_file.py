@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -51,15 +50,3 @@ def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
         assert (tmp_path / "empty.db").read_bytes() == b""
     assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
     assert not (tmp_path / "none.db").exists()
-
-
-def test_a_damaged_database_in_a_directory_is_reported(whole: Path, tmp_path: Path) -> None:
-    root = tmp_path / "memory"
-    with opened("directory", tmp_path) as place:
-        fill(place.store())
-    (root / ".retentive" / "memory.db").write_bytes(whole.read_bytes()[:10_000])
-    for name in ("memory.db-wal", "memory.db-shm"):
-        (root / ".retentive" / name).unlink(missing_ok=True)
-    assert codes(look(str(root)))
-    shutil.rmtree(root / "memories")
-    assert codes(look(str(root)))

@@ -82,12 +82,6 @@ def test_search_and_scan_answer_for_the_others_and_name_it(place: str) -> None:
         assert key not in store.read("/memories/c.md")
 
 
-def test_doctor_names_the_memory_and_its_version(place: str) -> None:
-    findings = look(place)
-    assert codes(findings) == {"text_wrong", "old_text_wrong"}
-    assert [one.subject for one in findings if one.code == "text_wrong"] == [A]
-
-
 @pytest.mark.parametrize("how", ["restore", "undo"])
 def test_an_earlier_good_version_can_be_restored(place: str, how: str) -> None:
     """Then the memory is readable and editable. Its damaged version is still named."""

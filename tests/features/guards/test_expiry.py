@@ -210,15 +210,6 @@ def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Time) 
     assert [len(list(store.versions(path))) for path in (A, B, C)] == [2, 2, 1]
 
 
-def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None:
-    """The value 0 disables pruning."""
-    store.change_settings({"keep_versions_days": 0})
-    create(store, A)
-    run(store, "delete", path=A)
-    time.pass_days(10_000)
-    assert store.sweep(accept_clock=True).versions_pruned == 0
-
-
 def test_the_longest_of_several_patterns_applies() -> None:
     """The value 0 counts as the longest time."""
     settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
@@ -237,20 +228,6 @@ def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: T
         create(store, A)
         time.pass_days(6)
         assert paths(place.store()) == []
-
-
-def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) -> None:
-    """A view of any memory writes the pending views of all memories, even if its own view is not saved."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        create(store, A, B)
-        time.pass_days(1)
-        run(store, "view", path=A)
-        run(store, "view", path=B)
-        time.pass_days(2 / 1_440)
-        run(store, "view", path=A)
-        noted = dict(place.backend.read(store.id, lambda found: list(found.records(KIND))))
-        assert set(noted) == {store.load(path)[0].id for path in (A, B)}
 
 
 def test_an_open_location_prunes_by_itself(place: Retentive, time: Time) -> None:
@@ -440,29 +417,6 @@ def test_pieces_that_take_long_become_smaller(tmp_path: Path, time: Time, monkey
         assert sizes == [200, 100, 50, *[25] * 5, 24]
 
 
-def test_the_pieces_prune_what_a_sweep_prunes(tmp_path: Path, time: Time) -> None:
-    """Versions of living, deleted and read-only memories, with and without `keep_versions`."""
-    left = []
-    for name in ("pieces", "whole"):
-        (tmp_path / name).mkdir()
-        time.now = 1_800_000_000.0
-        with opened("sqlite", tmp_path / name, clock=time, sweep=name == "pieces") as place:
-            store = place.store()
-            store.change_settings({"keep_versions": 2, "keep_versions_days": 3, "expire_after_days": 900})
-            for number in range(300):
-                store.write(f"/memories/d/{number % 70}", f"{number}")
-            store.delete("/memories/d/7")
-            store.change_settings({"read_only_paths": ["/memories/d/8"]})
-            time.pass_days(5)
-            for number in range(9):
-                store.write("/memories/d/9", f"{number} again")
-            if name == "whole":
-                store.sweep()
-            left.append([(version.path, version.operation, version.size_bytes) for version in store.versions()])
-    assert left[0] == left[1]
-    assert len(left[0]) < 300
-
-
 def test_memories_changed_during_a_sweep_are_kept(
     place: Retentive, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,22 +481,6 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
         assert [one.path for one in store.sweep(accept_clock=True).expired] == [A]
 
 
-def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Time) -> None:
-    """Other processes save one view an hour. No memory expires too early because of that."""
-    with opened("sqlite", tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 5})
-        create(store, A)
-        run(store, "view", path=A)
-        time.now += 3_599
-        run(store, "view", path=A)  # within the hour, so it is not saved
-    with opened("sqlite", tmp_path, clock=time) as place:
-        time.now += 5 * DAY
-        assert place.store().sweep(accept_clock=True).expired == ()
-        time.now += 2
-        assert [one.path for one in place.store().sweep(accept_clock=True).expired] == [A]
-
-
 LOOKING = (
     "admin sweep --dry-run", "ls", "view /memories/a", "cat /memories/a", "stores",
     "search memories", "log", "admin stats", "settings show", "settings set max_memories=50", "review list",
@@ -579,17 +517,6 @@ def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypat
     here(at, *command.split())
     with retentive.open(at, sweep=False) as place:
         assert A not in paths(place.store())
-
-
-def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
-    """The program opens the store with `sweep=False`; otherwise, opening would sweep."""
-    at = f"sqlite:///{tmp_path}/m.db"
-    idle_for_a_year(at)
-    with retentive.open(at, sweep=False) as place:
-        assert [one.path for one in place.store().sweep(dry_run=True).expired] == [A]
-        assert paths(place.store()) == [A]
-    with retentive.open(at) as place:
-        assert paths(place.store()) == []
 
 
 def test_a_sweep_does_not_load_the_history(time: Time) -> None:

@@ -13,10 +13,10 @@ import pytest
 from retentive import MemoryStore, NotFound
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
-from retentive.review.proposals import AFTER, BEFORE, forget_proposals
+from retentive.review.proposals import AFTER, BEFORE
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Transaction
+from retentive.storage.contract import Actor
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened
 
@@ -188,20 +188,6 @@ def test_what_has_no_obstacle_can_be_accepted_alone(store: MemoryStore) -> None:
     assert store.review.accept([edited], actor=ANN, mode="partial").done == ()
 
 
-def test_a_proposed_edit_conflicts_with_a_delete_and_follows_a_rename(store: MemoryStore) -> None:
-    for path in (A, B):
-        done(store, create(path, "one\n"), ANN)
-    gone, moved = proposed(store, edit("one", "two")), proposed(store, edit("one", "three", B))
-    done(store, delete(), ANN)
-    done(store, rename(B, "/memories/c"), ANN)
-    assert said(store, view()).endswith("1\ttwo")
-    assert said(store, view("/memories")) == f"{HEADER}\n10B\t/memories\n4B\t{A}\n6B\t{B}"
-    assert obstacles(store, [gone, moved], "merge") == [(A, f"{A}: a later change deleted the memory")]
-    assert obstacles(store, [moved]) == []
-    assert obstacles(store, [gone], "force") == []
-    assert tree(store) == {A: "two\n", "/memories/c": "three\n"}
-
-
 def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> None:
     """The author sees the own proposal at this path, and not the new memory."""
     ids = [proposed(store, create(path, "mine\n")) for path in (A, f"{B}/x", D)]
@@ -237,25 +223,6 @@ def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) ->
     assert tree(store) == {f"{D}/new": "new\n"}
 
 
-def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> None:
-    for name in ("edited", "gone", "moved", "same"):
-        done(store, create(f"{D}/{name}", "one\n"), ANN)
-    renamed = proposed(store, rename(D, "/memories/e"))
-    done(store, edit("one", "two", f"{D}/edited"), ANN)
-    done(store, delete(f"{D}/gone"), ANN)
-    done(store, rename(f"{D}/moved", A), ANN)
-    done(store, create("/memories/e/same", "new\n"), ANN)
-    assert said(store, view("/memories/e/edited")).endswith("1\ttwo")
-    assert said(store, view("/memories/e/gone")).startswith("The path")
-    assert obstacles(store, [renamed]) == [
-        ("/memories/e/gone", "/memories/e/gone: a later change deleted the memory"),
-        ("/memories/e/moved", "/memories/e/moved: a later change renamed the memory"),
-        ("/memories/e/same", "/memories/e/same: the memory /memories/e/same blocks this path"),
-    ]
-    assert obstacles(store, [renamed], "force") == []
-    assert tree(store) == {A: "one\n", "/memories/e/edited": "two\n", "/memories/e/same": "one\n"}
-
-
 def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> None:
     store.change_settings({"max_memories": 2, "max_memory_bytes": 10, "read_only_paths": [D]})
     assert said(store, create(f"{D}/x", "text\n")) == f"Error: {D}/x is read-only"
@@ -270,15 +237,6 @@ def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> Non
     assert [path for path, _ in obstacles(store, [first, second])] == [B]
     store.change_settings({"max_memories": None})
     assert obstacles(store, [first, second]) == []
-
-
-def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) -> None:
-    """The new path or the old path of the change is read-only."""
-    for path in (A, B, "/memories/c"):
-        done(store, create(path, "one\n"), ANN)
-    ids = [proposed(store, each) for each in (delete(), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
-    store.change_settings({"read_only_paths": [A, B, f"{D}/c"]})
-    assert obstacles(store, ids) == [(path, f"Error: {path} is read-only") for path in (A, B, f"{D}/c")]
 
 
 def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) -> None:
@@ -300,23 +258,6 @@ def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
         f"Note: {A} holds {len('[REDACTED:github_token]') + 46} of at most 86 bytes.",
         NOTE,
     ]
-
-
-def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
-    store.change_settings({"max_proposals": 2})
-    proposed(store, create(text="text\n"))
-    second = proposed(store, create(B, "text\n"))
-    refused = store.execute(create(D, "text\n"), actor="session:s2")
-    assert (refused.code, refused.text) == (
-        "too_large",
-        (
-            "Error: 2 changes to this memory store await review by a person; the limit is 2. "
-            "Nothing was written. Try again after some of them have been reviewed."
-        ),
-    )
-    assert said(store, view(D), "session:s2").startswith("The path")
-    store.review.refuse([second], actor=ANN)
-    assert said(store, create(D, "text\n"), "session:s2").endswith(NOTE)
 
 
 def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> None:
@@ -415,22 +356,6 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
         assert [str(version.actor) for version in store.versions(A)] == [S1, S1, "job:external", ANN]
 
 
-def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
-    """If a foreign file is at the path, the command is refused.
-
-    If the file appears later, the acceptance is refused.
-    """
-    for store in with_review("directory", tmp_path):
-        done(store, create(B, "text\n"), ANN)
-        waiting = proposed(store, create(text="text\n"))
-        root = Path(str(store.directory()))
-        for name in ("a", "k"):
-            (root / name).symlink_to(root / "b")
-        assert said(store, create("/memories/k", "text\n")).endswith("/k is taken by something that is not a memory")
-        text = f"Error: The path {A} is taken by something that is not a memory"
-        assert obstacles(store, [waiting], "force") == [(A, text)]
-
-
 def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) -> None:
     """A proposal that was accepted cannot be refused afterwards; the conflict says so."""
     ids = [proposed(store, create(f"{D}/{number}", f"{number}\n")) for number in range(20)]
@@ -482,35 +407,30 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
         store.review.show(last.id)
 
 
-def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> None:
-    """The texts of the proposals and the dependent proposals are removed too.
-
-    A redaction removes the proposals that are based on the redacted text.
-    """
+def test_removals_remove_the_proposals_that_build_on_a_text(store: MemoryStore) -> None:
+    """A redaction those that are based on the redacted text, an erasure all of the memory; with their texts."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     kept = proposed(store, edit("one", "two", B))
-    first, second = proposed(store, edit("one", "two")), proposed(store, edit("two", "three"))
-    memory, _ = store.load(A)
-
-    def forget(base: str | None) -> set[str]:
-        """Return the ids of the removed proposals."""
-
-        def work(tx: Transaction) -> set[str]:
-            records = forget_proposals(tx, [(memory.id, base)])
-            for record in records:
-                tx.put_record(*record)
-            return {key for kind, key, _ in records if kind == "proposal"}
-
-        return store._core.backend.write(store.id, work)
-
-    assert forget("0" * 64) == set()
-    assert forget(memory.sha256) == {first, second}
-    third = proposed(store, rename(A, "/memories/c"))
-    assert forget(None) == {third}
+    proposed(store, edit("one", "two"))
+    proposed(store, edit("two", "three"))
+    base = store.load(A)[0].version_id
+    done(store, edit("one", "1"), ANN)
+    store.history.redact([base])
+    assert [each.id for each in store.review.pending()] == [kept]
+    proposed(store, rename(A, "/memories/c"))
+    store.history.erase(A)
     assert [each.id for each in store.review.pending()] == [kept]
     keys = store._core.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.records(kind)])
     assert keys == [f"{kept}.0"] * 2
+
+
+def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposals, "MAX_DECISIONS", 3)
+    ids = [proposed(store, create(f"{D}/{number}", "text\n")) for number in range(5)]
+    for each in (*reversed(ids[1:]), ids[0]):
+        store.review.refuse([each], actor=ANN)
+    assert [each.proposal_id for each in store.review.decisions()] == [ids[0], ids[1], ids[2]]
 
 
 def test_an_accepted_undo_keeps_its_cause(store: MemoryStore) -> None:
@@ -539,27 +459,6 @@ def test_undo_under_review_waits(store: MemoryStore) -> None:
     assert store.load(A)[0].id == memory.id
     assert store.review.accept(ids[1:], actor=ANN).done == (ids[1],)
     assert tree(store) == {A: "two\n"}
-
-
-def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
-    done(store, create(text="one\n"), ANN)
-    version = store.load(A)[0].version_id
-    done(store, delete(), ANN)
-    store.history.restore(A, version, actor=S1)
-    store.history.restore(A, version, actor=ANN)
-    done(store, edit("one", "two"), ANN)
-    ids = [each.id for each in store.review.pending()]
-    assert obstacles(store, ids) == [(A, f"{A}: a later change recreated the memory")]
-    assert obstacles(store, ids, "force") == []
-    assert tree(store) == {A: "one\n"}
-
-
-def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposals, "MAX_DECISIONS", 3)
-    ids = [proposed(store, create(f"{D}/{number}", "text\n")) for number in range(5)]
-    for each in (*reversed(ids[1:]), ids[0]):
-        store.review.refuse([each], actor=ANN)
-    assert [each.proposal_id for each in store.review.decisions()] == [ids[0], ids[1], ids[2]]
 
 
 @pytest.mark.parametrize("backend", LASTING)

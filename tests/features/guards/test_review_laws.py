@@ -7,12 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import retentive
 from retentive import MemoryStore, Reply, Retentive, Usage
 from retentive.review.session import DecisionOutcome
 from retentive.storage.contract import Actor
@@ -175,21 +173,3 @@ TestReviewed = Reviewed.TestCase
 TestReviewed.settings = settings(
     max_examples=sized(quick=20, long=40, full=100), stateful_step_count=40 if LONG else 20
 )
-
-
-@pytest.mark.parametrize("count", [3, 30])
-def test_a_renamed_directory_is_seen_whole(count: int) -> None:
-    """A few memories are looked up one by one, and many memories by one walk.
-
-    Both find all memories of the directory.
-    """
-    with retentive.open("sqlite://", review=["session:*"]) as place:
-        store = place.store()
-        for number in range(count):
-            given = {"command": "create", "path": f"/memories/d/{number:02}", "file_text": f"{number}\n"}
-            store.execute(given, actor=ANN)
-        store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}, actor=S1)
-        store.execute({"command": "delete", "path": "/memories/e/00"}, actor=S1)
-        expected = {f"/memories/e/{number:02}": f"{number}\n" for number in range(1, count)}
-        assert seen(store, S1)[0] == expected
-        assert len(seen(store, ANN)[0]) == count

@@ -178,14 +178,6 @@ def test_hidden_memories_keep_their_paths(local: MemoryStore) -> None:
     assert set(tree(local)) == {B, f"{D}/beside", f"{D}/hidden"}
 
 
-def test_a_directory_of_hidden_memories_is_no_directory(local: MemoryStore) -> None:
-    local.execute(create(f"{D}/hidden"), actor=S1)
-    local.trust.quarantine("session:*")
-    assert said(local, view(D)) == MISSING.format(D)
-    assert said(local, view(f"{D}/hidden/below")).startswith("The path")
-    assert list(local.memories()) == []
-
-
 def test_the_search_tool_hides_and_marks(local: MemoryStore) -> None:
     local.change_settings({"trust": {"session:*": "unconfirmed"}, "hide_unconfirmed": ["session:s2"]})
     local.execute(create(A, "some words\n"), actor=S1)
@@ -235,11 +227,3 @@ def test_who_may_change_trust(local: MemoryStore) -> None:
             change(A)
     with pytest.raises(NotFound):
         local.trust.confirm(B)
-
-
-def test_an_erased_memory_leaves_no_confirmation(local: MemoryStore) -> None:
-    local.execute(create(), actor=S1)
-    local.trust.confirm(A)
-    assert len(local._core.read(lambda snapshot: list(snapshot.records("confirmed")))) == 1
-    local.history.erase(A)
-    assert local._core.read(lambda snapshot: list(snapshot.records("confirmed"))) == []

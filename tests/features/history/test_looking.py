@@ -6,17 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Unpack
 
 import pytest
 
 from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
 from retentive.history.differences import Differences
 from retentive.history.past import past_of
-from retentive.storage.contract import Selection, Snapshot, Version
-from retentive.storage.overlay import Overlay
-from retentive.storage.paging import FIRST_PAGES, all_versions
-from retentive.store import core_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
 
@@ -27,33 +22,6 @@ from .changes import A, B, C, create, replace, run
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
     with opened(str(request.param), tmp_path) as place:
         yield place.store()
-
-
-class Counted(Overlay):
-    """Snapshot that counts the versions it was asked for."""
-
-    asked = 0
-
-    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
-        self.asked += selection.get("limit") or 10**6
-        return super().versions(**selection)
-
-
-def test_the_newest_change_needs_few_rows(tmp_path: Path) -> None:
-    """However long the history is; a reader of all versions gets each once."""
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        for text in map(str, range(150)):
-            store.write(A, text)
-
-        def work(snapshot: Snapshot) -> tuple[int, list[str]]:
-            counted = Counted(snapshot)
-            next(all_versions(counted))
-            return counted.asked, [version.id for version in all_versions(counted)]
-
-        asked, ids = core_of(store).backend.read(store.id, work)
-        assert asked == FIRST_PAGES[0]
-        assert ids == [version.id for version in store.versions()]
 
 
 def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:

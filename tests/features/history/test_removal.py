@@ -86,25 +86,6 @@ def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
     assert tree(store) == {A: "again"}
 
 
-def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory is deleted in the first step. The next operation that finds the incomplete erasure completes it."""
-    create(store, A, SECRET)
-
-    class Killed(Exception):
-        pass
-
-    def killed(*_: object, **__: object) -> int:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(removal, "_erase", killed)
-        with pytest.raises(Killed):
-            store.history.erase(A)
-    assert tree(store) == {}
-    assert removal.finish(store._core)
-    assert store.history.log() == []
-
-
 def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore between the two steps of the erasure would leave the text in a memory without history."""
     version = create(store, A, SECRET)
@@ -197,15 +178,6 @@ def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> 
     assert [one.path for one in store.scan(actor="session:s")] == [A]
 
 
-def test_read_only_memories_are_not_erased(store: MemoryStore) -> None:
-    """The first step of the erasure, which deletes the memory, is refused too."""
-    create(store, A, "kept")
-    store.change_settings({"read_only_paths": [A]})
-    with pytest.raises(InvalidInput, match="read-only"):
-        store.history.erase(A)
-    assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
-
-
 def test_deleted_memories_of_a_read_only_store_are_not_erased(store: MemoryStore) -> None:
     """An erasure by id and a redaction by version are both refused, also if only the actor may not write."""
     first = create(store, A, "kept")
@@ -233,8 +205,7 @@ def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore)
     assert tree(store) == before
 
 
-@pytest.mark.parametrize("how", ["redact", "prune"])
-def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, how: str) -> None:
+def test_more_versions_than_one_statement_takes_are_redacted(store: MemoryStore) -> None:
     """Renames make many versions share one text. The number of versions exceeds the parameters of a statement."""
 
     def many(tx: Transaction) -> None:
@@ -246,11 +217,6 @@ def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, h
 
     store._core.backend.write(store.id, many)
     oldest_first = [version.id for version in store.versions()][::-1]
-    if how == "prune":
-        store.clear()
-        store._core.backend.write(store.id, lambda tx: tx.prune(oldest_first))
-        assert [version.operation for version in store.versions()] == ["deleted"]
-        return
     present = oldest_first.pop()
     assert store.history.redact(oldest_first).versions == 230
     assert {version.path for version in store.versions()} == {"", "/memories/229"}

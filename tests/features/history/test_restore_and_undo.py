@@ -15,7 +15,7 @@ from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, RetentiveError, SensitiveValue, TooLarge
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
-from retentive.storage.contract import Created, Imported, Snapshot
+from retentive.storage.contract import Created, Snapshot
 from support.commands import tree
 from support.model import Model
 from support.places import EVERYWHERE, opened
@@ -241,21 +241,6 @@ def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
     assert {text: store.load(path)[0].id for path, text in tree(store).items()} == ids
     assert store.history.restore("/memories", now).done
     assert tree(store) == before
-
-
-def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
-    """Without `force`, nothing changes. `force` deletes the memory at the path, which can be restored too."""
-    then = create(store, "/memories/d/c", "old")
-    run(store, "delete", path="/memories/d")
-    create(store, "/memories/d", "in the way")
-    outcome = store.history.restore("/memories/d/c", then)
-    assert refused(outcome) == [("/memories/d/c", "the memory /memories/d blocks this path")]
-    assert tree(store) == {"/memories/d": "in the way"}
-    assert done(store.history.restore("/memories/d/c", then, mode="force")) == [
-        ("deleted", "/memories/d"),
-        ("made", "/memories/d/c"),
-    ]
-    assert tree(store) == {"/memories/d/c": "old"}
 
 
 def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
@@ -554,29 +539,6 @@ def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
     assert refused(quick.history.undo(changed)) == [(C, "the version to undo was redacted")]
 
 
-def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
-    """The memory stays as it is. A deletion can be undone, unless its version was redacted."""
-    redacted = create(quick, A, "one")
-    then = create(quick, B, "other")
-    replace(quick, A, "one", "two")
-    replace(quick, B, "other", "changed")
-    quick.history.redact([redacted])
-    assert refused(quick.history.restore("/memories", then)) == [
-        (A, "the version that the memory had at that time was redacted")
-    ]
-    outcome = quick.history.restore("/memories", then, mode="force")
-    assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
-    assert [conflict.path for conflict in outcome.left] == [A]
-    assert tree(quick) == {A: "two", B: "other"}
-    gone = run(quick, "delete", path=A)
-    made = done(quick.history.undo(gone))
-    assert made == [("made", A)]
-    again = quick.history.log()[0].id
-    run(quick, "delete", path=A)
-    quick.history.redact([gone])
-    assert done(quick.history.undo(again)) == []
-
-
 def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
     """Texts that become shorter are written first, and deletions come before creations."""
     create(quick, A, "a" * 20)
@@ -606,22 +568,6 @@ def test_a_move_to_a_former_directory_is_recorded_as_a_move(quick: MemoryStore) 
     assert done(quick.history.restore("/memories", then)) == [("moved", A), ("moved", B)]
     assert tree(quick) == {A: "file", B: "other"}
     assert [version.operation for version in quick.history.log()][:-count] == ["modified", "modified"]
-
-
-def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
-    """The next change has a later revision. Importing a version that is not later is refused."""
-    with opened("sqlite", tmp_path) as place:
-        source, target = place.store("source"), place.store("target")
-        for number in range(5):
-            create(source, f"/memories/{number}", "one")
-        origin = source.history.log(limit=1)[0]
-        change = Imported(origin, None, b"one")
-        target._core.backend.write(target.id, lambda tx: tx.record([change], None))
-        again = dataclasses.replace(origin, path=A)
-        with pytest.raises(InvalidInput, match="later"):
-            target._core.backend.write(target.id, lambda tx: tx.record([Imported(again, None, b"")], None))
-        next_one = create(target, A, "two")
-        assert target.history.show(next_one)[0].revision == origin.revision + 1
 
 
 def test_nothing_is_restored_to_a_reserved_path(quick: MemoryStore) -> None:

@@ -6,7 +6,6 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from retentive import AsyncMemoryTool, InvalidInput, MemoryTool
-from retentive.mounts import MemoryTree
 
 from .trees import HEADER, tree
 
@@ -62,10 +61,3 @@ def test_an_attribute_of_a_single_store_is_an_attribute_error(name: str) -> None
 def test_mounting_one_place_twice_is_refused() -> None:
     with tree(TEAM) as at, pytest.raises(InvalidInput):
         MemoryTool(at.mounts, base_path="memory")
-
-
-def test_stores_and_mounts_are_memory_trees_and_places_are_not() -> None:
-    with tree(TEAM) as at:
-        assert isinstance(at.mounts, MemoryTree)
-        assert isinstance(at.stores[TEAM], MemoryTree)
-        assert not isinstance("./memory", MemoryTree)

@@ -12,7 +12,7 @@ from retentive import Mounts, NotFound, Replies
 from retentive.errors import InvalidPath
 from support.places import KEYS
 
-from .trees import HEADER, Tree, tree, tree_in
+from .trees import Tree, tree, tree_in
 
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
@@ -148,8 +148,3 @@ def test_rules_by_actor_are_those_of_the_store() -> None:
 def test_an_invalid_command_gets_the_reply_of_one_store(given: object) -> None:
     with tree(TEAM) as at:
         assert at.mounts.execute(given) == at.stores["/memories"].execute(given)
-
-
-def test_the_header_matches_the_contract() -> None:
-    with tree(TEAM) as at:
-        assert at.run("view", "/memories") == f"{HEADER.format('/memories')}\n0B\t/memories\n0B\t/memories/team/"

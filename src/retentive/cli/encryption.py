@@ -6,11 +6,14 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, key_ring, naming
+from retentive.cli.location import Location, naming
 from retentive.cli.options import command, group
 from retentive.cli.removal import confirm
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
+from retentive.storage.sealed import rotation
+from retentive.storage.sealed.backend import SealedBackend
+from retentive.storage.sealed.keys import add_key
 
 
 @group("encryption", default="status")
@@ -30,7 +33,6 @@ def new(location: Location) -> None:
     the current key. Older keys are kept, because existing memory stores need them until `rotate` wraps their data
     keys with the current key.
     """
-    key_ring()
     key_id = _add_key(location)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
     output.emit({"key_id": key_id}, text)
@@ -45,10 +47,6 @@ def rotate(location: Location, *, add: bool) -> None:
     again. When it has finished, you can remove the old key from the key file, unless you have a backup that needs this
     key.
     """
-    key_ring()
-    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
-    from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - as above
-
     with location.opened() as found:
         backend = found.backend
         if not isinstance(backend, SealedBackend):
@@ -73,9 +71,6 @@ def status(location: Location) -> None:
     the time when its data key was destroyed); the id of the key that wraps its data key, followed by `current`, `old`,
     or `missing` if you did not give this key; whether it can be read; its id.
     """
-    key_ring()
-    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
-
     with location.opened() as found:
         stores = rotation.status(found.backend)
     rows = []
@@ -96,24 +91,18 @@ def destroy(location: Location, *, yes: bool) -> None:
     Earlier backups still contain the wrapped data key. To make the backups unreadable too, rotate the key that wraps
     the data key, and delete the old key.
     """
-    key_ring()
-    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
-
     key = location.named_store()
     with location.opened() as found:
         info = existing_store(found.backend, key)
-        if not yes:
-            memories = output.counted(info.memories, "memory")
-            its = "its" if info.memories == 1 else "their"
-            confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?")
+        memories = output.counted(info.memories, "memory")
+        its = "its" if info.memories == 1 else "their"
+        confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?", yes=yes)
         since = rotation.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
     output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, text)
 
 
 def _add_key(location: Location) -> str:
-    from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
-
     path = location.key_file
     if path is None:
         raise InvalidInput("this command needs a key file: pass --keys FILE, or set RETENTIVE_KEYS_FILE")

@@ -65,9 +65,8 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
             listed = [one for one in scan_store(core, None, redact=False, history=True).findings if one.kinds or likely]
             for one in listed:
                 output.note("\t".join(_scan_row(one)))
-            if listed:
-                values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
-                confirm(f"Permanently remove {values}?")
+            values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
+            confirm(f"Permanently remove {values}?", yes=not listed)
         scanned = scan_store(core, None, redact=redact, history=history, likely=likely)
     found = scanned.findings
     remain = any(one.in_path or (one.kinds and not redact) for one in found)

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from retentive.cli import output
-from retentive.cli.exits import FAILED, status_of
+from retentive.cli.exits import status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
 from retentive.cli.options import command
@@ -131,66 +131,57 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
 
     Returns the id of a version of the change, as a revision. Exits if the user declines.
     """
+    why = (
+        "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
+        " without a terminal, retentive cannot ask for confirmation."
+    )
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError(
-            "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
-            " without a terminal, retentive cannot ask for confirmation."
-        )
+        raise click.UsageError(why)
     outcome = store.undo(parse("HEAD", datetime.now(UTC)), path=path, mode=mode, dry_run=True)
     if outcome.conflicts:
         _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
     change = outcome.undone[0]
-    lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
-    lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
-    lines += ["Undoing it:", *(f"  {' '.join(_step_row(step, is_done=False))}" for step in outcome.steps)]
-    for line in lines:
-        output.note(line)
-    if not click.confirm("Undo this change?", err=True):
-        output.note("Nothing was undone.")
-        raise click.exceptions.Exit(FAILED)
+    output.note(f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:")
+    for version in reversed(change.versions):
+        output.note(f"  {' '.join(described(version, change))}")
+    output.note("Undoing it:")
+    for step in outcome.steps:
+        output.note(f"  {' '.join(_step_row(step, is_done=False))}")
+    output.confirm("Undo this change?", without_terminal=why, declined="Nothing was undone.")
     return as_revision(change.versions[0].id)
 
 
 def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: str, mode: Mode) -> None:
-    would = "nothing would be done" if outcome.dry_run else "nothing was done"
-    conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
-    rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
+    is_plan = outcome.dry_run or outcome.proposed
+    rows = [_step_row(step, is_done=not is_plan) for step in outcome.steps]
     below = replies.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
-    has_conflicts, is_partial = bool(outcome.conflicts), mode == "partial" and bool(outcome.left)
-    left = "was left as it is" if is_partial else "was not fully restored"
+    is_partial, versions = mode == "partial", sum(len(change.versions) for change in outcome.undone)
+    notes = []
+    if versions > 1 and not outcome.conflicts:
+        part = " a part of" if outcome.left else ""
+        count = output.counted(len(outcome.undone), "change")
+        span = " to ".join(dict.fromkeys([outcome.undone[-1].id, outcome.undone[0].id]))
+        notes = [f"{'This would undo' if is_plan else 'This undid'}{part} {count}, {span}, with {versions:,} versions."]
+    why = "was left as it is" if is_partial else "was not fully restored"
+    notes += [f"{each.path} {why}: {each.reason}." for each in outcome.left]
+    error = ""
+    if outcome.conflicts:
+        would = "nothing would be done" if outcome.dry_run else "nothing was done"
+        error = "\n".join([f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)])
+        notes += [] if outcome.dry_run else [advice]
     steps = [
         output.attributes(step, "what", "memory_id")
         | {"path_before": step.before and step.before.path, "path": step.path}
         for step in outcome.steps
     ]
-    table = output.table(rows, ("done", "path"), header=False)
     output.emit(
-        output.attributes(outcome, "done", "dry_run", "proposed")
-        | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left}
-        | {"undone": list(map(change_object, outcome.undone))},
-        *(() if has_conflicts else (table, below)),
-        notes=[
-            *_grouping(outcome),
-            *(f"{each.path} {left}: {each.reason}." for each in outcome.left),
-            *([advice] if has_conflicts and not outcome.dry_run else []),
-        ],
-        error="\n".join(conflicts) if has_conflicts else "",
-        status=status_of("conflict") if has_conflicts or is_partial else 0,
+        output.attributes(outcome, "done", "dry_run", "proposed", "conflicts", "left")
+        | {"steps": steps, "undone": list(map(change_object, outcome.undone))},
+        *([] if error else [output.table(rows, ("done", "path"), header=False), below]),
+        notes=notes,
+        error=error,
+        status=status_of("conflict") if error or (is_partial and outcome.left) else 0,
     )
-
-
-def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """Return a list with a note that names the undone changes, or an empty list if only one version was undone."""
-    changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
-    if versions < 2 or outcome.conflicts:
-        return []
-    would = "This would undo" if outcome.dry_run or outcome.proposed else "This undid"
-    would += " a part of" if outcome.left else ""
-    newest, oldest = changes[0], changes[-1]
-    if len(changes) == 1:
-        at = output.local_time(newest.at)
-        return [f"{would} {newest.id} by {newest.actor or 'an actor without a name'}, {at}: {versions:,} versions."]
-    return [f"{would} {len(changes):,} changes, {oldest.id} to {newest.id}, with {versions:,} versions."]
 
 
 _WORDS = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}

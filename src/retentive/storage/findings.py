@@ -69,7 +69,7 @@ KINDS: dict[str, Kind] = {
         _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
         # Records
         Kind("record_wrong", "A record of the store, or the text of a proposal, is missing or cannot be read."),
-        _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),
+        _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive admin maintain`"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
         _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
         # Databases

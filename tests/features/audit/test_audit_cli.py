@@ -85,20 +85,22 @@ def test_a_log_that_was_never_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "answer", "expected"),
     [
-        (["erase", "/memories/a.md"], "y", "erase"),
-        (["erase", "/memories/a.md"], "n", "erase.preview"),
-        (["redact", "--all-of", "/memories/a.md"], "y", "redact"),
-        (["redact", "--all-of", "/memories/a.md"], "n", "redact.preview"),
+        (["erase", "/memories/a.md"], "y", ["list", "erase"]),
+        (["erase", "/memories/a.md"], "n", ["list"]),
+        (["redact", "--all-of", "/memories/a.md"], "y", ["redact"]),
+        (["redact", "--all-of", "/memories/a.md"], "n", []),
     ],
 )
-def test_a_removal_with_confirmation_leaves_one_entry(
-    at: str, tmp_path: Path, arguments: list[str], answer: str, expected: str
+def test_a_removal_with_confirmation_is_audited(
+    at: str, tmp_path: Path, arguments: list[str], answer: str, expected: list[str]
 ) -> None:
-    """Counting the versions for the question has no entry. If the answer is no, the entry is of the preview."""
+    """The question about an erasure lists the memories. If the answer is no, nothing is removed."""
     with interactive(tmp_path, "--at", at, *arguments) as shown:
         shown.expect("Permanently")
         shown.type(f"{answer}\r")
         assert shown.end() == (0 if answer == "y" else 1)
     with retentive.open(at, sweep=False) as place:
         last = list(place.store().audit.entries())[5:]
-    assert [(entry.operation, entry.outcome, entry.integration) for entry in last] == [(expected, "ok", "cli")]
+    assert [(entry.operation, entry.outcome, entry.integration) for entry in last] == [
+        (each, "ok", "cli") for each in expected
+    ]

@@ -69,7 +69,7 @@ def test_the_page_says_what_was_erased_and_what_still_has_the_words(
     assert "Erased 3 memories with 6 versions." in page.text
     assert "/memories/plan.md" in page.text
     assert "customers/4711.md" not in page.text
-    assert "redact --finish" not in page.text
+    assert "admin maintain" not in page.text
     assert [about.history.log(memory_id=each, limit=1) for each in ids] == [[]] * 3
 
 

@@ -33,7 +33,7 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
         findings = list(check(place.backend))
         assert codes(findings, severity="note") == {"removal_pending"}
         assert "1 memories to erase" in {one.subject for one in findings}
-        store.history.redact([])  # as `retentive redact --finish`
+        store.history.redact([])
         assert {one.code for one in check(place.backend)} == {"healthy"}
         assert list(store.versions(memory_id=memory.id)) == []
         assert store._core.read(lambda found: found.get_record("tombstone", memory.id)) is not None

@@ -42,6 +42,7 @@ _REDACTED = "the version that the memory had at that time was redacted"
 
 def restore(path: MemoryPath, to: Revision, mode: Mode = "refuse") -> Write[RestoreOutcome]:
     """Restore a memory, a directory or the whole store to the state at `to`."""
+    check_mode(mode)
 
     def plan(found: Snapshot) -> tuple[RestoreOutcome, str]:
         conflicts: list[Conflict] = []
@@ -50,7 +51,7 @@ def restore(path: MemoryPath, to: Revision, mode: Mode = "refuse") -> Write[Rest
         at = then.at.isoformat(timespec="seconds") if then.version is None else f"r{then.version.revision}"
         return outcome, f"restore to {at}"
 
-    return _planned_write("restore", plan, mode, path)
+    return _planned(Write("restore", partial(_decided, plan, mode), path))
 
 
 def change_named(change: Revision, path: MemoryPath | None = None) -> Choose:
@@ -84,6 +85,7 @@ def undo(
 
     If a later version builds on a reversed one, this is a conflict. `path` is named in the audit log.
     """
+    check_mode(mode)
 
     def plan(found: Snapshot) -> tuple[RestoreOutcome, str]:
         versions = list(choose(found))
@@ -108,56 +110,55 @@ def undo(
         what = undone[0].id if len(undone) == 1 else f"{len(undone)} changes, {undone[-1].id} to {undone[0].id}"
         return replace(planned(found, wanted, conflicts, mode), undone=undone), f"undo of {what}"
 
-    return _planned_write("undo", plan, mode, path)
+    return _planned(Write("undo", partial(_decided, plan, mode), path))
 
 
-def _planned_write(
-    name: str, plan: Callable[[Snapshot], tuple[RestoreOutcome, str]], mode: Mode, path: MemoryPath | None
-) -> Write[RestoreOutcome]:
-    """Return the write that carries out a plan.
-
-    `plan` returns the steps and the conflicts, and the cause that the log shows, such as `undo of r3`. It raises
-    `NotFound` and `ReadOnly`.
-    """
-    check_mode(mode)
-
-    def work(view: Snapshot, guard: Guard) -> Plan[RestoreOutcome]:
-        outcome, cause = plan(view)
-        if outcome.conflicts:
-            return Plan(outcome)
-        guard.cause = f"partial {cause}" if mode == "partial" and outcome.left else cause
-        changes, altered = applied(view, guard, outcome.steps)
-        proposed = bool(changes) and is_under_review(guard.settings, guard.actor)
-        return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
-
-    def kept(outcome: Outcome[RestoreOutcome], after: Snapshot) -> Mapping[str, object] | None:
-        result = outcome.value()
-        if result.conflicts or result.proposed or not result.steps:
-            return None  # a repeated request runs again, and changes nothing
-        reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
-        return {"revision": after.state.revision, "left": reasons}
-
-    def rebuilt(facts: Mapping[str, Any], view: Snapshot) -> RestoreOutcome:
-        versions = named_change(view, Revision(facts["revision"]))
-        past = Past(view, min(version.id for version in versions))
-        newest = {version.memory_id: state_after(version) for version in reversed(versions)}
-        left = [
-            Conflict(_last_path(view, memory_id), memory_id, reason or "the memory differs from the requested state")
-            for memory_id, reason in facts["left"]
-        ]
-        return RestoreOutcome(tuple(steps(past, newest)), left=tuple(left))
-
-    return Write(
-        name,
-        work,
-        path,
-        facts_kept=kept,
-        rebuilt=rebuilt,
+def _planned(write: Write[RestoreOutcome]) -> Write[RestoreOutcome]:
+    return replace(
+        write,
+        facts_kept=_facts,
+        rebuilt=_rebuilt,
         under_review="propose",
         allowed_when_archived=False,
         needs_external_edits=True,
         for_paths=True,
     )
+
+
+def _decided(
+    plan: Callable[[Snapshot], tuple[RestoreOutcome, str]], mode: Mode, view: Snapshot, guard: Guard
+) -> Plan[RestoreOutcome]:
+    """Carry out a plan.
+
+    `plan` returns the steps and the conflicts, and the cause that the log shows, such as `undo of r3`. It raises
+    `NotFound` and `ReadOnly`.
+    """
+    outcome, cause = plan(view)
+    if outcome.conflicts:
+        return Plan(outcome)
+    guard.cause = f"partial {cause}" if mode == "partial" and outcome.left else cause
+    changes, altered = applied(view, guard, outcome.steps)
+    proposed = bool(changes) and is_under_review(guard.settings, guard.actor)
+    return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
+
+
+def _facts(outcome: Outcome[RestoreOutcome], after: Snapshot) -> Mapping[str, object] | None:
+    result = outcome.value()
+    if result.conflicts or result.proposed or not result.steps:
+        return None  # a repeated request runs again, and changes nothing
+    reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
+    return {"revision": after.state.revision, "left": reasons}
+
+
+def _rebuilt(facts: Mapping[str, Any], view: Snapshot) -> RestoreOutcome:
+    versions = named_change(view, Revision(facts["revision"]))
+    past = Past(view, min(version.id for version in versions))
+    newest = {version.memory_id: state_after(version) for version in reversed(versions)}
+    left = [
+        Conflict(_last_path(view, memory_id), memory_id, reason or "the memory differs from the requested state")
+        for memory_id, reason in facts["left"]
+    ]
+    return RestoreOutcome(tuple(steps(past, newest)), left=tuple(left))
 
 
 def _then(found: Snapshot, target: MemoryPath, then: Moment, conflicts: list[Conflict]) -> Wanted:

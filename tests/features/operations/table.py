@@ -183,17 +183,17 @@ OPERATIONS: dict[str, Operation] = {
     "Compare, change": reads("diff", lambda _, at: at.history.differences(change="HEAD")),
     "Compare, path": reads("diff", lambda scene, at: at.history.differences(A, since=scene.oldest.id), A),
     "Read blame": reads("blame", lambda _, at: at.history.blame(A), A),
-    "Restore": writes("restore", lambda scene, at, **who: at.history.restore(A, scene.oldest.id, **who), A),
-    "Restore, directory": writes(
+    "Write restore": writes("restore", lambda scene, at, **who: at.history.restore(A, scene.oldest.id, **who), A),
+    "Write restore, directory": writes(
         "restore",
         lambda scene, at, **who: at.history.restore(ROOT, scene.oldest.id, mode="force", **who),
         ROOT,
         makes=3,
     ),
-    "Undo": writes("undo", lambda scene, at, **who: at.history.undo(scene.newest.id, **who)),
-    "Undo, a deletion": writes("undo", lambda scene, at, **who: at.history.undo(scene.deleted.id, **who)),
-    "Undo, an actor": writes("undo", lambda _, at, **who: at.undo_by(ANN, mode="force", **who), makes=3),
-    "Restore, dry run": reads(
+    "Write undo": writes("undo", lambda scene, at, **who: at.history.undo(scene.newest.id, **who)),
+    "Write undo, a deletion": writes("undo", lambda scene, at, **who: at.history.undo(scene.deleted.id, **who)),
+    "Write undo, an actor": writes("undo", lambda _, at, **who: at.undo_by(ANN, mode="force", **who), makes=3),
+    "Write restore, dry run": reads(
         "restore.preview",
         lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True),
         A,

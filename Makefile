@@ -33,14 +33,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The generated pages: the configuration of the server, the reference of the library, the checklist, and the OpenAPI
-# document of the server and a page of it. The help of all commands is added to docs/cli.md when the site is built.
+# The OpenAPI document, and the documentation site with the references of the library, the routes and the commands.
 docs: $(STAMP)
-	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
-	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
-	PYTHONPATH=src:tests $(BIN)/python tests/docs/checklist.py > docs/check.new && mv docs/check.new docs/security-checklist.md
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
-	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
+	$(BIN)/python scripts/documentation.py
 
 release: $(STAMP)
 	$(BIN)/python scripts/check.py release

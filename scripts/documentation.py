@@ -2,7 +2,8 @@
 
 `dist/site` gets one folder for each version, `versions.json` for the menu of versions, and an `index.html` that leads
 to the newest one. Folders of other versions stay, so copy those of earlier releases there before publishing. MkDocs
-loads this file for its hooks too: they add pages from outside `docs` and the help of all commands, and rewrite links.
+loads this file for its hooks too: they add pages from outside `docs`, the references and the help of all commands, and
+rewrite links.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from retentive.cli.app import app
+from retentive.server import options, reference
+
+sys.path.insert(0, str(Path(__file__).parent))
+import api_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = {
@@ -32,6 +37,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages from outside `docs`, and their names on the site."""
+GENERATED = {"api.md": api_reference.page, "http-api.md": reference.page, "server-configuration.md": options.page}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _REDIRECT = """<!doctype html>
 <html lang="en">
@@ -43,9 +49,11 @@ _REDIRECT = """<!doctype html>
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages from outside `docs`."""
+    """Add the pages from outside `docs`, and those that are made from the code."""
     for source, name in OUTSIDE.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text("utf-8")))
+    for name, page in GENERATED.items():
+        files.append(File.generated(config, name, content=page()))
     return files
 
 

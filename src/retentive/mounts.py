@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class Mounts(MemoryTree):
-    """Several memory stores combined into one tree. The tree runs the same commands as one store (docs/mounts.md).
+    """Several memory stores combined into one tree. The tree runs the same commands as one store (docs/library.md).
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One store
     must be mounted at `/memories`. Raises `InvalidInput` for invalid mount points.

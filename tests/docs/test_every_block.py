@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import APART, MEASURED, ROOT, WRITTEN, Block, blocks
+from support.pages import MEASURED, ROOT, WRITTEN, Block, blocks
 
 from .test_examples_run import RUNNABLE
 
@@ -34,7 +34,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "podman": "needs Podman; `make check NAME=image` builds the image of the server",
     },
     "frameworks": {"pip install": "installs packages of cloud providers"},
-    "hardening": {"podman": "needs Podman"},
+    "security": {"podman": "needs Podman"},
     "history": {"-- PostgreSQL.": "rewrites whole tables of a server in use"},
     "mcp": {"claude mcp add": "needs Claude Code; the tests start `retentive mcp` themselves"},
     "moving": {"tar c": "`tests/features/server/test_our_routes.py` sends such a body"},
@@ -43,16 +43,16 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "mariadb": HOST,
         "export AWS": "needs an account at AWS",
         "retentive --at": "a job of a schedule on a host; `tests/features/audit` runs the commands",
-    },
-    "remote": {"export RETENTIVE_API_KEY": "`tests/docs/test_remote_page.py` runs the program of the page"},
-    "server": dict.fromkeys(("# memory.example.com", "# host", "retentive serve", "curl", "// sdk.mts"), SERVER),
-    "server-operations": {
         "retentive serve": "serves until it is stopped; `tests/features/server/test_cli.py` runs it with these options",
         "curl": "`tests/features/server/test_webhooks.py` sends such requests",
     },
-    "sync": {"retentive --at": "needs a server; `tests/features/sync/test_command.py` runs it"},
+    "remote": {
+        "export RETENTIVE_API_KEY": "`tests/docs/test_remote_page.py` runs the program of the page",
+        "export MEMORY_URL": "`tests/features/server/test_typescript.py` runs the program",
+        "retentive --at": "needs a server; `tests/features/sync/test_command.py` runs it",
+    },
+    "server": dict.fromkeys(("# memory.example.com", "# host", "retentive serve", "curl", "// sdk.mts"), SERVER),
     "tutorial": {"python3 -m venv": "`tests/features/packages/test_packages.py` installs into new environments"},
-    "typescript": {"export MEMORY_URL": "`tests/features/server/test_typescript.py` runs the program"},
     "web-service": {"pip install": "installs"},
 }
 """Reason for each block that `test_examples_run.py` does not run, by page and the begin of the block."""
@@ -66,7 +66,7 @@ def remaining(page: Path) -> list[Block]:
         is_run = page in RUNNABLE and block.language in {"python", "console"}
         is_output = block.language == "text" and before == "python"
         is_sentence = block.language in {"", "text"} and "$ " not in block.body
-        if not (is_run or is_output or is_sentence or block.language in {"py", "toml", "json"} or page in APART):
+        if not (is_run or is_output or is_sentence or block.language in {"py", "toml", "json"}):
             found.append(block)
         before = block.language
     return found

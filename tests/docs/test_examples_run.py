@@ -1,10 +1,10 @@
 """Every example of the documentation runs unchanged and prints the expected output.
 
-The blocks of one page run in order, in one new directory. A ```python block is a program. If its first line is `#
-name.py`, it is saved as a file for later commands. A ```text block directly after a program is the expected output. A
-```console block has commands after `$ ` and their output, in which a line `...` matches any lines. A ```py block is an
-excerpt of a file of the project. Blocks in other languages (```sh) are not run. Calls to Claude go to the scripted
-Claude.
+The blocks of one page run in order, in a new directory, or in several (`<!-- new directory -->`). A ```python block
+is a program. If its first line is `# name.py`, it is saved as a file for later commands. A ```text block directly
+after a program is the expected output. A ```console block has commands after `$ ` and their output, in which a line
+`...` matches any lines. A ```py block is an excerpt of a file of the project. Blocks in other languages (```sh) are
+not run. Calls to Claude go to the scripted Claude.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from typing import Any
 import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
-from support.pages import APART, ROOT, WRITTEN, blocks
+from support.pages import ROOT, WRITTEN, blocks
 from support.printed import assert_examples_run, assert_prints
 from support.scripts import SCRIPTS
 
 QUICK = {"README"}
 """Pages that run in all profiles. The others run in the long one, since each program starts an interpreter."""
-RUNNABLE = [
-    page
-    for page in WRITTEN
-    if page not in APART and any(block.language in {"python", "console"} for block in blocks(page))
-]
+RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
 def in_time(page: Path) -> Any:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = {ROOT / "docs" / f"{name}.md" for name in ("api", "server-configuration")}  # they have tests of their own
 MEASURED = ROOT / "benchmarks" / "README.md"  # its commands take minutes
 PAGES = sorted(
     {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
     | {MEASURED, *(ROOT / "docs").glob("*.md")}
 )
-WRITTEN = [page for page in PAGES if page not in {*GENERATED, MEASURED}]
-APART = {ROOT / "docs" / f"{name}.md" for name in ("adk", "strands")}  # see tests/frameworks
+WRITTEN = [page for page in PAGES if page != MEASURED]
 _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

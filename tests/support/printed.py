@@ -36,9 +36,15 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
 
 
 def assert_examples_run(page: Path, directory: Path, url: str) -> None:
-    """Run the examples of a page in order, in one directory, and compare their output with the page."""
+    """Run the examples of a page in order, and compare their output with the page.
+
+    They run in one directory. A new one begins at each `<!-- new directory -->`.
+    """
     following = [*blocks(page)[1:], Block("", "", 0)]
+    lines, top = page.read_text("utf-8").splitlines(), directory
     for block, after in zip(blocks(page), following, strict=True):
+        directory = top / str(lines[: block.line].count("<!-- new directory -->"))
+        directory.mkdir(exist_ok=True)
         where = f"{page.name}, line {block.line}"
         expected = after.body if after.language == "text" else None
         if block.file_name is not None:

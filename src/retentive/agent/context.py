@@ -7,7 +7,7 @@ A context edit shortens a long conversation before the model reads it. The edit 
 replaces the conversation with a summary. Invalid values raise `InvalidInput` before a request is sent. The functions in
 `retentive.agent.responses` return the edits that the API applied, as reported in its response.
 
-Source: "Context editing", "Compaction" and the API reference, linked in docs/context.md.
+Source: "Context editing", "Compaction" and the API reference, linked in docs/agents.md.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def serve(location: Location, **given: Any) -> None:
     its own; see docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
     administrators and prints it once. An address that other machines can reach needs TLS. Behind a proxy that encrypts
     the connections, use --insecure-no-tls instead. Settings can also be given by environment variables and in a
-    configuration file; see docs/server-configuration.md.
+    configuration file; see docs/server.md.
     """
     need_posix("`retentive serve`")
     try:

@@ -33,8 +33,8 @@ class MemoryTree(ABC):
     return values, and raise a `RetentiveError` that has the text and code of the error reply.
 
     Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
-    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
-    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
+    recorded with the change (docs/review.md). The default of `actor` is the actor with which the location was opened.
+    If `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
     changes nothing.
     """
 

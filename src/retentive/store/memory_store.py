@@ -114,7 +114,7 @@ class MemoryStore(MemoryTree):
 
         `actor` is recorded with the change. The default is the actor that the store was opened with. `source` (such as
         `web:https://...`, `user` or `tool:name`) and `session` are recorded in the provenance of the change
-        (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
+        (docs/review.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
         """
         core = self._core
         call = core.invocation(actor, tool_use_id=tool_use_id, run=run, source=source, session=session)

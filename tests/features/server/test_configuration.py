@@ -13,10 +13,8 @@ from click.testing import CliRunner, Result
 import retentive.server.serve as server
 from retentive.cli.app import app
 from retentive.errors import InvalidInput
-from retentive.server.options import ServeOptions, page, read_configuration, settings
+from retentive.server.options import ServeOptions, read_configuration, settings
 from support.pages import ROOT
-
-PAGE = ROOT / "docs" / "server-configuration.md"
 
 
 @pytest.fixture
@@ -94,10 +92,9 @@ def test_a_wrong_file_starts_nothing(tmp_path: Path, started: list[ServeOptions]
     assert (done.exit_code, wrong in " ".join(done.output.split()), started) == (2, True, [])
 
 
-def test_the_page_is_current_and_its_example_is_valid(tmp_path: Path) -> None:
-    """If this fails: `make docs`."""
-    assert PAGE.read_text("utf-8") == page()
-    (example,) = re.findall(r"```toml\n(.*?)```", page(), re.DOTALL)
+def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "server.md").read_text("utf-8")
+    (example,) = re.findall(r"--config FILE.*?```toml\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "server.toml"
     file.write_text(example)
     assert read_configuration(str(file)) == tomllib.loads(example)

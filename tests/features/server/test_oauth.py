@@ -289,7 +289,7 @@ def test_wrong_configurations(tmp_path: Path, text: str) -> None:
 
 
 def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "server-security.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text("utf-8")
     (tmp_path / "oauth.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
     assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["resource"] == RESOURCE
 

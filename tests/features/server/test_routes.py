@@ -9,7 +9,6 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from retentive.server import reference
 from retentive.server.handlers import ROUTES
 from retentive.server.openapi import document
 from support.http_api import fields_in
@@ -58,10 +57,6 @@ def ObjectsBackend(schema: object) -> Iterator[object]:
 
 def test_the_document_is_current() -> None:
     assert json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8")) == document(), "run: make docs"
-
-
-def test_the_page_of_the_routes_is_current() -> None:
-    assert (ROOT / "docs" / "http-api.md").read_text("utf-8") == reference.page(), "run: make docs"
 
 
 def test_every_schema_is_used() -> None:

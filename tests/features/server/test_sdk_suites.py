@@ -1,6 +1,6 @@
 """The tests of the official SDK against this server: those of each route, and those of directory synchronisation.
 
-They are in the source archive of the SDK, which is downloaded. docs/hosted-api.md lists the tests that cannot apply.
+They are in the source archive of the SDK, which is downloaded. docs/server.md lists the tests that cannot apply.
 """
 
 from __future__ import annotations

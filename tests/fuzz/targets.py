@@ -22,8 +22,8 @@ from retentive.console.markdown import rendered
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.search.literal import parse_literal
 from retentive.search.query import parse_query
-from retentive.server import cursors
 from retentive.server.errors import HttpError
+from retentive.server.requests import cursor_of, place_in
 from retentive.transfer.archive import Archive
 from retentive.transfer.lines import Copied
 from retentive.transfer.sources import tar_source
@@ -78,11 +78,11 @@ def paths(data: bytes) -> None:
 def cursor(data: bytes) -> None:
     """A cursor is refused, or gives the place that it was made of."""
     try:
-        place = cursors.decode(text_of(data), "list", 2)
+        place = place_in(text_of(data), "list", 2)
     except HttpError:
         return
     with suppress(UnicodeEncodeError):  # JSON can hold lone surrogates, which no place has
-        assert cursors.decode(cursors.encode(place, "list"), "list", 2) == place
+        assert place_in(cursor_of(place, "list"), "list", 2) == place
 
 
 def archives(data: bytes) -> None:

@@ -20,7 +20,7 @@ from retentive.history.scan import Finding as SensitiveMemory
 from retentive.history.scan import scan as scan_store
 from retentive.locations import open_backend
 from retentive.redaction.examiner import allowance
-from retentive.server.maintenance import maintain as maintain_location
+from retentive.server.background import maintain as maintain_location
 from retentive.stats import stats as figures
 from retentive.storage.sql.schema import SCHEMA
 from retentive.store import core_of

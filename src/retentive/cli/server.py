@@ -17,8 +17,7 @@ from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, 
 from retentive.cli.options import command, group
 from retentive.errors import InvalidInput
 from retentive.locations import location_exists
-from retentive.server.key_store import KeyStore
-from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
+from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from retentive.errors import NotFound
-from retentive.server.key_store import KeyStore
-from retentive.server.keys import SCOPES, KeyRecord
+from retentive.server.keys import SCOPES, KeyRecord, KeyStore
 from retentive.store.location_records import LocationRecords
 
 KIND = "console_session"

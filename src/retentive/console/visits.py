@@ -19,7 +19,7 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 from retentive.wire.base import moment
-from retentive.wire.keys import Scope
+from retentive.wire.stores import Scope
 
 BASE = "/console"
 INTEGRATION = "console"

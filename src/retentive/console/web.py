@@ -20,9 +20,8 @@ from retentive.console.routes import PAGES
 from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions, form_token, is_form_token
 from retentive.console.visits import BASE, Download, HtmlPage, PageAnswer, PageRoute, Redirect, Visit
 from retentive.errors import RetentiveError
-from retentive.server.application import Server, error_response
+from retentive.server.application import ClosingResponse, Server, error_response
 from retentive.server.calls import Caller
-from retentive.server.downloads import ClosingResponse
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
 from retentive.server.keys import KeyRecord
 from retentive.server.options import ServeOptions

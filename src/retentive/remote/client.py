@@ -35,7 +35,7 @@ from retentive.errors import (
 )
 from retentive.values.unreachable import why_unreachable
 from retentive.wire.base import Answer, tool_path
-from retentive.wire.errors import ErrorAnswer
+from retentive.wire.history import ErrorAnswer
 
 if TYPE_CHECKING:
     from retentive.remote.location import ServerAddress

@@ -30,8 +30,7 @@ from retentive.remote.calls import (
     unsupported,
 )
 from retentive.remote.client import Client
-from retentive.remote.history import RemoteHistory
-from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview, RemoteTrust
+from retentive.remote.parts import RemoteAudit, RemoteById, RemoteHistory, RemoteReview, RemoteTrust
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -43,13 +42,10 @@ from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Usage, Version, Written, as_actor
 from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import DEFAULTS, Settings
-from retentive.wire.administration import SettingsObject, UsageObject
 from retentive.wire.base import Answer, AnswerPage
-from retentive.wire.commands import BatchAnswer, CommandAnswer
-from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
-from retentive.wire.search import SearchAnswer
-from retentive.wire.stores import ImportResult
-from retentive.wire.versions import VersionObject
+from retentive.wire.history import VersionObject
+from retentive.wire.memories import BatchAnswer, CommandAnswer, MemoryObject, MemoryPage, PrefixObject, SearchAnswer
+from retentive.wire.stores import ImportResult, SettingsObject, UsageObject
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore

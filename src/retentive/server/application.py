@@ -8,20 +8,32 @@ from __future__ import annotations
 import json
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from anyio import fail_after, to_thread
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from retentive.errors import RetentiveError
-from retentive.server.calls import Caller, Events, Json, RouteAnswer, RouteCall, ServedLocation, Streamed
-from retentive.server.credentials import (
+from retentive.server.background import MaintenanceRun, last_run
+from retentive.server.calls import Caller, Events, Json, Route, RouteAnswer, RouteCall, ServedLocation, Streamed
+from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
+from retentive.server.events import Hub
+from retentive.server.handlers import ROUTES
+from retentive.server.handlers.repeats import answered_once
+from retentive.server.keys import KeyRecord
+from retentive.server.limits import BodyBudget, RateLimits, Workers
+from retentive.server.mcp import McpEndpoint
+from retentive.server.openapi import document
+from retentive.server.requests import (
     MCP,
     METADATA,
+    UPLOAD_S,
     check_beta,
     check_scope,
     check_workspace,
@@ -29,28 +41,46 @@ from retentive.server.credentials import (
     key_in,
     named_actor,
     named_run,
+    read_object,
+    read_query,
     read_request_key,
+    read_upload,
 )
-from retentive.server.envelope import Envelope
-from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
-from retentive.server.events import Hub
-from retentive.server.handlers import ROUTES
-from retentive.server.handlers.repeats import answered_once
-from retentive.server.json_body import read_object, read_query
-from retentive.server.keys import KeyRecord
-from retentive.server.limits import BodyBudget, RateLimits
-from retentive.server.maintenance import MaintenanceRun, last_run
-from retentive.server.mcp import McpEndpoint
-from retentive.server.metrics import metrics
-from retentive.server.openapi import document
-from retentive.server.route import Route
-from retentive.server.telemetry import Telemetry
-from retentive.server.uploads import UPLOAD_S, read_upload
-from retentive.server.workers import Workers
+from retentive.server.telemetry import Envelope, Telemetry, metrics
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 from retentive.wire.base import Answer, Fields
-from retentive.wire.errors import INVALID
+from retentive.wire.history import INVALID
+
+if TYPE_CHECKING:
+    from retentive.server.oauth import Tokens
+
+
+class ClosingResponse(StreamingResponse):
+    """Streamed response that closes its generator, even if the client disconnects before the first piece was sent.
+
+    It then closes the generators in `also`. Values in `also` that are not generators are ignored.
+    """
+
+    def __init__(
+        self,
+        pieces: Iterator[bytes] | Iterator[str],
+        media_type: str,
+        *,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        also: Iterable[object] = (),
+    ) -> None:
+        super().__init__(pieces, status_code, headers, media_type)
+        self._generators = [each for each in (pieces, *also) if isinstance(each, Generator)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response, then close the generators."""
+        with ExitStack() as stack:
+            for each in reversed(self._generators):
+                stack.callback(each.close)
+            await super().__call__(scope, receive, send)
+
 
 try:
     from starlette.requests import Request
@@ -59,13 +89,11 @@ try:
     from starlette.routing import Route as HttpRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from retentive.server.downloads import ClosingResponse
+    from retentive.server.application import ClosingResponse
     from retentive.server.protocol import Strict
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-if TYPE_CHECKING:
-    from retentive.server.oauth import Tokens
 
 LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20

@@ -28,7 +28,7 @@ from retentive.store.change_marks import LOOK_S as UNKNOWN_S
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
 from retentive.values.records import time_in_id
-from retentive.wire.webhooks import DeliveryState, SentEvent
+from retentive.wire.stores import DeliveryState, SentEvent
 
 CREATED: Final = "memory_store.created"
 ARCHIVED: Final = "memory_store.archived"

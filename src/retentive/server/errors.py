@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.wire.errors import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
+from retentive.wire.history import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
 
 RETRY_AFTER_S = 1
 """Value of the header `retry-after`. Both SDKs sleep for that time."""

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
-from retentive.server.credentials import MCP
 from retentive.server.errors import HttpError, api_error, forbidden
+from retentive.server.requests import MCP
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from retentive.errors import InvalidInput
-from retentive.wire.keys import rate_of
+from retentive.wire.stores import rate_of
 
 PREFIX = "RETENTIVE_SERVE_"
 """Prefix of the environment variables for the options."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from retentive.server.errors import HttpError
-from retentive.wire.errors import INVALID
+from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

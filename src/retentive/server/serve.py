@@ -20,9 +20,8 @@ from retentive.errors import InvalidInput
 from retentive.locations import local_scheme, parse_location
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedLocation
-from retentive.server.metrics import DIRECTORY, metrics
 from retentive.server.options import ServeOptions
-from retentive.server.telemetry import Telemetry, log_as_json
+from retentive.server.telemetry import DIRECTORY, Telemetry, log_as_json, metrics
 from retentive.values.extras import pip_install
 
 try:
@@ -35,9 +34,8 @@ except ImportError as error:
 
 from retentive.server.application import Server, application
 from retentive.server.background import start
-from retentive.server.limits import RateLimits
+from retentive.server.limits import RateLimits, Workers
 from retentive.server.protocol import ClientConnection
-from retentive.server.workers import Workers
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens

@@ -1,9 +1,11 @@
-"""Observes requests and memory operations: metrics, spans, and JSON logs that contain no memory texts."""
+"""Observes requests: headers and logs around each request, metrics for Prometheus, spans."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 import sys
 import time
 import traceback
@@ -11,16 +13,115 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retentive.server.metrics import STREAMS, Metrics
+from starlette.responses import Response
+
+from retentive.server.background import MaintenanceRun
+from retentive.server.errors import HttpError
 
 if TYPE_CHECKING:
-    from starlette.types import Scope
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from retentive.server.calls import RouteAnswer, RouteCall
-    from retentive.server.route import Route
+    from retentive.server.calls import Route, RouteAnswer, RouteCall
     from retentive.server.tracing import Tracing
+
+try:
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+except ImportError:  # the extra `server` has it; /metrics is 404 without
+    IS_INSTALLED = False
+else:
+    IS_INSTALLED = True
+
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable that names the directory in which the worker processes store their metrics."""
+STORAGE_CODES = frozenset(
+    ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
+)
+METHODS = frozenset({"GET", "POST", "DELETE"})
+STREAMS = "/events"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LIVE = re.compile(r"gauge_live\w*_(\d+)\.db")
+
+
+class Metrics:
+    """Metrics of one process. Threads may share it."""
+
+    def __init__(self) -> None:
+        of = self._registry = CollectorRegistry()
+        route = ("route", "method")
+        self._requests = Counter(
+            "retentive_http_requests", "Answered requests.", (*route, "status", "code"), registry=of
+        )
+        self._seconds = Histogram(
+            "retentive_http_request_duration_seconds", "Time of requests.", route, registry=of, buckets=_SECONDS
+        )
+        self.commits = Counter("retentive_commits", "Changes that were answered with success.", route, registry=of)
+        self.wait = Histogram(
+            "retentive_queue_wait_seconds", "Time that calls waited for a thread.", registry=of, buckets=_SECONDS
+        )
+        self.streams = Gauge("retentive_event_streams", "Open event streams.", registry=of, multiprocess_mode="livesum")
+        self._limited = Counter("retentive_rate_limited", "Requests over the rate of their key.", route, registry=of)
+        self._storage = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=of)
+
+    def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
+        """Count a finished request. `state` has its route, status and error code, and `seconds` is its duration."""
+        route, code = state.get("route") or "other", state.get("code") or ""
+        method = method if method in METHODS else "other"
+        self._requests.labels(route, method, str(state["status"]), code).inc()
+        if not route.endswith(STREAMS):
+            self._seconds.labels(route, method).observe(seconds)
+        if state["status"] == 429:
+            self._limited.labels(route, method).inc()
+        if code in STORAGE_CODES:
+            self._storage.labels(code).inc()
+
+    def text(self, last_run: Callable[[], MaintenanceRun | None]) -> bytes:
+        """Return the metrics of all worker processes of this server, in the text format of Prometheus."""
+        return self._of_processes() + _of_maintenance(last_run())
+
+    def _of_processes(self) -> bytes:
+        directory = os.environ.get(DIRECTORY)
+        if directory is None:
+            return generate_latest(self._registry)
+        for name in os.listdir(directory):
+            if (found := _LIVE.fullmatch(name)) and not _is_running(int(found[1])):
+                mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+    @property
+    def media_type(self) -> str:
+        """Media type of the bytes that `text` returns."""
+        return CONTENT_TYPE_LATEST
+
+
+def _of_maintenance(run: MaintenanceRun | None) -> bytes:
+    if run is None:
+        return b""
+    of = CollectorRegistry()
+    ended = "retentive_maintenance_last_end_timestamp_seconds"
+    Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
+    Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
+    return generate_latest(of)
+
+
+def _is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@cache
+def metrics() -> Metrics | None:
+    """Return the metrics of this process, or None if prometheus-client is not installed."""
+    return Metrics() if IS_INSTALLED else None
+
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
 
@@ -111,3 +212,85 @@ def log_as_json(*, requests: bool) -> None:
     logging.getLogger("retentive.server").setLevel(logging.INFO)
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.ERROR)  # the warnings of this package quote requests
+
+
+LOG = logging.getLogger("retentive.server.requests")
+STORE_ID = re.compile(r"memstore_[0-9a-f]{32}")
+BUGS = logging.getLogger("retentive.server")
+
+
+class Envelope:
+    """ASGI middleware around all routes, which adds headers, handles bugs and logs requests."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        self._app = app
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to the application, then log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope["state"] = {**scope.get("state", {}), "request_id": f"req_{os.urandom(12).hex()}", "status": 0}
+        started = time.perf_counter()
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                state["status"] = message["status"]
+                added = [(b"request-id", state["request_id"].encode("ascii"))]
+                if "workspace_id" in state:
+                    added.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
+                message["headers"] = [*message.get("headers", []), *added]
+            await send(message)
+
+        try:
+            with self._telemetry.request(scope, state):
+                await self._pass(scope, receive, send_with_headers)
+        finally:
+            _log(scope, state, time.perf_counter() - started)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to the application. If it raises an unexpected exception, send status 500."""
+        state = scope["state"]
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            BUGS.error("request %s failed: %s", state["request_id"], described(error))
+            if state["status"]:
+                return  # part of the answer is sent already, and uvicorn closes the connection
+            state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
+            body, headers = bug.body(state["request_id"]), bug.headers()
+            await Response(body, bug.status, headers, media_type="application/json")(scope, receive, send)
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an error and the places in its traceback.
+
+    The message of the error is left out, because it may quote the body of a request or a memory.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        frames += traceback.extract_tb(error.__traceback__)
+    places = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
+    return " < ".join([type(error).__name__, *places])
+
+
+def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
+    """Log a request as one line of JSON. The line contains no bodies, no memory paths and no queries."""
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    store_id = scope.get("path_params", {}).get("memory_store_id", "")
+    line = {
+        "request_id": state["request_id"],
+        "route": state.get("route"),
+        "method": scope["method"],
+        "status": state["status"],
+        "ms": round(seconds * 1000, 1),
+        "key_id": state.get("key_id"),
+        "workspace_id": state.get("workspace_id"),
+        "memory_store_id": store_id if STORE_ID.fullmatch(store_id) else None,  # a client may send any text
+        "code": state.get("code"),
+    }
+    fields = {name: value for name, value in line.items() if value is not None}
+    LOG.info("%s", json.dumps(fields), extra={"fields": fields})

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
     from starlette.types import Scope
 
-    from retentive.server.calls import RouteCall
-    from retentive.server.route import Route
+    from retentive.server.calls import Route, RouteCall
 
 T = TypeVar("T")
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -22,7 +22,7 @@ from retentive.opening import Retentive
 from retentive.server.keys import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT
-from retentive.wire.webhooks import DeliveryObject, EndpointObject, SentEvent
+from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent
 
 PENDING, DONE = "webhook_pending", "webhook_done"
 """Kinds of the records of deliveries, under the key `ENDPOINT.EVENT`: those to send, and those with an outcome."""

@@ -1,29 +1,152 @@
-"""The history: differences, undo, restore, changes and blame."""
+"""The history: versions, differences, undo and restore; proposals, and trust in memories; errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal, Self
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from retentive.engine.lists import StoreEvent
 from retentive.history.log import BlameLine
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
-from retentive.values.records import Version
-from retentive.wire.actors import ActorObject
+from retentive.history.removal import Removed
+from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
+from retentive.review.trust import DoubtedMemory
+from retentive.values.provenance import Contributor, Flags, Provenance
+from retentive.values.records import Operation, Version
 from retentive.wire.base import (
+    ActorObject,
     Answer,
     AnyPath,
     Count,
+    Fields,
     Moment,
     ObjectOf,
+    Sha256,
     ShownPath,
     Sourced,
     Time,
     UtcTime,
 )
-from retentive.wire.versions import VersionObject
+
+
+class VersionRedaction(Fields):
+    """Versions to redact."""
+
+    memory_version_ids: Annotated[list[str], Field(max_length=100)] | None = Field(None, description="The versions")
+    path: AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
+
+
+class FlagObject(Answer):
+    """Flagged line of a text."""
+
+    line: Count
+    kind: str
+
+    @classmethod
+    def each_of(cls, flags: Flags) -> list[Self]:
+        """Return the object of each flagged line."""
+        return [cls(line=line, kind=kind) for line, kind in flags]
+
+
+class ContributorObject(ObjectOf[Contributor]):
+    """Contribution to a text."""
+
+    at: str
+    actor: str
+    session: str
+    source: str
+
+
+class ProvenanceObject(Answer):
+    """Origin of a version."""
+
+    integration: str
+    tool_use_id: str
+    session: str
+    source: str
+    cause: str
+    api_key_id: str = ""
+    flags: list[FlagObject]
+    contributors: list[ContributorObject]
+
+    @classmethod
+    def of(cls, given: Provenance, contributors: Sequence[Contributor] | None) -> Self:
+        """Return the object of a provenance. `contributors` replaces its contributors."""
+        return cls(
+            integration=given.integration,
+            tool_use_id=given.tool_use_id,
+            session=given.session,
+            source=given.source,
+            cause=given.cause,
+            api_key_id=given.api_key_id,
+            flags=FlagObject.each_of(given.flags),
+            contributors=list(map(ContributorObject.of, contributors or given.contributors)),
+        )
+
+    def text(self) -> str:
+        """Return the text that a local store would keep."""
+        plain = self.model_dump(exclude={"api_key_id", "flags", "contributors"})
+        flags = [[each.line, each.kind] for each in self.flags]
+        by = [[each.at, each.actor, each.session, each.source] for each in self.contributors]
+        made = {**plain, "key": self.api_key_id, "flags": flags, "by": by}
+        return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
+
+
+class VersionObject(ObjectOf[Version]):
+    """Version of a memory.
+
+    `content` is null if the view is `basic`, and for a deletion. A redacted version has neither path, content, hash
+    nor size. Hosted memory stores have neither revisions nor provenance.
+    """
+
+    id: str
+    type: Literal["memory_version"] = "memory_version"
+    memory_id: str
+    memory_store_id: str
+    operation: Operation
+    path: ShownPath | None
+    content: str | None
+    content_sha256: Sha256 | None
+    content_size_bytes: Count | None
+    created_at: UtcTime
+    created_by: ActorObject
+    redacted_at: UtcTime | None
+    redacted_by: ActorObject
+    revision: Count = 0
+    provenance: ProvenanceObject | None = None
+
+    attributes: ClassVar = {"content_sha256": "sha256", "content_size_bytes": "size_bytes", "created_by": "actor"}
+
+    @classmethod
+    def of(cls, given: Version, contributors: Sequence[Contributor] | None = None, **more: object) -> Self:
+        """Return the object of a version. `more` has the id of its store, and its text.
+
+        `contributors` lists all contributors, if the provenance of the version does not name them.
+        """
+        if given.redacted_at is not None:
+            more |= {"path": None, "content_sha256": None, "content_size_bytes": None}
+        recorded = given.provenance_text is not None
+        more["provenance"] = ProvenanceObject.of(given.provenance, contributors) if recorded else None
+        return super().of(given, **more)
+
+    def value(self, **more: object) -> Version:
+        """Return the version, without its text."""
+        if self.operation == "deleted":
+            more |= {"size_bytes": None, "sha256": None}
+        text = None if self.provenance is None else self.provenance.text()
+        return super().value(path=self.path or "", provenance_text=text, **more)
+
+
+class VersionsRedacted(ObjectOf[Removed]):
+    """Answer to a redaction of several versions."""
+
+    type: Literal["versions_redacted"] = "versions_redacted"
+    versions: Count
+    pending: bool
+
 
 _NAMES: dict[What, str] = {"made": "created", "changed": "modified", "moved": "renamed", "deleted": "deleted"}
 _STEPS = {name: what for what, name in _NAMES.items()}
@@ -167,3 +290,193 @@ class BlameObject(Answer):
             for each in lines
         ]
         return cls(memory_id=memory_id, path=path, lines=shown)
+
+
+class Acceptance(Fields):
+    """Options of an acceptance."""
+
+    merge: bool = Field(False, description="Merge with later changes by line")
+    force: bool = Field(False, description="Overwrite later changes")
+
+
+class ProposedChangeObject(ObjectOf[ProposedChange]):
+    """Proposed change to a memory. A list of proposals has no texts."""
+
+    operation: ProposedOperation
+    memory_id: str
+    path: ShownPath | None
+    path_before: ShownPath | None
+    content_size_bytes: Count | None
+    content_sha256: Sha256 | None
+    before: str | None
+    after: str | None
+    attributes: ClassVar = {"path_before": "before", "content_size_bytes": "size_bytes", "content_sha256": "sha256"}
+
+
+class ProposalObject(ObjectOf[Proposal]):
+    """Pending proposal."""
+
+    id: str
+    type: Literal["proposal"] = "proposal"
+    proposed_by: ActorObject
+    created_at: UtcTime
+    changes: list[ProposedChangeObject]
+
+    attributes: ClassVar = {"proposed_by": "actor", "created_at": "at"}
+
+    @classmethod
+    def of(
+        cls, given: Proposal, texts: Iterable[tuple[ProposedChange, str | None, str | None]] | None = None, **_: object
+    ) -> Self:
+        """Return the object of a proposal. `texts` has its changes with their texts."""
+        listed = ((each, None, None) for each in given.changes) if texts is None else texts
+        changes = [ProposedChangeObject.of(each, before=before, after=after) for each, before, after in listed]
+        return super().of(given, changes=changes)
+
+    def value(self, **more: object) -> Proposal:
+        """Return the proposal, without its texts. `more` has its number."""
+        changes = tuple(each.value(base_sha256=None, created_at=self.created_at) for each in self.changes)
+        return super().value(changes=changes, **more)
+
+
+class DecisionObject(ObjectOf[DecisionOutcome]):
+    """Answer to an acceptance or refusal."""
+
+    type: Literal["proposal_decision"] = "proposal_decision"
+    done: list[str]
+    already: list[str]
+    with_them: list[str]
+
+
+DoubtedLevel = Literal["unconfirmed", "quarantined"]
+
+
+class Confirmation(Fields):
+    """Memories to trust."""
+
+    path: AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+
+
+class TrustPattern(Fields):
+    """Contributors to distrust, or to trust again."""
+
+    pattern: str = Field(
+        min_length=1, max_length=300, description="Pattern of contributors, such as session:s1 or source:web:*"
+    )
+
+
+class DoubtedObject(ObjectOf[DoubtedMemory]):
+    """Memory that is not trusted."""
+
+    type: Literal["doubted_memory"] = "doubted_memory"
+    memory_id: str
+    path: ShownPath
+    level: DoubtedLevel
+    contributors: list[str]
+    flags: list[FlagObject]
+
+    @classmethod
+    def of(cls, given: DoubtedMemory, **_: object) -> Self:
+        """Return the object of a memory."""
+        return super().of(given, flags=FlagObject.each_of(given.flags))
+
+    def value(self, **_: object) -> DoubtedMemory:
+        """Return the memory."""
+        return super().value(flags=tuple((each.line, each.kind) for each in self.flags))
+
+
+class ConfirmationResult(Answer):
+    """Memories that are trusted now."""
+
+    type: Literal["trust_confirmation"] = "trust_confirmation"
+    paths: list[ShownPath]
+
+
+class QuarantineResult(Answer):
+    """Answer to a quarantine or its end."""
+
+    type: Literal["quarantine_change"] = "quarantine_change"
+    pattern: str
+    changed: bool
+
+
+INVALID: Final = "invalid_request_error"
+BY_CODE: Mapping[str, tuple[int, str]] = {
+    "invalid_input": (400, INVALID),
+    "invalid_path": (400, INVALID),
+    "too_large": (400, INVALID),
+    "sensitive": (400, INVALID),
+    "no_match": (400, INVALID),
+    "many_matches": (400, INVALID),
+    "out_of_range": (400, INVALID),
+    "root_protected": (400, INVALID),
+    "across_mounts": (400, INVALID),
+    "into_itself": (400, INVALID),
+    "archived": (400, INVALID),
+    "read_only": (403, "permission_error"),
+    "permission_denied": (403, "permission_error"),
+    "storage_read_only": (403, "permission_error"),
+    "not_found": (404, "not_found_error"),
+    "already_exists": (409, "memory_path_conflict_error"),
+    "not_a_directory": (409, "memory_path_conflict_error"),
+    "path_taken": (409, "memory_path_conflict_error"),
+    "conflict": (409, "conflict_error"),
+    "error": (500, "api_error"),
+    "refused": (400, INVALID),
+    "damaged": (500, "api_error"),
+    "locked": (500, "api_error"),
+    "unknown_schema": (500, "api_error"),
+    "store_full": (507, "api_error"),
+    "unavailable": (503, "overloaded_error"),
+    "closed": (503, "overloaded_error"),
+    "outcome_unknown": (503, "overloaded_error"),
+}
+"""Maps each error code of `retentive.errors` to the HTTP status and the error type of the API."""
+
+
+class ErrorDetails(Answer):
+    """Stable code of an error."""
+
+    error_code: str
+
+
+class ObstacleObject(ObjectOf[Obstacle]):
+    """Reason why a proposal cannot be accepted or refused."""
+
+    path: ShownPath | None
+    proposal_id: str
+    reason: str
+
+    attributes: ClassVar = {"reason": "text"}
+
+
+class ErrorObject(Answer):
+    """Error. The fields after `details` are absent unless the error has them."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
+    type: str
+    message: str
+    details: ErrorDetails
+    conflicting_memory_id: str | None = None
+    conflicting_path: ShownPath | None = None
+    position: Count | None = None
+    conflicts: list[ConflictObject | ObstacleObject] | None = None
+
+
+class ErrorAnswer(Answer):
+    """Answer with an error."""
+
+    type: Literal["error"]
+    error: ErrorObject
+    request_id: str
+
+    def restore(self, *, dry_run: bool) -> RestoreOutcome:
+        """Return the outcome of an undo or restore that was refused because of conflicts."""
+        found = self.error.conflicts or ()
+        conflicts = tuple(each.value() for each in found if isinstance(each, ConflictObject))
+        return RestoreOutcome(conflicts=conflicts, dry_run=dry_run)
+
+    def decision(self) -> DecisionOutcome:
+        """Return the outcome of a decision that was refused because of obstacles."""
+        found = self.error.conflicts or ()
+        return DecisionOutcome(obstacles=tuple(e.value() for e in found if isinstance(e, ObstacleObject)))

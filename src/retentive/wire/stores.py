@@ -1,13 +1,34 @@
-"""Memory stores, their exports and imports."""
+"""Memory stores, their settings, audit logs and exports; API keys; webhook endpoints."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_type_hints
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from retentive.errors import InvalidInput
+from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
-from retentive.wire.base import Answer, Count, Fields, Name, ObjectOf, ShownPath, UtcTime
+from retentive.values.records import Usage
+from retentive.values.settings import DEFAULTS, NAMES, Settings
+from retentive.wire.base import (
+    ActorObject,
+    ActorPattern,
+    Answer,
+    Count,
+    Fields,
+    Name,
+    NamePattern,
+    ObjectOf,
+    PathPattern,
+    Principal,
+    ShownPath,
+    Time,
+    UtcTime,
+    rule,
+)
 
 
 class StoreCreation(Fields):
@@ -87,3 +108,273 @@ class StoreImported(Answer):
     content_size_bytes: Count
     versions: Count
     added_versions: Count
+
+
+_SCHEMAS: dict[str, Any] = {
+    name: TypeAdapter(hint).json_schema() for name, hint in get_type_hints(Settings).items() if name in NAMES
+}
+
+
+class SettingsUpdate(Fields):
+    """Settings to change; null restores a default. The library checks the names and the values."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "properties": {name: {**schema, "description": "See docs/guards.md"} for name, schema in _SCHEMAS.items()},
+            "additionalProperties": False,
+        },
+    )
+    is_patch = True
+
+
+class SettingsObject(Answer):
+    """Effective settings of a memory store."""
+
+    type: Literal["memory_store_settings"] = "memory_store_settings"
+    memory_store_id: str
+    settings: Annotated[
+        dict[str, Any],
+        WithJsonSchema(
+            {"type": "object", "properties": _SCHEMAS, "required": list(_SCHEMAS), "additionalProperties": False}
+        ),
+    ]
+
+    def value(self) -> Settings:
+        """Return the settings."""
+        return DEFAULTS.changed(self.settings)
+
+
+class UsageObject(ObjectOf[Usage]):
+    """Size of a memory store."""
+
+    type: Literal["memory_store_usage"] = "memory_store_usage"
+    memory_store_id: str
+    memories: Count
+    content_size_bytes: Count
+    attributes: ClassVar = {"content_size_bytes": "size_bytes"}
+
+
+class AuditEntryObject(Answer):
+    """Entry of the audit log."""
+
+    type: Literal["audit_entry"] = "audit_entry"
+    seq: Count
+    created_at: UtcTime
+    actor: ActorObject
+    operation: str | None
+    integration: str
+    outcome: str
+    change_count: Count
+    memory_version_ids: list[str]
+
+
+class AuditReport(Answer):
+    """Result of a verification of the audit log."""
+
+    type: Literal["audit_report"] = "audit_report"
+    is_sound: bool
+    entries: Count
+    problem: str | None
+    head: str | None
+    unaudited_memory_version_ids: list[str]
+
+
+class MemoryErased(ObjectOf[Removed]):
+    """Answer to an erasure."""
+
+    id: str
+    type: Literal["memory_erased"] = "memory_erased"
+    versions: Count
+    pending: bool
+
+
+NO_LIMIT = "none"
+"""Text for a key without a rate limit, even if the server has a default rate."""
+RATE_PATTERN = r"^(none|[1-9][0-9]{0,6}/[smh])$"
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_RATE_TEXT = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Limit on requests, as a token bucket.
+
+    A request takes one token. The bucket holds at most `burst` tokens, and gains `per_s` tokens each second.
+    """
+
+    burst: int
+    per_s: float
+
+
+def rate_of(text: str | None) -> Rate | None:
+    """Return the rate in a text such as `50/s`, `600/m` or `1000/h`. Return None for None and for `none`.
+
+    Raises `InvalidInput` if the text is not a rate.
+    """
+    if text is None or text == NO_LIMIT:
+        return None
+    found = _RATE_TEXT.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            "a rate must be a number per second, minute or hour, such as 50/s, 600/m or 1000/h, or `none`"
+        )
+    number = int(found[1])
+    return Rate(number, number / _SECONDS[found[2]])
+
+
+Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
+KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
+RateText = Annotated[str, rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
+_RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
+
+
+class KeyCreation(Fields):
+    """New API key."""
+
+    name: Name = Field(description="Name of the key")
+    scopes: list[Scope] | None = Field(None, max_length=100, description="What the key may do")
+    stores: list[NamePattern] | None = Field(
+        None, max_length=100, description="Ids of memory stores, or patterns of their keys; default: all"
+    )
+    paths: list[PathPattern] | None = Field(
+        None, max_length=100, description="Patterns of the only paths that it sees; default: all"
+    )
+    act_as: list[ActorPattern] | None = Field(
+        None, max_length=100, description="Patterns of the actors that a request may name"
+    )
+    principal: Principal | None = Field(None, description="Actor of the changes made with the key; default: the key")
+    expires_at: Time | None = Field(None, description="When the key expires")
+    rate_limit: RateText | None = Field(None, description=_RATE)
+    max_body_bytes: int | None = Field(
+        None, ge=1, le=1 << 26, description="Limit of a body, if it is less than that of the store"
+    )
+
+
+class KeyUpdate(Fields):
+    """Changes of an API key."""
+
+    name: Name | None = Field(None, description="Name of the key")
+    status: Literal["active", "inactive", "archived"] | None = Field(None, description="An archived key stays archived")
+    rate_limit: RateText | None = Field(None, description=_RATE)
+
+
+class KeyCreator(Answer):
+    """User or service account that created a key."""
+
+    id: str
+    type: str
+
+
+class WorkspaceScope(Answer):
+    """Workspace of a key."""
+
+    type: Literal["workspace"] = "workspace"
+    workspace_id: str
+
+
+class KeyObject(Answer):
+    """API key, without its text."""
+
+    id: str
+    type: Literal["api_key"] = "api_key"
+    name: str
+    status: KeyStatus
+    partial_key_hint: str
+    created_at: UtcTime
+    created_by: KeyCreator | None
+    expires_at: UtcTime | None
+    principal: ActorObject
+    scope: WorkspaceScope
+    scopes: list[Scope]
+    stores: list[str]
+    paths: list[str]
+    act_as: list[str]
+    rate_limit: str | None
+    max_body_bytes: Count | None
+    last_used_at: UtcTime | None
+
+
+class NewKeyObject(KeyObject):
+    """New API key with its text, which is shown once."""
+
+    api_key: str
+
+
+class KeyPage(Answer):
+    """API keys of a workspace, newest first."""
+
+    data: list[KeyObject]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+WebhookEvent: TypeAlias = Literal[
+    "memory_store.created", "memory_store.archived", "memory_store.deleted", "memory.changed"
+]
+SentEvent: TypeAlias = WebhookEvent | Literal["webhook.test"]
+EndpointState: TypeAlias = Literal["enabled", "disabled"]
+DeliveryState: TypeAlias = Literal["pending", "delivered", "dead"]
+
+
+class EndpointUpdate(Fields):
+    """Changes of a webhook endpoint."""
+
+    url: str | None = Field(None, min_length=1, max_length=2_000, description="URL that events are sent to")
+    enabled_events: list[WebhookEvent] | None = Field(
+        None, max_length=100, description="Types of the events to send; an empty list changes nothing"
+    )
+    name: Name | None = Field(None, description="Name of the endpoint")
+    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+    state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
+
+
+class EndpointCreation(Fields):
+    """New webhook endpoint."""
+
+    url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
+    enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
+    name: Name | None = Field(None, description="Name of the endpoint")
+    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
+
+
+class EndpointObject(Answer):
+    """Webhook endpoint, without its secret."""
+
+    id: str
+    type: Literal["webhook_endpoint"] = "webhook_endpoint"
+    url: str
+    name: str
+    description: str
+    enabled_events: list[WebhookEvent]
+    state: EndpointState
+    created_at: UtcTime
+    updated_at: UtcTime
+
+
+class NewEndpointObject(EndpointObject):
+    """Webhook endpoint with a new secret, which signs its deliveries and is shown once."""
+
+    signing_secret: str
+
+
+class EndpointDeleted(Answer):
+    """Answer to the deletion of a webhook endpoint."""
+
+    id: str
+    type: Literal["webhook_endpoint_deleted"] = "webhook_endpoint_deleted"
+
+
+class DeliveryObject(Answer):
+    """Event for a webhook endpoint. A `dead` one is not tried again."""
+
+    type: Literal["webhook_delivery"] = "webhook_delivery"
+    webhook_event_id: str
+    webhook_endpoint_id: str
+    event: SentEvent
+    state: DeliveryState
+    attempts: Count
+    last_error: str | None
+    created_at: UtcTime
+    last_attempt_at: UtcTime | None

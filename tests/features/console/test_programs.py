@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 import retentive
-from retentive.server.key_store import KeyStore
+from retentive.server.keys import KeyStore
 from retentive.store.location_records import LocationRecords
 from support.command_line import process
 from support.profiles import LONG

@@ -99,8 +99,7 @@ READING = {
 
 
 def test_every_method_is_here() -> None:
-    from retentive.remote.history import RemoteHistory
-    from retentive.remote.parts import RemoteById, RemoteReview, RemoteTrust
+    from retentive.remote.parts import RemoteById, RemoteHistory, RemoteReview, RemoteTrust
 
     parts: dict[str, type] = {
         "": RemoteStore, "by_id.": RemoteById, "history.": RemoteHistory, "review.": RemoteReview,

@@ -15,9 +15,8 @@ from retentive.audit.reader import Audit, AuditEntry
 from retentive.engine.lists import ListedDirectory, ListedMemory
 from retentive.history.history import History
 from retentive.history.log import LogFilter
-from retentive.remote.history import RemoteHistory
 from retentive.remote.location import RemoteLocation
-from retentive.remote.parts import RemoteAudit, RemoteById, RemoteReview, RemoteTrust
+from retentive.remote.parts import RemoteAudit, RemoteById, RemoteHistory, RemoteReview, RemoteTrust
 from retentive.remote.store import RemoteStore
 from retentive.review.session import Review
 from retentive.review.trust import Trust

@@ -17,9 +17,9 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server import uploads
+from retentive.server import requests
 from retentive.server.application import MIN_BODY_BYTES
-from retentive.server.handlers import transfers
+from retentive.server.handlers import stores
 from retentive.transfer.archive import MANIFEST
 from retentive.transfer.export import export_whole
 from retentive.values.records import SYSTEM_STORE
@@ -140,7 +140,7 @@ def test_a_long_body_needs_no_memory(api: Api, at: str, monkeypatch: pytest.Monk
     body = tar_of({f"{number}": b"x" * 90_000 for number in range(40)})
     assert len(body) > 3 * MIN_BODY_BYTES
     assert api.server is not None
-    monkeypatch.setattr(api.server.bodies, "_left", 2 * uploads._PIECE_BYTES)
+    monkeypatch.setattr(api.server.bodies, "_left", 2 * requests._PIECE_BYTES)
     found = outcomes(api.send("POST", f"{at}/import", body))
     assert [*found.values()] == ["created"] * 40
 
@@ -152,13 +152,13 @@ def test_limits(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Api(api.url, api.place.keys.create("small", scopes=("write",), max_body_bytes=3_000).text, api.place)
     answer = small.send("POST", f"{at}/import", tar_of({"a": b"x" * 5_000}))
     assert answer.status == 413
-    monkeypatch.setattr(transfers, "MAX_TEXT_BYTES", 3)
+    monkeypatch.setattr(stores, "MAX_TEXT_BYTES", 3)
     assert outcomes(api.send("POST", f"{at}/import", tar_of({"a": b"one", "b": b"four"})))["b"] == "refused"
-    monkeypatch.setattr(transfers, "MAX_FILES", 1)
+    monkeypatch.setattr(stores, "MAX_FILES", 1)
     assert (
         api.send("POST", f"{at}/import", tar_of({"c": b"x", "d": b"x"})).error["details"]["error_code"] == "too_large"
     )
-    monkeypatch.setattr(transfers, "MAX_UPLOAD_BYTES", 5_000)
+    monkeypatch.setattr(stores, "MAX_UPLOAD_BYTES", 5_000)
     bomb = gzip.compress(tar_of({"c": bytes(100_000)}))
     assert api.send("POST", f"{at}/import", bomb).error["details"]["error_code"] == "too_large"
     assert len(target.memories()) == 1

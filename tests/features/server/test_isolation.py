@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from retentive import MemoryStore
+from retentive.server.calls import Route
 from retentive.server.handlers import ROUTES
-from retentive.server.key_store import KeyStore
-from retentive.server.keys import SCOPES, id_in, new_key
-from retentive.server.route import Route
+from retentive.server.keys import SCOPES, KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
 from support.http_api import Answer, Api, fields_in
 

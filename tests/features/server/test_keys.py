@@ -12,8 +12,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput
-from retentive.server.key_store import CACHE_S, KeyStore
-from retentive.server.keys import id_in, new_key
+from retentive.server.keys import CACHE_S, KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
 from support.http_api import Api
 
@@ -66,7 +65,7 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
 
 
 def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentive.server.key_store._MAX_CACHED", 10)
+    monkeypatch.setattr("retentive.server.keys._MAX_CACHED", 10)
     with retentive.open("sqlite://") as opened:
         keys = KeyStore(LocationRecords(opened.backend))
         made = keys.create("agent")

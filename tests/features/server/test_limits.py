@@ -21,9 +21,8 @@ from retentive import MemoryStore
 from retentive.errors import InvalidInput, StoreFull, Unavailable
 from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
-from retentive.server.limits import BodyBudget, RateLimits
-from retentive.server.workers import Workers
-from retentive.wire.keys import RATE_PATTERN, Rate, rate_of
+from retentive.server.limits import BodyBudget, RateLimits, Workers
+from retentive.wire.stores import RATE_PATTERN, Rate, rate_of
 from support import servers
 from support.http_api import Api, serving
 from support.protocols import Postgresql

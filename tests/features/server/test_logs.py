@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.server.envelope import Envelope
 from retentive.server.keys import id_in
-from retentive.server.telemetry import Telemetry
+from retentive.server.telemetry import Envelope, Telemetry
 from support.http_api import Api
 
 SECRET = "quetzalcoatl"

@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive.errors import Unavailable
-from retentive.server.maintenance import Maintenance, last_run, maintain
+from retentive.server.background import Maintenance, last_run, maintain
 from support.command_line import here
 from support.http_api import serving
 

@@ -20,8 +20,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.server.jwks import KEYS_S, REFETCH_S
-from retentive.server.oauth import Issuer, Tokens
+from retentive.server.oauth import KEYS_S, REFETCH_S, Issuer, Tokens
 from support.http_api import Answer, Api, serving
 
 RESOURCE = "https://memory.example.com"

@@ -13,10 +13,10 @@ from urllib.parse import quote
 import pytest
 
 from retentive import MemoryStore
+from retentive.server.calls import Route
 from retentive.server.handlers import ROUTES
-from retentive.server.handlers.transfers import ARCHIVES
+from retentive.server.handlers.stores import ARCHIVES
 from retentive.server.keys import id_in
-from retentive.server.route import Route
 from support.http_api import Api, fields_in
 from support.profiles import FULL, LONG, sized
 

@@ -17,13 +17,13 @@ from retentive.engine.operation import AuditOnly
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.server.calls import Streamed
 from retentive.server.errors import invalid
-from retentive.server.handlers import keys, transfers
-from retentive.server.handlers.administration import verify_audit
+from retentive.server.handlers import access, stores
+from retentive.server.handlers.stores import verify_audit
 from retentive.server.keys import SCOPES
 from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
-from retentive.wire.keys import KeyCreation, KeyUpdate
+from retentive.wire.stores import KeyCreation, KeyUpdate
 
 ROWS = 50
 FORMATS: Mapping[str, tuple[str, str]] = {
@@ -63,7 +63,7 @@ def list_keys(visit: Visit) -> PageAnswer:
 
 
 def _keys(visit: Visit, made: object) -> PageAnswer:
-    found = keys.list_api_keys(visit.call(), limit=ROWS, after_id=visit.query.get("after"))
+    found = access.list_api_keys(visit.call(), limit=ROWS, after_id=visit.query.get("after"))
     following = found.last_id if found.has_more else None
     values = {"keys": found.data, "made": made, "scopes": SCOPES, "following": following}
     return HtmlPage("keys.html", values, title="API keys")
@@ -84,14 +84,14 @@ def create_key(visit: Visit) -> PageAnswer:
         "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
         "rate_limit": visit.given("rate").strip() or None,
     }
-    return _keys(visit, keys.create_api_key(visit.call(), KeyCreation.read(body)))
+    return _keys(visit, access.create_api_key(visit.call(), KeyCreation.read(body)))
 
 
 def archive_key(visit: Visit) -> PageAnswer:
     """Revoke an API key."""
     visit.check_key()
     try:
-        keys.update_api_key(visit.call(api_key_id=visit.given("id")), KeyUpdate.read({"status": "archived"}))
+        access.update_api_key(visit.call(api_key_id=visit.given("id")), KeyUpdate.read({"status": "archived"}))
     except Conflict:
         raise InvalidInput("the key was changed meanwhile; open the page again") from None
     return Redirect(f"{BASE}/keys")
@@ -107,7 +107,7 @@ def export_file(visit: Visit) -> PageAnswer:
     wanted = visit.query.get("format", "tar.gz")
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
-    found = transfers.export_store(visit.call(), cast("transfers.Format", wanted))
+    found = stores.export_store(visit.call(), cast("stores.Format", wanted))
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]
     return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)
@@ -141,7 +141,7 @@ def backup_file(visit: Visit) -> PageAnswer:
     finally:
         directory.cleanup()  # the open file stays readable
     name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    return Download(name, transfers.pieces_of(raw), "application/gzip")
+    return Download(name, stores.pieces_of(raw), "application/gzip")
 
 
 def _stores(visit: Visit) -> Iterator[StoreInfo]:

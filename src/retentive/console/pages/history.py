@@ -15,7 +15,7 @@ from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter, LoggedChange
 from retentive.history.revisions import as_revision, parse_time
 from retentive.server.errors import finding, invalid
-from retentive.server.handlers.versions import NO_VERSION, check_version_id
+from retentive.server.handlers.history import NO_VERSION, check_version_id
 from retentive.storage.contract import Operation, Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT

@@ -16,16 +16,14 @@ from retentive.console.pages.tree import levels, parts
 from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number, page_path
 from retentive.server.errors import HttpError, missing
-from retentive.server.handlers.history import blame_memory
+from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
 from retentive.server.handlers.memories import read_memory, retrieve_memory
-from retentive.server.handlers.versions import list_memory_versions, retrieve_memory_version
 from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
 from retentive.wire.base import AnswerPage
-from retentive.wire.history import BlameLineObject
+from retentive.wire.history import BlameLineObject, VersionObject
 from retentive.wire.memories import MemoryObject
-from retentive.wire.versions import VersionObject
 
 LINES = 2_000
 VERSIONS = 50

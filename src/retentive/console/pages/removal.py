@@ -11,8 +11,8 @@ from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit
 from retentive.errors import RetentiveError
 from retentive.search.results import Hit
 from retentive.server.errors import HttpError, invalid, missing
-from retentive.server.handlers.administration import erase_memory
-from retentive.server.handlers.versions import check_version_id, redact_memory_version
+from retentive.server.handlers.history import check_version_id, redact_memory_version
+from retentive.server.handlers.stores import erase_memory
 from retentive.storage.contract import Version
 
 ROWS = 50

@@ -14,11 +14,11 @@ from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit
 from retentive.errors import NotFound
 from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import finding, invalid, missing
-from retentive.server.handlers import review as api
+from retentive.server.handlers import history as api
 from retentive.storage.contract import Actor, Memory
 from retentive.values import diff
 from retentive.values.paths import ROOT
-from retentive.wire.review import Confirmation, TrustPattern
+from retentive.wire.history import Confirmation, TrustPattern
 
 ROWS = 50
 

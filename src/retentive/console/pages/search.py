@@ -18,7 +18,7 @@ from retentive.server.handlers.memories import search_memories
 from retentive.storage.contract import StoreInfo
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_actor_pattern, matches_actor
-from retentive.wire.search import HitObject, SearchAnswer, SearchRequest
+from retentive.wire.memories import HitObject, SearchAnswer, SearchRequest
 
 HITS = 50
 FILTERED = 100

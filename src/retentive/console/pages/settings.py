@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, fields
 from retentive.console.rendering import counted, size
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.server.handlers.administration import retrieve_settings, update_settings
+from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
 from retentive.values.settings import DEFAULTS, SEARCH_LANGUAGES, SENSITIVE_MODES, TRUST_LEVELS, Settings
-from retentive.wire.administration import SettingsUpdate
+from retentive.wire.stores import SettingsUpdate
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Limits": ("max_memory_bytes", "max_memories", "max_store_bytes", "view_chars", "list_rows"),

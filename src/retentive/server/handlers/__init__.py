@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from retentive.server.handlers import (
-    administration,
-    commands,
-    history,
-    keys,
-    memories,
-    review,
-    stores,
-    transfers,
-    versions,
-    webhooks,
-)
-from retentive.server.route import Route
+from retentive.server.calls import Route
+from retentive.server.handlers import access, history, memories, stores
 
-ROUTES: tuple[Route, ...] = (
-    *stores.route,
-    *memories.route,
-    *keys.route,
-    *versions.route,
-    *history.route,
-    *review.route,
-    *commands.route,
-    *administration.route,
-    *transfers.route,
-    *webhooks.route,
-)
+ROUTES: tuple[Route, ...] = (*stores.route, *memories.route, *access.route, *history.route)

@@ -1,36 +1,182 @@
-"""Routes of the history: blame, changes, events, differences, undo and restore."""
+"""Routes of the history: versions, blame, changes, events, differences, undo and restore, proposals and trust."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
-from retentive.engine.operation import AuditOnly
+from retentive.engine.lists import read_version, version_fact
+from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput
-from retentive.history.plan import RestoreOutcome
-from retentive.server.calls import Events, RouteCall
-from retentive.server.errors import HttpError, finding, invalid
-from retentive.server.handlers.memories import MEMORY, NO_MEMORY
-from retentive.server.handlers.versions import NO_VERSION, VERSION, check_version_id
-from retentive.server.route import READ, STORE, WRITE, Routes
+from retentive.history.log import LogFilter, page_of
+from retentive.history.plan import Mode, RestoreOutcome
+from retentive.review.proposals import DecisionOutcome
+from retentive.server.calls import ADMIN, ERASE, READ, REVIEW, STORE, WRITE, Events, RouteCall, Routes
+from retentive.server.errors import HttpError, finding, invalid, missing
+from retentive.server.handlers.memories import FULL_LIMIT, MEMORY, NO_MEMORY
+from retentive.server.requests import next_of, start_of
+from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.store import core_of
 from retentive.store.by_id import read_memory
 from retentive.values import diff
+from retentive.values.paths import ROOT
 from retentive.values.provenance import origin_of
-from retentive.wire.base import FROM_TEXT, NamePattern, api_path
+from retentive.values.text import decoded
+from retentive.wire.base import (
+    FROM_TEXT,
+    VERSION_ID,
+    ActorPattern,
+    AnswerPage,
+    Basic,
+    CreatedFrom,
+    CreatedTo,
+    Cursor,
+    Full,
+    Limit,
+    NamePattern,
+    Under,
+    api_path,
+    named_actor,
+)
 from retentive.wire.history import (
+    Acceptance,
     BlameObject,
     ChangeFeed,
     ChangeResult,
+    Confirmation,
+    ConfirmationResult,
     ConflictObject,
+    DecisionObject,
     DiffObject,
+    DoubtedObject,
+    ObstacleObject,
+    ProposalObject,
+    QuarantineResult,
     RestoreRequest,
+    TrustPattern,
     UndoRequest,
+    VersionObject,
+    VersionRedaction,
+    VersionsRedacted,
     change_object,
 )
+
+NO_VERSION = "memory version"
+VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
+route = Routes()
+
+
+@route("GET", f"{STORE}/memory_versions", READ)
+def list_memory_versions(
+    call: RouteCall,
+    *,
+    limit: Limit = 20,
+    page: Cursor = None,
+    view: Basic = "basic",
+    created_from: CreatedFrom = None,
+    created_to: CreatedTo = None,
+    path_prefix: Under = "/",
+    memory_id: Annotated[str | None, Field(max_length=200, description="Only versions of this memory")] = None,
+    operation: Annotated[Operation | None, Field(description="Only versions of this kind")] = None,
+    session_id: Annotated[
+        str | None, Field(max_length=255, description="Only versions written in this session")
+    ] = None,
+    api_key_id: Annotated[str | None, Field(max_length=255, description="Only versions written with this key")] = None,
+    service_account_id: Annotated[
+        str | None, Field(max_length=255, description="Only versions written by this service account")
+    ] = None,
+    actor: Annotated[
+        ActorPattern | None, Field(description="Only versions by actors that match, such as session:*")
+    ] = None,
+    source: Annotated[
+        NamePattern | None, Field(description="Only versions with a source that matches, such as web:*")
+    ] = None,
+    session: Annotated[NamePattern | None, Field(description="Only versions of a session that matches")] = None,
+    integration: Annotated[
+        NamePattern | None, Field(description="Only versions written through an integration")
+    ] = None,
+    flag: Annotated[NamePattern | None, Field(description="Only versions with a flag of a kind that matches")] = None,
+    trust: Annotated[Level | None, Field(description="Only versions at this level of trust")] = None,
+) -> AnswerPage[VersionObject]:
+    """List the versions of memories, newest first."""
+    named = {"session": session_id, "api_key": api_key_id, "service_account": service_account_id}
+    actors = [str(named_actor(kind, name)) for kind, name in named.items() if name is not None]
+    pattern = actor or (actors[0] if actors else None)  # the names themselves may contain * and ?
+    only = LogFilter(pattern, created_from, created_to, operation, source, session, integration, flag, trust)
+    within = "" if path_prefix == ROOT else f"{path_prefix}/"
+    of = f"{call.path} {memory_id} {only} {actors} {within}"
+    before = start_of(page, of) or None
+    is_full, store = view == "full", call.store
+    count = min(limit, FULL_LIMIT) if is_full else limit
+
+    def fits(version: Version) -> bool:
+        return version.path.startswith(within) and all(each == str(version.actor or "") for each in actors)
+
+    def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
+        select, settings = partial(snapshot.versions, memory_id=memory_id), core_of(store).settings_of(snapshot)
+        found = page_of(select, only, settings, fits=fits, oldest_first=False, after=before, limit=count)
+        return [
+            VersionObject.of(each, memory_store_id=store.id, content=_text(snapshot, each) if is_full else None)
+            for each in found.items
+        ], found.next
+
+    data, following = core_of(store).result_of(Read("log", work))
+    return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
+
+
+def _text(snapshot: Snapshot, version: Version) -> str | None:
+    if version.operation == "deleted" or version.redacted_at is not None:
+        return None
+    data = snapshot.version(version.id)[1]
+    return None if data is None else decoded(data)
+
+
+@route("GET", VERSION, READ)
+def retrieve_memory_version(call: RouteCall, view: Full = "full") -> VersionObject:
+    """Retrieve a version."""
+    version_id, store = call.ids["memory_version_id"], call.store
+    check_version_id(version_id)
+    with finding(NO_VERSION):
+        version, text = core_of(store).result_of(read_version(version_id))
+    content = text if view == "full" else None
+    return VersionObject.of(version, store.trust.contributors(version), memory_store_id=store.id, content=content)
+
+
+def check_version_id(*ids: str) -> None:
+    """Raise `HttpError` 404 if a text is not the id of a version."""
+    if not all(map(VERSION_ID.fullmatch, ids)):
+        raise missing(NO_VERSION)
+
+
+@route("POST", f"{VERSION}/redact", ERASE)
+def redact_memory_version(call: RouteCall) -> VersionObject:
+    """Permanently remove the content, path, size and hash of a version.
+
+    If the version is redacted already, nothing changes.
+    """
+    version_id, store = call.ids["memory_version_id"], call.store
+    with finding(NO_VERSION):
+        store.history.redact([version_id])
+        found = core_of(store).result_of(
+            Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
+        )
+    return VersionObject.of(found, memory_store_id=store.id, content=None)
+
+
+@route("POST", f"{STORE}/redact", ERASE)
+def redact_versions(call: RouteCall, body: VersionRedaction) -> VersionsRedacted:
+    """Permanently remove the content, path, size and hash of several versions, all or none."""
+    if (body.memory_version_ids is None) == (body.path is None):
+        raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
+    ids = body.memory_version_ids or ()
+    check_version_id(*ids)
+    removed = call.store.history.redact(ids, all_of=body.path)
+    return VersionsRedacted.of(removed)
+
 
 PREVIOUS = "previous"
 BlamedSource = Annotated[
@@ -47,7 +193,6 @@ EventCursor = Annotated[
     str | None,
     Field(max_length=50, description="Begin after the event with this id; the header `Last-Event-ID` wins"),
 ]
-route = Routes()
 
 
 @route("GET", f"{MEMORY}/blame", READ)
@@ -98,31 +243,31 @@ def undo_change(call: RouteCall, body: UndoRequest) -> ChangeResult:
     if body.own:
         if dry_run or any(each is not None for each in (version_id, actor, body.since)):
             raise invalid("own: this field can be combined only with the fields revision, path and mode")
-        return _changed(history.undo_own(revision, path=body.path, mode=mode, **origin))
+        return _restored(history.undo_own(revision, path=body.path, mode=mode, **origin))
     if sum(each is not None for each in (version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")
     if body.path is not None and revision is None:
         raise invalid("path: cannot be used without revision")
     if actor is not None:
-        return _changed(history.undo_by(actor, since=body.since, mode=mode, dry_run=dry_run, **origin))
+        return _restored(history.undo_by(actor, since=body.since, mode=mode, dry_run=dry_run, **origin))
     if body.since is not None:
         raise invalid("since: cannot be used without actor")
     if revision is not None:
-        return _changed(history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
+        return _restored(history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
     assert version_id is not None
     check_version_id(version_id)
     with finding(NO_VERSION):
-        return _changed(history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
+        return _restored(history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
 
 
 @route("POST", f"{STORE}/restore", WRITE, conflicts=True)
 def restore_path(call: RouteCall, body: RestoreRequest) -> ChangeResult:
     """Restore a memory, a directory or the store to an earlier moment."""
     origin, restore = origin_of(body.source, body.session), call.store.history.restore
-    return _changed(restore(body.path, body.at, mode=body.mode, dry_run=body.dry_run, **origin))
+    return _restored(restore(body.path, body.at, mode=body.mode, dry_run=body.dry_run, **origin))
 
 
-def _changed(outcome: RestoreOutcome) -> ChangeResult:
+def _restored(outcome: RestoreOutcome) -> ChangeResult:
     if outcome.conflicts:
         message = "later changes conflict with this one, so nothing was changed"
         conflicts = list(map(ConflictObject.of, outcome.conflicts))
@@ -147,3 +292,92 @@ def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
         return keys.is_active(key)
 
     return Events(store, store.history.newest() if cursor is None else cursor, may_continue)
+
+
+NO_PROPOSAL = "proposal"
+PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
+Proposer = Annotated[
+    str | None, Field(max_length=300, description="List the proposals of this actor, such as session:s1")
+]
+
+
+@route("GET", f"{STORE}/proposals", REVIEW)
+def list_proposals(
+    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, actor: Proposer = None
+) -> AnswerPage[ProposalObject]:
+    """List the pending proposals, oldest first."""
+    of = f"{call.path}?{actor}"
+    after = int(start_of(page, of) or -1)
+    rest = [each for each in call.store.review.pending(actor=actor) if each.number > after]
+    shown = rest[:limit]
+    following = str(shown[-1].number) if len(rest) > limit else None
+    return AnswerPage[ProposalObject](data=list(map(ProposalObject.of, shown)), next_page=next_of(following, of))
+
+
+@route("GET", PROPOSAL, REVIEW)
+def retrieve_proposal(call: RouteCall) -> ProposalObject:
+    """Retrieve a pending proposal with its texts."""
+    with finding(NO_PROPOSAL):
+        return ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
+
+
+@route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
+def accept_proposal(call: RouteCall, body: Acceptance) -> DecisionObject:
+    """Apply a proposal.
+
+    The actor of the new versions is the actor who made the proposal.
+    """
+    ids, actor = [call.ids["proposal_id"]], call.caller.actor
+    mode: Mode = "force" if body.force else "merge" if body.merge else "refuse"
+    with finding(NO_PROPOSAL):
+        return _decided(call.store.review.accept(ids, actor=actor, mode=mode))
+
+
+@route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
+def refuse_proposal(call: RouteCall) -> DecisionObject:
+    """Remove a proposal.
+
+    Proposals that build on it are removed too.
+    """
+    with finding(NO_PROPOSAL):
+        return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
+
+
+def _decided(outcome: DecisionOutcome) -> DecisionObject:
+    if outcome.obstacles:
+        message = "the proposal cannot be accepted or refused now, so nothing was changed"
+        conflicts = list(map(ObstacleObject.of, outcome.obstacles))
+        raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
+    return DecisionObject.of(outcome)
+
+
+AtLevel = Annotated[Level | None, Field(description="Only memories at this level")]
+
+
+@route("GET", f"{STORE}/doubted_memories", REVIEW)
+def list_doubted_memories(
+    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, path_prefix: Under = "/", level: AtLevel = None
+) -> AnswerPage[DoubtedObject]:
+    """List the memories that are not trusted, hidden ones included, by path."""
+    of = f"{call.path} {path_prefix} {level}"
+    found = call.store.trust.page(path_prefix, level=level, after=start_of(page, of), limit=limit)
+    return AnswerPage[DoubtedObject](data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
+
+
+@route("POST", f"{STORE}/trust/confirm", REVIEW)
+def confirm_memories(call: RouteCall, body: Confirmation) -> ConfirmationResult:
+    """Trust the present text of a memory, or of all memories below a directory."""
+    with finding(NO_MEMORY):
+        return ConfirmationResult(paths=call.store.trust.confirm(body.path))
+
+
+@route("POST", f"{STORE}/trust/quarantine", ADMIN)
+def quarantine_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+    """Hide all memories to which an actor, a session or a source contributed."""
+    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
+
+
+@route("POST", f"{STORE}/trust/release", ADMIN)
+def release_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+    """End the quarantine of contributors."""
+    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))

@@ -1,21 +1,62 @@
-"""Routes of memory stores."""
+"""Routes of memory stores: their properties, usage, settings, audit logs, exports and imports."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import IO, Annotated, Literal
 
 from pydantic import Field
 
-from retentive.errors import NotFound
-from retentive.server.calls import NO_STORE, RouteCall
-from retentive.server.cursors import next_of, start_of
-from retentive.server.errors import forbidden, missing
+from retentive.audit.chain import AuditEntry, entries_page, stored_entries
+from retentive.engine.operation import AuditOnly
+from retentive.engine.repeats import known_result, remember
+from retentive.errors import Damaged, NotFound, UnknownSchema
+from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
+from retentive.server.errors import finding, forbidden, invalid, missing
+from retentive.server.handlers.memories import MEMORY, NO_MEMORY
 from retentive.server.handlers.repeats import id_of_creation, unchanged
-from retentive.server.route import ADMIN, READ, STORE, STORES, Routes
-from retentive.storage.contract import StoreInfo, now_us, sortable_id
+from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of, start_of
+from retentive.storage.contract import StoreInfo, as_actor, now_us, sortable_id
+from retentive.store import MemoryStore, core_of
 from retentive.store.location import new_store
-from retentive.wire.base import AnswerPage, CreatedFrom, CreatedTo, Cursor, Limit, Name, QueryFlag
-from retentive.wire.stores import StoreCreation, StoreDeleted, StoreObject, StoreUpdate
+from retentive.transfer.archive import Archive
+from retentive.transfer.export import export_to, write_tar
+from retentive.transfer.files import CHUNK, spool
+from retentive.transfer.import_files import ImportFiles, import_files
+from retentive.transfer.restore import import_whole
+from retentive.transfer.sources import tar_source
+from retentive.wire.base import (
+    AnswerPage,
+    CreatedFrom,
+    CreatedTo,
+    Cursor,
+    Limit,
+    Name,
+    QueryFlag,
+    Session,
+    Source,
+    Time,
+    Under,
+)
+from retentive.wire.stores import (
+    AuditEntryObject,
+    AuditReport,
+    ImportedFile,
+    ImportResult,
+    MemoryErased,
+    SettingsObject,
+    SettingsUpdate,
+    StoreCreation,
+    StoreDeleted,
+    StoreImported,
+    StoreObject,
+    StoreUpdate,
+    UsageObject,
+)
 
 route = Routes()
 
@@ -62,7 +103,7 @@ def list_memory_stores(
     after = start_of(page, of) or None
     if key is not None:
         found = _with_key(call, key, include_archived=include_archived)
-        return AnswerPage[StoreObject](data=[_shown(call, info) for info in found])
+        return AnswerPage[StoreObject](data=[_shown_to(call, info) for info in found])
     shown: list[StoreInfo] = []
     following: str | None = ""
     while following is not None and len(shown) < limit:
@@ -76,16 +117,16 @@ def list_memory_stores(
         )
         shown += filter(call.caller.sees, listed.items)
         after = following = listed.next
-    return AnswerPage[StoreObject](data=[_shown(call, info) for info in shown], next_page=next_of(following, of))
+    return AnswerPage[StoreObject](data=[_shown_to(call, info) for info in shown], next_page=next_of(following, of))
 
 
 @route("GET", STORE, READ)
 def retrieve_memory_store(call: RouteCall) -> StoreObject:
     """Retrieve a memory store."""
-    return _shown(call, call.info)
+    return _shown_to(call, call.info)
 
 
-def _shown(call: RouteCall, info: StoreInfo) -> StoreObject:
+def _shown_to(call: RouteCall, info: StoreInfo) -> StoreObject:
     """Return the object of a memory store. A key for some paths does not see how much is in the whole store."""
     return StoreObject.of(
         info, **(dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {})
@@ -127,3 +168,221 @@ def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[Stor
         return []
     is_shown = call.caller.sees(info) and info.key == key and (include_archived or info.archived_at is None)
     return [info] if is_shown else []
+
+
+Since = Annotated[Time | None, Field(description="Only entries since this time")]
+Heads = Annotated[str, Field(max_length=4_000, description="Heads of earlier reports, separated by commas")]
+
+
+@route("GET", f"{STORE}/usage", READ)
+def retrieve_usage(call: RouteCall) -> UsageObject:
+    """Count the memories."""
+    return UsageObject.of(call.store.usage(), memory_store_id=call.store.id)
+
+
+@route("GET", f"{STORE}/settings", READ)
+def retrieve_settings(call: RouteCall) -> SettingsObject:
+    """Retrieve the settings."""
+    return _settings(call.store)
+
+
+@route("POST", f"{STORE}/settings", ADMIN)
+def update_settings(call: RouteCall, body: SettingsUpdate) -> SettingsObject:
+    """Change settings; null restores a default."""
+    store = call.store
+    store.change_settings(body.model_extra or {})
+    return _settings(store)
+
+
+def _settings(store: MemoryStore) -> SettingsObject:
+    return SettingsObject(memory_store_id=store.id, settings=asdict(store.settings()))
+
+
+@route("GET", f"{STORE}/audit_entries", ADMIN)
+def list_audit_entries(call: RouteCall, limit: Limit = 20, page: Cursor = None) -> AnswerPage[AuditEntryObject]:
+    """List the audit log, oldest first."""
+    after = start_of(page, call.path)
+    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
+    return AnswerPage[AuditEntryObject](data=list(map(_entry, found.items)), next_page=next_of(found.next, call.path))
+
+
+def _entry(given: AuditEntry) -> AuditEntryObject:
+    return AuditEntryObject(
+        seq=given.seq,
+        created_at=given.time,
+        actor=as_actor(given.actor),
+        operation=given.operation,
+        integration=given.integration,
+        outcome=given.outcome,
+        change_count=len(given.changes),
+        memory_version_ids=[each.version_id for each in given.changes],
+    )
+
+
+@route("GET", f"{STORE}/audit/export", ADMIN, "application/x-ndjson")
+def export_audit(call: RouteCall, since: Since = None) -> Streamed:
+    """Export the audit log: in each line the stored entry and its paths, null if they were removed."""
+    found = core_of(call.store).read(lambda snapshot: stored_entries(snapshot, since))
+    return Streamed(_lines(found), "application/x-ndjson")
+
+
+def _lines(found: list[tuple[str, AuditEntry]]) -> Generator[bytes]:
+    for stored, entry in found:
+        paths = None if entry.paths is None else list(entry.paths)
+        yield json.dumps({"stored": stored, "paths": paths}, ensure_ascii=False).encode() + b"\n"
+
+
+@route("GET", f"{STORE}/audit/verify", ADMIN)
+def verify_audit(call: RouteCall, expect: Heads = "") -> AuditReport:
+    """Verify the audit log."""
+    found = call.store.audit.verify(expect=expect.split(",") if expect else ())
+    return AuditReport(
+        is_sound=found.is_sound,
+        entries=found.entries,
+        problem=None if found.problem is None else str(found.problem),
+        head=None if found.head is None else str(found.head),
+        unaudited_memory_version_ids=[each.id for each in found.unaudited],
+    )
+
+
+@route("POST", f"{MEMORY}/erase", ERASE)
+def erase_memory(call: RouteCall) -> MemoryErased:
+    """Permanently remove a memory with its history."""
+    memory_id = call.ids["memory_id"]
+    with finding(NO_MEMORY):
+        removed = call.store.history.erase(memory_id=memory_id)
+    return MemoryErased.of(removed, id=memory_id)
+
+
+_TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
+Format = Annotated[
+    Literal["tar", "tar.gz", "files"],
+    Field(description="Format of the archive; `files` has the memories as plain files in its directory `memories`"),
+]
+StoreKey = Annotated[Name | None, Field(description="Key of the memory store; default: the one in the export")]
+
+
+@route("GET", f"{STORE}/export", ADMIN, *ARCHIVES, is_long=True)
+def export_store(call: RouteCall, format: Format = "tar") -> Streamed:  # noqa: A002 - the name of the field
+    """Export the memories and their history, or only the memories as plain files."""
+    raw = spool()
+    try:
+        if format == "files":
+            write_tar(call.store, raw)
+        else:
+            export_to(raw, call.store, compressed=format == "tar.gz")
+    except BaseException:
+        raw.close()
+        raise
+    return Streamed(pieces_of(raw), _GZIP if format == "tar.gz" else _TAR)
+
+
+def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
+    """Return a generator of the bytes of a file. The file is closed when the generator ends or is closed."""
+    found = _pieces(raw)
+    next(found)
+    return found
+
+
+def _pieces(raw: IO[bytes]) -> Generator[bytes]:
+    with raw:
+        raw.seek(0)
+        yield b""
+        while piece := raw.read(CHUNK):
+            yield piece
+
+
+@route("POST", f"{STORE}/import", WRITE, upload=ARCHIVES, is_long=True)
+def import_memories(
+    call: RouteCall,
+    *,
+    path_prefix: Under = "/",
+    source: Source = None,
+    session: Session = None,
+    overwrite: Annotated[QueryFlag, Field(description="Replace existing memories, which are kept otherwise")] = False,
+    dry_run: Annotated[QueryFlag, Field(description="Report the steps, and change nothing")] = False,
+) -> ImportResult:
+    """Import the files of a tar file as memories, as one change."""
+    limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
+    with _as_request():
+        files = tar_source(call.upload.file, **limits)
+    done = import_files(
+        call.store,
+        files,
+        under=path_prefix,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        actor=call.caller.actor,
+        source=source,
+        session=session,
+    )
+    return ImportResult(files=list(map(ImportedFile.of, done.files)), dry_run=dry_run, proposed=done.is_proposed)
+
+
+@contextmanager
+def _as_request() -> Iterator[None]:
+    try:
+        yield
+    except (Damaged, UnknownSchema) as error:
+        raise invalid(f"the body cannot be imported: {error}") from None
+
+
+def _archive(raw: IO[bytes]) -> Archive:
+    """Return the archive in the body of a request. The archive is verified first."""
+    with _as_request():
+        return Archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
+
+
+@route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
+def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
+    """Import the memory store of an export with its ids, times and history."""
+    archive = _archive(call.upload.file)
+    header = archive.exported()
+    _check_store(call, header.id, header.key if key is None else key)
+    added = _known_import(call, header.id)
+    if added is None:
+        done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
+        added = done.added
+        _remember(call, header.id, added)
+    info = call.location.info(header.id)
+    call.location.opened.marks.mark(info)
+    return StoreImported(
+        memory_store=StoreObject.of(info),
+        memories=header.memories,
+        content_size_bytes=header.size_bytes,
+        versions=header.versions,
+        added_versions=added,
+    )
+
+
+def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
+    """Raise `HttpError` if the caller may not import the memory store of an archive.
+
+    The memory store must match the patterns of the API key. If a memory store with the same id exists, it must be
+    erased or visible to the API key.
+    """
+    if not call.caller.key.sees(store_id, key):
+        raise forbidden("the patterns of the API key do not include the memory store of the archive")
+    try:
+        present = call.location.info(store_id)
+    except NotFound:
+        return
+    if present.erased_at is None and not call.caller.sees(present):
+        raise invalid("the memory store of the archive cannot be imported; a memory store with the same id exists here")
+
+
+def _known_import(call: RouteCall, store_id: str) -> int | None:
+    """Return the number of versions that the first attempt of this request added. None if this is the first attempt."""
+    request, backend = call.request, call.location.opened.backend
+    if request is None or backend.get_store(store_id) is None:
+        return None
+    kept = backend.read(store_id, lambda snapshot: known_result(snapshot, request, time.time()))
+    return None if kept is None else int(kept["added"])
+
+
+def _remember(call: RouteCall, store_id: str, added: int) -> None:
+    """Write the audit entry of an import, and record its result for later attempts of the same request."""
+    core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
+    core.result_of(AuditOnly(ImportFiles.name))
+    if request is not None:
+        core.follow_up(lambda tx: remember(tx, request, {"added": added}, core.clock()))

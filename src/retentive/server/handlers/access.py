@@ -1,0 +1,307 @@
+"""Routes of API keys, and of webhook endpoints and their deliveries."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from retentive.errors import Conflict, InvalidInput
+from retentive.server.calls import ADMIN, Json, RouteCall, Routes
+from retentive.server.errors import api_error, finding, forbidden, invalid, missing
+from retentive.server.handlers.repeats import id_of_creation, unchanged
+from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id
+from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of, new_endpoint_id
+from retentive.storage.contract import as_actor
+from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
+from retentive.wire.stores import (
+    DeliveryObject,
+    DeliveryState,
+    EndpointCreation,
+    EndpointDeleted,
+    EndpointObject,
+    EndpointUpdate,
+    KeyCreation,
+    KeyObject,
+    KeyPage,
+    KeyStatus,
+    KeyUpdate,
+    NewEndpointObject,
+    NewKeyObject,
+)
+
+KEYS = "/v1/organizations/api_keys"
+KEY = f"{KEYS}/{{api_key_id}}"
+route = Routes()
+
+
+def shown_once(call: RouteCall, answer: Json) -> Json:
+    """Raise `HttpError` 409, because the text of a created key is not stored. Called for a repeated request."""
+    raise api_error(Conflict(f"this request has created the API key {answer['id']}, whose text is shown only once"))
+
+
+@route("POST", KEYS, ADMIN, conflicts=True, again=shown_once)
+def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
+    """Create an API key in the workspace.
+
+    Only the response to this call contains the text of the key.
+    """
+    own, stores = call.caller.key, tuple(body.stores or ())
+    if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
+        raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
+    key_id = id_of_creation(call, new_key_id)
+    try:
+        made = call.location.keys.create(
+            body.name,
+            key_id=key_id,
+            workspace_id=own.workspace_id,
+            scopes=tuple(body.scopes or DEFAULT_SCOPES),
+            stores=stores,
+            paths=tuple(body.paths or ()),
+            act_as=tuple(body.act_as or ()),
+            principal=None if body.principal is None else str(body.principal),
+            expires_at=body.expires_at,
+            created_by=str(call.caller.actor),
+            rate_limit=body.rate_limit,
+            max_body_bytes=body.max_body_bytes,
+        )
+    except Conflict:  # another attempt of the same request
+        shown_once(call, {"id": key_id})
+        raise
+    shown = key_object(made.record, call.location.keys.now(), None)
+    return NewKeyObject(**dict(shown), api_key=made.text)
+
+
+@route("GET", KEYS, ADMIN)
+def list_api_keys(
+    call: RouteCall,
+    *,
+    after_id: Annotated[str | None, Field(max_length=200, description="List the keys after this one")] = None,
+    before_id: Annotated[str | None, Field(max_length=200, description="List the keys before this one")] = None,
+    created_by_user_id: Annotated[
+        str | None, Field(max_length=255, description="List the keys that this user created")
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=1000, description="Keys in one page"), FROM_TEXT] = 20,
+    status: Annotated[KeyStatus | None, Field(description="List the keys with this status")] = None,
+    workspace_id: Annotated[str | None, Field(max_length=255, description="List the keys of this workspace")] = None,
+) -> KeyPage:
+    """List the API keys of the workspace, newest first."""
+    if after_id is not None and before_id is not None:
+        raise invalid("before_id: cannot be combined with after_id")
+    now = call.location.keys.now()
+    found = [
+        record
+        for record in call.location.keys.all(call.caller.workspace_id)
+        if _manages(call.caller.key, record)
+        and status in {None, record.status_at(now)}
+        and workspace_id in {None, record.workspace_id}
+        and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
+    ]
+    page, has_more = _page(found, after_id, before_id, limit)
+    uses = call.location.keys.last_uses()
+    return KeyPage(
+        data=[key_object(record, now, uses.get(record.id)) for record in page],
+        has_more=has_more,
+        first_id=page[0].id if page else None,
+        last_id=page[-1].id if page else None,
+    )
+
+
+@route("GET", KEY, ADMIN)
+def retrieve_api_key(call: RouteCall) -> KeyObject:
+    """Retrieve an API key."""
+    return _key(call, _key_of(call))
+
+
+@route("POST", KEY, ADMIN, conflicts=True, again=unchanged)
+def update_api_key(call: RouteCall, body: KeyUpdate) -> KeyObject:
+    """Rename, limit, deactivate or archive an API key."""
+    change, workspace_id = call.location.keys.change, call.caller.workspace_id
+    key_id = _key_of(call).id
+    return _key(call, change(key_id, workspace_id, name=body.name, status=body.status, rate_limit=body.rate_limit))
+
+
+def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> KeyObject:
+    """Return the object of an API key. It does not contain the text of the key."""
+    by = as_actor(record.created_by)
+    changed = {
+        "status": record.status_at(now),
+        "created_by": {"id": by.id, "type": by.kind} if by is not None and by.kind in PRINCIPALS else None,
+        "principal": as_actor(record.principal),
+        "scope": {"workspace_id": record.workspace_id},
+        "last_used_at": last_used_at,
+    }
+    return KeyObject.model_validate({**asdict(record), **changed})
+
+
+def _key_of(call: RouteCall) -> KeyRecord:
+    with finding("API key"):
+        found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
+    if not _manages(call.caller.key, found):
+        raise missing("API key")
+    return found
+
+
+def _manages(own: KeyRecord, other: KeyRecord) -> bool:
+    """Return whether the key `own` may see and change the key `other`.
+
+    If `own` has patterns of memory stores, `other` must have patterns too, and `own` must have all of these.
+    """
+    return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
+
+
+def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
+    keys = call.location.keys
+    return key_object(record, keys.now(), keys.last_use(record.id))
+
+
+def _page(
+    found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
+) -> tuple[list[KeyRecord], bool]:
+    """Return the page of keys after or before an id, and whether more keys follow in the same direction.
+
+    If the given id is not in `found`, the page after it is the first page, and the page before it is empty.
+    """
+    ids = [record.id for record in found]
+    if before_id is not None:
+        end = ids.index(before_id) if before_id in ids else 0
+        return found[max(0, end - limit) : end], end > limit
+    start = ids.index(after_id) + 1 if after_id in ids else 0
+    return found[start : start + limit], len(found) > start + limit
+
+
+ENDPOINTS = "/v1/webhook_endpoints"
+ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
+NO_ENDPOINT = "webhook endpoint"
+Outcome = Annotated[DeliveryState | None, Field(description="Only deliveries with this outcome")]
+
+
+def with_secret(call: RouteCall, answer: Json) -> Json:
+    """Return the answer to the creation of an endpoint with its secret. Called for a repeated request.
+
+    Raises `HttpError` 404 if the endpoint was deleted meanwhile.
+    """
+    with finding(NO_ENDPOINT):
+        return {**answer, "signing_secret": call.location.webhooks.endpoint(str(answer["id"])).secret}
+
+
+@route("POST", ENDPOINTS, ADMIN, again=with_secret)
+def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpointObject:
+    """Create a webhook endpoint; the answer shows its secret once."""
+    if not body.enabled_events:
+        raise invalid("enabled_events: must not be empty")
+    made = call.location.webhooks.create(
+        call.caller.workspace_id,
+        _checked_url(call, body.url),
+        dict.fromkeys(body.enabled_events),
+        name=body.name or "",
+        description=body.description or "",
+        stores=call.caller.key.stores,
+        id=id_of_creation(call, new_endpoint_id),
+    )
+    return _with_secret(made)
+
+
+@route("GET", ENDPOINTS, ADMIN)
+def list_webhook_endpoints(call: RouteCall) -> AnswerPage[EndpointObject]:
+    """List the webhook endpoints of the workspace, newest first, on one page."""
+    found = call.location.webhooks.endpoints(call.caller.workspace_id)
+    return AnswerPage[EndpointObject](data=[_endpoint(each) for each in found[::-1] if _sees_endpoint(call, each)])
+
+
+@route("GET", ENDPOINT, ADMIN)
+def retrieve_webhook_endpoint(call: RouteCall) -> EndpointObject:
+    """Retrieve a webhook endpoint."""
+    return _endpoint(_endpoint_of(call))
+
+
+@route("POST", ENDPOINT, ADMIN, conflicts=True, again=unchanged)
+def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointObject:
+    """Change a webhook endpoint."""
+    endpoint, changes = _endpoint_of(call), body.model_dump(exclude_none=True)
+    if body.url is not None:
+        changes["url"] = _checked_url(call, body.url)
+    events = list(dict.fromkeys(changes.pop("enabled_events", ())))
+    changes |= {"enabled_events": events} if events else {}
+    return _endpoint(call.location.webhooks.change(endpoint.id, **changes))
+
+
+@route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True, again=with_secret)
+def rotate_webhook_secret(call: RouteCall) -> NewEndpointObject:
+    """Replace the secret of a webhook endpoint; for a day, the old one signs too."""
+    return _with_secret(call.location.webhooks.rotate(_endpoint_of(call).id))
+
+
+@route("POST", f"{ENDPOINT}/test", ADMIN, again=unchanged)
+def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
+    """Send an event of the type `webhook.test` to a webhook endpoint."""
+    endpoint, now = _endpoint_of(call), datetime.now(UTC)
+    if endpoint.state == "disabled":
+        raise invalid("a disabled endpoint gets no events")
+    event_id = id_of_creation(call, lambda: event_id_of(TEST, endpoint.id, now.isoformat()))
+    return _shown_delivery(call.location.webhooks.queue(endpoint, event_id, TEST, now, endpoint.id))
+
+
+@route("DELETE", ENDPOINT, ADMIN, again=unchanged)
+def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
+    """Delete a webhook endpoint with its deliveries."""
+    endpoint = _endpoint_of(call)
+    call.location.webhooks.delete(endpoint.id)
+    return EndpointDeleted(id=endpoint.id)
+
+
+@route("GET", f"{ENDPOINT}/deliveries", ADMIN)
+def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPage[DeliveryObject]:
+    """List the deliveries of a webhook endpoint with their outcome, newest first, on one page."""
+    endpoint, hooks = _endpoint_of(call), call.location.webhooks
+    found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
+    found.sort(key=lambda each: each.created_at, reverse=True)
+    return AnswerPage[DeliveryObject](data=[_shown_delivery(each) for each in found if state in {None, each.state}])
+
+
+@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)
+def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
+    """Send a delivery again now, whatever its outcome was."""
+    endpoint = _endpoint_of(call)
+    with finding("webhook delivery"):
+        return _shown_delivery(call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
+
+
+def _endpoint(endpoint: Endpoint) -> EndpointObject:
+    return EndpointObject.model_validate(endpoint.model_dump())
+
+
+def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
+    return NewEndpointObject.model_validate({**endpoint.model_dump(), "signing_secret": endpoint.secret})
+
+
+def _shown_delivery(delivery: Delivery) -> DeliveryObject:
+    return DeliveryObject.model_validate(delivery.model_dump())
+
+
+def _endpoint_of(call: RouteCall) -> Endpoint:
+    with finding(NO_ENDPOINT):
+        endpoint = call.location.webhooks.endpoint(call.ids["webhook_endpoint_id"])
+    if not _sees_endpoint(call, endpoint):
+        raise missing(NO_ENDPOINT)
+    return endpoint
+
+
+def _sees_endpoint(call: RouteCall, endpoint: Endpoint) -> bool:
+    """Return whether the caller may see an endpoint.
+
+    The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
+    patterns too, and the key must have all of these.
+    """
+    own = call.caller.key.stores
+    is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
+    return endpoint.workspace_id == call.caller.workspace_id and is_within
+
+
+def _checked_url(call: RouteCall, url: str) -> str:
+    try:
+        return check_url(url, to_private=call.location.webhooks_to_private)
+    except InvalidInput as error:
+        raise invalid(f"url: {error}") from None

@@ -72,7 +72,7 @@ DRIVERS = {
         "mcp",
         "claude_agent.py",
         "server/application.py",
-        "server/uploads.py",
+        "server/requests.py",
     },
     "click": {"cli"},
     "re2": {"redaction", "search/literal.py"},
@@ -83,11 +83,11 @@ DRIVERS = {
     "deepagents": {"integrations/deepagents.py"},
     "claude_agent_sdk": {"claude_agent.py"},
     "watchfiles": {"sync/session.py"},
-    "joserfc": {"server/oauth.py", "server/jwks.py"},
+    "joserfc": {"server/oauth.py"},
     "jinja2": {"console/rendering.py"},
     "markdown_it": {"console/markdown.py"},
     "nh3": {"console/markdown.py"},
-    "prometheus_client": {"server/metrics.py"},
+    "prometheus_client": {"server/telemetry.py"},
     "opentelemetry": {"server/tracing.py"},
 }
 

@@ -27,10 +27,10 @@ from memory_tasks import Message, Task, make_task
 from retentive import MemoryStore
 from retentive.agent import (
     Agent,
+    AgentError,
     Budget,
     Finished,
     InputTokens,
-    RequestRefused,
     TokenUsage,
     UsageReport,
     memory_context,
@@ -61,7 +61,7 @@ class Score:
     output: int = 0
 
     def count(self, usage: TokenUsage) -> None:
-        """Add the usage of a response or of one of its steps."""
+        """Add the usage of a response."""
         self.input += usage.total_tokens - usage.output_tokens
         self.output += usage.output_tokens
 
@@ -114,15 +114,14 @@ class Player:
             with closing(cast("Any", agent.run(text))) as events:
                 for event in events:
                     match event:
-                        case UsageReport(usage=usage, iterations=steps):
+                        case UsageReport(usage=usage):
                             self._score.requests += 1
-                            for step in steps or (usage,):
-                                self._score.count(step)
+                            self._score.count(usage)
                             if usage.total_tokens - usage.output_tokens > self._options.window:
                                 return None
                         case Finished(reason="end_turn", text=answer):
                             return answer
-        except RequestRefused as error:
+        except AgentError as error:
             if "prompt is too long" not in str(error):
                 raise
         return None

@@ -48,11 +48,9 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
     return await to_thread.run_sync(work, *args, limiter=limiter)
 
 
-async def execute(
-    tree: MemoryTree, command: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
-) -> Reply:
+async def execute(tree: MemoryTree, command: object, **options: Any) -> Reply:
     """Async version of `MemoryStore.execute`."""
-    return cast("Reply", await _called(tree, "execute", command, actor=actor, **origin))
+    return cast("Reply", await _called(tree, "execute", command, **options))
 
 
 async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:

@@ -24,8 +24,7 @@ except ImportError as error:
 
 
 from retentive.errors import InvalidInput
-from retentive.integrations.documents import acting
-from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_store
 from retentive.mcp.service import McpService
 from retentive.mcp.stdio import fixed_target
 from retentive.opening import Retentive
@@ -52,7 +51,7 @@ def memory_server(
     location. For a location, `store` is the key or id of the memory store to open. Changes are recorded with `actor`.
     Raises `InvalidInput` and storage errors.
     """
-    opened = acting(open_memory(memory, store, method="search")[0], "claude_agent", actor)
+    opened = open_store(memory, store, "claude_agent", actor)
     return {"type": "sdk", "name": "memory", "instance": McpService(fixed_target(opened, one_tool=one_tool)).server()}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class RetentiveError(Exception):
     `position` is the index of the command in the batch.
     """
 
-    code: ClassVar[str] = "error"
-    retryable: ClassVar[bool] = False
+    code: str = "error"
+    retryable: bool = False
     conflicting: Conflicting | None = None
     position: int | None = None
 

@@ -466,6 +466,6 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
     return found
 
 
-def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
+def core_of_tree(memory: MemoryTree) -> StoreCore:
     """Return the core of a memory store. For a tree of stores, return the core of the store at `/memories`."""
-    return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
+    return memory._core  # noqa: SLF001 - the one way to the core

@@ -1,4 +1,4 @@
-"""Agents with a memory, and their parts: context management, prompts, a function tool, and long projects.
+"""Agents with a memory, and their parts: context management, prompts, and a function tool.
 
 Importing this package does not import the SDK. Only `Agent` and `AsyncAgent` need the SDK. It is imported when one of
 these classes is first used.
@@ -17,48 +17,24 @@ from retentive.agent.context import (
     ToolUses,
     memory_context,
 )
-from retentive.agent.errors import (
-    AgentError,
-    ApiFailed,
-    ConnectionLost,
-    NotAuthorized,
-    Overloaded,
-    RateLimited,
-    RequestRefused,
-    Stopped,
-)
 from retentive.agent.events import (
+    AgentError,
     Compaction,
     EditsApplied,
     Event,
     Finished,
-    ServerToolCall,
-    ServerToolResult,
+    OtherBlock,
+    Stopped,
     StreamRestarted,
     Text,
-    ThinkingText,
+    TokenUsage,
     ToolCall,
     ToolReply,
     UsageReport,
 )
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
-from retentive.agent.responses import (
-    AppliedEdit,
-    ClearedThinking,
-    ClearedToolUses,
-    ConversationUsage,
-    OtherEdit,
-    TokenCount,
-    TokenUsage,
-    applied_edits,
-    billed_tokens,
-    compactions,
-    iterations,
-    token_count,
-    usage,
-)
+from retentive.agent.request import Budget
 from retentive.agent.tools import run_tools
-from retentive.agent.turns import Budget
 from retentive.integrations.function_tool import FunctionTool, function_tool
 
 if TYPE_CHECKING:
@@ -68,54 +44,34 @@ __all__ = [
     "LANGUAGES",
     "Agent",
     "AgentError",
-    "ApiFailed",
-    "AppliedEdit",
     "AsyncAgent",
     "Budget",
     "ClearThinking",
     "ClearToolUses",
-    "ClearedThinking",
-    "ClearedToolUses",
     "Compact",
     "Compaction",
-    "ConnectionLost",
     "ContextManagement",
-    "ConversationUsage",
     "EditsApplied",
     "Event",
     "Finished",
     "FunctionTool",
     "InputTokens",
-    "NotAuthorized",
-    "OtherEdit",
-    "Overloaded",
-    "RateLimited",
-    "RequestRefused",
-    "ServerToolCall",
-    "ServerToolResult",
+    "OtherBlock",
     "Stopped",
     "StreamRestarted",
     "Text",
-    "ThinkingText",
-    "TokenCount",
     "TokenUsage",
     "ToolCall",
     "ToolReply",
     "ToolUses",
     "UsageReport",
-    "applied_edits",
-    "billed_tokens",
-    "compactions",
     "function_tool",
-    "iterations",
     "memory_context",
     "memory_protocol",
     "run_tools",
     "system_prompt",
     "tidy_note",
-    "token_count",
     "topic_guidance",
-    "usage",
 ]
 
 

@@ -14,12 +14,9 @@ from itertools import chain
 from typing import Any, cast
 
 from retentive.agent.checks import check_at_least, check_list, check_text, replace_surrogates
-from retentive.agent.errors import ApiFailed
-from retentive.agent.responses import ConversationUsage, field
+from retentive.agent.events import AgentError, TokenUsage, attribute
 from retentive.errors import InvalidInput
 from retentive.values.names import plain_name
-
-MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"
 
 EMPTY_ERROR = "Error: The tool failed without a message."
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -57,15 +54,21 @@ class Response:
 
 
 def parse_response(response: object) -> Response:
-    """Parse a response of the SDK. Raises `ApiFailed` if it is malformed."""
-    content, stop_reason = field(response, "content"), field(response, "stop_reason")
+    """Parse a response of the SDK. Raises `AgentError` if it is malformed."""
+    content, stop_reason = attribute(response, "content"), attribute(response, "stop_reason")
     if not isinstance(content, list | tuple) or not isinstance(stop_reason, str):
-        raise ApiFailed(MALFORMED_RESPONSE)
+        raise malformed()
     sent = [to_json(block) for block in content]
     blocks = tuple(replace_surrogates(block) for block in sent)
     if not all(_is_valid_block(block) for block in blocks):
-        raise ApiFailed(MALFORMED_RESPONSE)
+        raise malformed()
     return Response(response, blocks, stop_reason, {each["id"]: each.get("input") for each in sent if _is_call(each)})
+
+
+def malformed() -> AgentError:
+    """Return the error for a response that is no message of the API."""
+    text = "the API sent a malformed response; call run() without a message to retry"
+    return AgentError(text, "api_failed", retryable=True)
 
 
 def user_message(message: object) -> MessageDict:
@@ -85,24 +88,24 @@ def user_message(message: object) -> MessageDict:
     return {"role": "user", "content": content}
 
 
-def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, str]:
+def parse_saved(saved: object) -> tuple[list[MessageDict], TokenUsage, str]:
     """Check a saved conversation or a list of messages. Raises `InvalidInput`.
 
     Returns three values: a copy of the messages, the usage of the conversation, and the stop reason of the last
     response. For a list of messages, the usage is zero and the stop reason is "end_turn".
     """
     if not isinstance(saved, Mapping):
-        return parse_messages(saved), ConversationUsage(), "end_turn"
+        return parse_messages(saved), TokenUsage(), "end_turn"
     given = saved.get("used")
     counts: dict[str, Any] = (
-        {each.name: given.get(each.name) for each in fields(ConversationUsage)} if isinstance(given, Mapping) else {}
+        {each.name: given.get(each.name) for each in fields(TokenUsage)} if isinstance(given, Mapping) else {}
     )
     if not counts or "messages" not in saved:
         raise InvalidInput("`messages` must be a list of messages, or the dict that `agent.saved()` returned")
     for name, count in counts.items():
         check_at_least(0, f"{name} of a saved conversation", count)
     check_text("stop_reason of a saved conversation", stop_reason := saved.get("stop_reason"))
-    return parse_messages(saved["messages"]), ConversationUsage(**counts), str(stop_reason)
+    return parse_messages(saved["messages"]), TokenUsage(**counts), str(stop_reason)
 
 
 def saved_name(saved: object, name: str) -> str | None:

@@ -1,14 +1,95 @@
-"""Events that a run of an agent yields."""
+"""Events that a run of an agent yields, the usage of tokens, and the errors of the agent and of the API.
+
+After any of these errors, `agent.messages` is still a valid conversation. The memory is consistent, because each
+command is atomic. Errors of the memory itself are in `retentive.errors`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from retentive.agent.responses import AppliedEdit, TokenUsage, compactions
+from retentive.errors import RetentiveError
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
+
+
+class AgentError(RetentiveError):
+    """Error that ends a run. `code` is its kind, and `retryable` says whether `run()` may succeed later.
+
+    If the API sent a response, `status` and `request_id` are copied from it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: str = "agent_error",
+        *,
+        retryable: bool = False,
+        status: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retryable = retryable
+        self.status = status
+        self.request_id = request_id
+
+
+class Stopped(AgentError):
+    """`Agent.ask` cannot return an answer, because the run ended before Claude had finished.
+
+    `reason` is the reason in `Finished`, the last event of the run.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message, "stopped")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Number of responses, and their numbers of tokens.
+
+    Compactions are included in the usage of a conversation, and also responses that were not recorded in it. A response
+    whose stream was interrupted is not included.
+    """
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Sum of all tokens, regardless of their price."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+
+    def after(self, response: object) -> TokenUsage:
+        """Return the usage with one more response added, with the steps that the API reports, such as a compaction."""
+        reported = attribute(response, "usage")
+        steps = [_tokens(step) for step in items(attribute(reported, "iterations"))] or [_tokens(reported)]
+        return TokenUsage(self.turns + 1, *map(sum, zip(_tokens(self), *steps, strict=True)))
+
+
+def usage(response: object) -> TokenUsage:
+    """Return the token usage of a response without its compactions."""
+    return TokenUsage(1, *_tokens(attribute(response, "usage")))
+
+
+def _tokens(reported: object) -> list[int]:
+    if isinstance(reported, TokenUsage):
+        return [
+            reported.input_tokens,
+            reported.output_tokens,
+            reported.cache_read_tokens,
+            reported.cache_creation_tokens,
+        ]
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    counts = [attribute(reported, name) for name in names]
+    return [count if isinstance(count, int) else 0 for count in counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +97,17 @@ class Text:
     """Text from Claude: a whole text block or, with `stream=True`, a piece of a text block."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherBlock:
+    """Content block that is no text and no call of the application's tools, as the API sent it.
+
+    Examples are thinking, a call of a server tool such as `web_search`, and its result.
+    """
+
+    type: str
+    block: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +121,6 @@ class ToolCall:
     id: str
     name: str
     input: Mapping[str, object] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ThinkingText:
-    """One block of Claude's thinking. `text` is empty if the API sends the thinking only in encrypted form."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ServerToolCall:
-    """Call of a tool that the API runs: a server tool such as `web_search`, or a tool of an MCP server.
-
-    `server` is the name of the MCP server, or empty for a server tool.
-    """
-
-    id: str
-    name: str
-    input: Mapping[str, object]
-    server: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerToolResult:
-    """Result of a `ServerToolCall`.
-
-    `type` is the type of the content block. The content itself is in `agent.messages`.
-    """
-
-    id: str
-    type: str
-    is_error: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +141,11 @@ class ToolReply:
 class EditsApplied:
     """Context edits that the API applied before Claude read the conversation. `agent.messages` keeps everything.
 
-    With `stream=True`, this event comes after the texts, because the API reports the edits at the end of a stream.
+    `edits` are those of the response, such as `{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, ...}`. With
+    `stream=True`, this event comes after the texts, because the API reports the edits at the end of a stream.
     """
 
-    edits: tuple[AppliedEdit, ...]
+    edits: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +170,13 @@ class StreamRestarted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, and total number of tokens of the run so far.
+    """Token usage of one response, and total number of tokens of the run so far, including compactions.
 
-    `usage` counts the tokens of the response. It also counts the tokens that were read from the prompt cache and
-    written to it. `iterations` has the usage of each step of the response, such as a compaction. `iterations` is empty
-    if the API reports no steps.
+    `usage` is that of the response without compactions, so its tokens of input and cache are the size of the prompt.
     """
 
     turn: int
     usage: TokenUsage
-    iterations: tuple[TokenUsage, ...]
     total_tokens: int
 
 
@@ -149,43 +207,38 @@ class Finished:
 
 
 Event: TypeAlias = (
-    Text
-    | ThinkingText
-    | ToolCall
-    | ToolReply
-    | ServerToolCall
-    | ServerToolResult
-    | EditsApplied
-    | Compaction
-    | StreamRestarted
-    | UsageReport
-    | Finished
+    Text | OtherBlock | ToolCall | ToolReply | EditsApplied | Compaction | StreamRestarted | UsageReport | Finished
 )
 
 
-def block_events(block: Mapping[str, Any]) -> list[Event]:
-    """Return the events for a content block of a response."""
+def block_event(block: Mapping[str, Any]) -> Event:
+    """Return the event for a content block of a response."""
     match block["type"]:
         case "text":
-            return [Text(block["text"])]
+            return Text(block["text"])
         case "compaction":
-            return [Compaction(summary) for summary in compactions({"content": [block]})]
-        case "thinking" | "redacted_thinking":
-            return [ThinkingText(str(block.get("thinking") or ""))]
+            summary = block.get("content")
+            return Compaction(summary if isinstance(summary, str) else None)
         case "tool_use":
-            return [ToolCall(block["id"], block["name"], call_input(block))]
-        case "server_tool_use" | "mcp_tool_use":
-            server = str(block.get("server_name") or "")
-            return [ServerToolCall(str(block.get("id")), str(block.get("name")), call_input(block), server)]
-        case kind if kind.endswith("_tool_result"):
-            content = block.get("content")
-            failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
-            return [ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)]
-        case _:
-            return []
+            given = block.get("input")
+            return ToolCall(block["id"], block["name"], given if isinstance(given, Mapping) else {"input": given})
+        case kind:
+            return OtherBlock(kind, block)
 
 
-def call_input(block: Mapping[str, Any]) -> Mapping[str, object]:
-    """Return the input of a tool call as a dict. If the model sent another value, return `{"input": value}`."""
-    value = block.get("input")
-    return dict(value) if isinstance(value, Mapping) else {"input": value}
+def reply_event(result: Mapping[str, Any], name: str) -> ToolReply:
+    """Return the event for the result of a call of the tool `name`."""
+    content = result.get("content")
+    parts = [str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in items(content)]
+    text = content if isinstance(content, str) else "".join(parts)
+    return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)
+
+
+def attribute(value: object, name: str) -> Any:
+    """Return a field of an SDK object or a dict, or None if it is missing."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return the items of a list, or an empty tuple if the value is not a list."""
+    return value if isinstance(value, list | tuple) else ()

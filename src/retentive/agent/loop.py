@@ -17,214 +17,23 @@ Importing this module imports the SDK.
 
 from __future__ import annotations
 
-import random
-import secrets
-import threading
 import time
-import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
 from retentive.agent import sdk
-from retentive.agent.context import ContextManagement, default_context
-from retentive.agent.conversation import (
-    MessageDict,
-    Response,
-    newest_response,
-    parse_response,
-    parse_saved,
-    saved_name,
-    user_message,
-)
-from retentive.agent.errors import AgentError, RequestRefused
-from retentive.agent.events import Event, Finished, StreamRestarted
-from retentive.agent.prompts import system_prompt
-from retentive.agent.request import request_fields, request_of, system_blocks, tool_list
-from retentive.agent.sendable import sendable
-from retentive.agent.tools import Tools
-from retentive.agent.turns import Budget, RunSteps, RunTool, Send, Turns, answer_of
-from retentive.errors import InvalidInput
-from retentive.integrations.memory import MemoryLocation, SupportsExecute, open_memory
-from retentive.opening import DEFAULT_LOCATION
-from retentive.storage.contract import Actor, as_actor
-from retentive.values.names import plain_name
-from retentive.values.provenance import origin_of
+from retentive.agent.conversation import Response, newest_response, parse_response
+from retentive.agent.events import AgentError, Event, Finished
+from retentive.agent.turns import Conversation, RunSteps, RunTool, Send, UserInput, answer_of
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
 
-C = TypeVar("C")
-R = TypeVar("R")
-MODEL = "claude-sonnet-5-5"
-_CONTEXT = default_context()
-_BUDGET = Budget()
-_INVALID_REQUEST_STATUSES = (400, 413, 422)
 
-UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
-"""User message: a string or content blocks. None means no new message; the conversation continues."""
-_Run: TypeAlias = list[weakref.ref[Any]]
-"""Weak reference to the generator of a run, in a list that is empty until the generator exists."""
-
-
-class _Conversation(Generic[C, R]):
-    """Base class of `Agent` and `AsyncAgent`: state of the conversation, and steps of its runs."""
-
-    _new_client: Callable[[], C]
-    _is_async: ClassVar[bool]
-    _events: Callable[[RunSteps], R]
-
-    def __init__(
-        self,
-        client: C | None = None,
-        *,
-        model: str = MODEL,
-        memory: MemoryLocation | SupportsExecute = DEFAULT_LOCATION,
-        store: str | None = None,
-        tools: Iterable[Any] = (),
-        context: ContextManagement | None = _CONTEXT,
-        system: str = "",
-        language: str = "en",
-        tidy: bool = True,
-        topic: str | None = None,
-        budget: Budget = _BUDGET,
-        actor: Actor | str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-        run: str | None = None,
-        messages: Iterable[Mapping[str, Any]] | Mapping[str, Any] = (),
-        stream: bool = False,
-        cache: bool = True,
-        request: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._fields = request_fields(model, budget, stream=stream, cache=cache, request=request)
-        self._context = context
-        if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
-            self._fields["system"] = system_blocks(prompt, cache=cache)
-        self._budget = budget
-        self._stream = stream
-        given = tool_list(tools, is_async=self._is_async)
-        self._start_lock = threading.Lock()
-        self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
-        self.origin = origin_of(source, session)
-        saved_actor = as_actor(saved_name(messages, "actor"))
-        self.actor = as_actor(actor) or saved_actor or Actor("session", secrets.token_hex(8))
-        self._run_name = plain_name("a run", run or saved_name(messages, "run") or secrets.token_hex(8))
-        self.messages: list[MessageDict]
-        self.messages, self.used, self._stop_reason = parse_saved(messages)
-        if hasattr(memory, "to_dict") and hasattr(memory, "call"):
-            raise InvalidInput(
-                "`memory` is a tool for the SDK's tool runner; pass the tree of the tool instead: memory=tool.tree"
-            )
-        self.memory, self._close_memory = open_memory(memory, store)
-        self._tools = Tools(self.memory, self.actor, given, run=self._run_name, **self.origin)
-        self._own_client = client is None
-        self.client = self._new_client() if client is None else client
-
-    def __repr__(self) -> str:
-        model, count = self._fields["model"], len(self.messages)
-        return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
-
-    def saved(self) -> dict[str, Any]:
-        """Return the conversation as JSON. A new agent can continue the conversation: `Agent(messages=saved)`.
-
-        The JSON contains the messages, the usage that counts against the `Budget`, and the stop reason of the last
-        response, which shows whether the API paused a turn. It also contains the actor and the run: with them, a tool
-        call that runs again after a crash changes the memory only once.
-        """
-        return {
-            "messages": list(self.messages),
-            "used": asdict(self.used),
-            "stop_reason": self._stop_reason,
-            "actor": str(self.actor),
-            "run": self._run_name,
-        }
-
-    def run(self, message: UserInput = None) -> R:
-        """Start a run and return an iterator over its events. The last event is a `Finished`.
-
-        `message` is a string or content blocks; None continues the conversation without a new message. The run advances
-        only while the iterator is read, and ends if the iterator is closed.
-
-        Reading the first event raises `InvalidInput` if the message is invalid, or if another run of this agent is in
-        progress.
-        """
-        run: _Run = []
-        events = self._events(self._answer(message, run))
-        run.append(weakref.ref(events))
-        return events
-
-    def _start_run(self, message: UserInput, run: _Run) -> Turns:
-        """Append the user's message to the conversation, and reserve the agent for this run."""
-        with self._start_lock:
-            current = self._current_run() if self._current_run is not None else None
-            # A generator that has ended has no frame, even if the application still holds it.
-            if current is not None and (getattr(current, "gi_frame", None) or getattr(current, "ag_frame", None)):
-                raise InvalidInput("this agent already has a run in progress; close that run or use a second agent")
-            if message is not None:
-                self.messages.append(user_message(message))
-            elif not self.messages:
-                raise InvalidInput("the conversation is empty; pass a message to run()")
-            self._current_run = run[0]
-        return Turns(self.messages, self._budget, self._stop_reason, streamed=self._stream)
-
-    def _answer(self, message: UserInput, run: _Run) -> RunSteps:
-        turns = self._start_run(message, run)
-        newest = self.messages[-1]
-        yield from turns.resume()
-        yield from self._run_calls(turns)
-        finished = turns.answered() or turns.over_budget(self.used)
-        while finished is None:
-            try:
-                response = yield from self._respond()
-            except RequestRefused as error:
-                # If the message stayed in the conversation, later requests would be rejected too.
-                rejected = error.status in _INVALID_REQUEST_STATUSES
-                if message is not None and rejected and self.messages[-1] is newest:
-                    self.messages.pop()
-                raise
-            if response.stop_reason != "refusal":  # a refusal is not recorded
-                self._stop_reason = response.stop_reason
-            yield from turns.receive(response)
-            yield from self._run_calls(turns)
-            finished = turns.finish(response, self.used)
-        yield finished
-
-    def _run_calls(self, turns: Turns) -> RunSteps:
-        for call in turns.unanswered():
-            yield turns.record(call, (yield RunTool(call)))
-
-    def _respond(self) -> Generator[Event | Send, Any, Response]:
-        """Return the response to a request. Its tokens are added to the usage of the conversation.
-
-        If the stream is interrupted, the request is sent again. The setting `max_retries` of the client limits the
-        number of retries.
-        """
-        retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
-        send = Send()
-        while True:
-            outcome: Response | AgentError = yield send
-            if isinstance(outcome, Response):
-                self.used = self.used.after(outcome.raw)
-                return outcome
-            pause_s = next(retries, None) if send.has_begun and outcome.retryable else None
-            if pause_s is None:
-                raise outcome
-            yield StreamRestarted(str(outcome))
-            send = Send(pause_s)
-
-    def _request(self, methods: Any) -> dict[str, Any]:
-        """Return the fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
-        request = request_of(self._fields, self._context, sendable(self.messages))
-        request["tools"] = self._tools.definitions
-        sdk.check_fields(methods.stream if self._stream else methods.create, request)
-        return request
-
-
-class Agent(_Conversation["Anthropic", Iterator[Event]]):
+class Agent(Conversation["Anthropic", Iterator[Event]]):
     """Agent with a memory: one conversation, one run at a time. A run yields events (`retentive.agent.events`).
 
     Arguments:
@@ -309,7 +118,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
         self.close()
 
 
-class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
+class AsyncAgent(Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
     If your loop over the events may end early, use `async with aclosing(agent.run("...")) as events`. The run then ends
@@ -379,9 +188,3 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
-
-
-def retry_pauses(retries: int) -> Iterator[float]:
-    """Yield the seconds to wait before each retry. As in the SDK, the pauses double from 0.5 up to 8, with jitter."""
-    for number in range(retries):
-        yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries

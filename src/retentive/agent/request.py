@@ -1,22 +1,47 @@
-"""Validation of the arguments that become fields of API requests: tools, context edits, budget and extra fields."""
+"""Arguments that become fields of API requests: the budget, tools, context edits and extra fields."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from retentive.agent.checks import check_list, check_text
+from retentive.agent.checks import check_at_least, check_list, check_text
 from retentive.agent.context import COMPACTION_BETA, ContextManagement
-from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
 
+MAX_UNSTREAMED_TOKENS = 21_333  # above this, the SDK requires streaming, because a response may take over 10 minutes
 _BETAS = "`betas` in `request` must be a list of strings"
 CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {
     *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits of a run, and of all runs of a conversation.
+
+    `max_turns` limits the number of responses in a run. `max_tokens` limits the output of each response.
+    `max_total_turns` and `max_total_tokens` limit the responses and the tokens in all runs of the conversation,
+    including runs of earlier agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means
+    no limit.
+
+    Limits are checked before the first request and after each response, so the last response may exceed them.
+    """
+
+    max_turns: int = 50
+    max_tokens: int = 8_192
+    max_total_tokens: int | None = None
+    max_total_turns: int | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None or each.default is not None:
+                check_at_least(1, each.name, value)
 
 
 def request_fields(
@@ -88,3 +113,11 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
             raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define the tool with `beta_tool`")
     return checked
+
+
+def check_fields(method: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Raise `InvalidInput` if a method of the SDK does not accept these fields."""
+    try:
+        inspect.signature(method).bind(**given)
+    except TypeError as error:
+        raise InvalidInput(f"the SDK cannot build this request: {error}") from error

@@ -5,9 +5,8 @@ Importing this module imports the SDK.
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,17 +19,8 @@ except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
 from retentive.agent.checks import replace_surrogates
-from retentive.agent.conversation import MALFORMED_RESPONSE, to_json
-from retentive.agent.errors import (
-    AgentError,
-    ApiFailed,
-    ConnectionLost,
-    NotAuthorized,
-    Overloaded,
-    RateLimited,
-    RequestRefused,
-)
-from retentive.agent.events import Event, Text, block_events
+from retentive.agent.conversation import malformed, to_json
+from retentive.agent.events import AgentError, Event, Text, block_event
 from retentive.errors import InvalidInput
 
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
@@ -64,42 +54,34 @@ def api_errors() -> Iterator[None]:
     except (httpx2.TransportError, json.JSONDecodeError) as error:
         # While the SDK reads a stream, it does not wrap these exceptions. If a stream ends inside an event, its JSON is
         # invalid.
-        raise ConnectionLost(_INTERRUPTED) from error
+        raise _lost(_INTERRUPTED) from error
     except UnicodeEncodeError as error:
         raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
     except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
         reason = str(error)
         if "authentication method" in reason:  # raised with the first request if no API key is set
-            raise NotAuthorized(_NO_KEY) from None
+            raise AgentError(_NO_KEY, "not_authorized") from None
         if "JSON serializable" in reason:
             raise InvalidInput("the request cannot be serialized as JSON; check `tools` and `request`") from error
         if isinstance(error, RuntimeError) and "Unexpected event order" not in reason:
             raise
-        raise ApiFailed(MALFORMED_RESPONSE) from error
-
-
-def check_fields(method: Callable[..., object], fields: Mapping[str, object]) -> None:
-    """Raise `InvalidInput` if a method of the SDK does not accept these fields."""
-    try:
-        inspect.signature(method).bind(**fields)
-    except TypeError as error:
-        raise InvalidInput(f"the SDK cannot build this request: {error}") from error
+        raise malformed() from error
 
 
 def stream_events(event: Any) -> tuple[list[Event], bool]:
     """Convert an event of the SDK's stream to agent events.
 
     Returns the events, and True if this was the last event of the stream. `event` is None at the end of the stream.
-    Raises `ConnectionLost` if the stream ended before the end of the response: some proxies close a stream without an
+    Raises `AgentError` if the stream ended before the end of the response: some proxies close a stream without an
     error.
     """
     if event is None:
-        raise ConnectionLost(_STREAM_INTERRUPTED)
+        raise _lost(_STREAM_INTERRUPTED)
     match event.type:
         case "content_block_delta" if event.delta.type == "text_delta":
             return [Text(replace_surrogates(event.delta.text))], False
         case "content_block_stop" if event.content_block.type not in ("text", "tool_use"):
-            return block_events(replace_surrogates(to_json(event.content_block))), False
+            return [block_event(replace_surrogates(to_json(event.content_block)))], False
         case kind:
             return [], kind == "message_stop"
 
@@ -112,12 +94,12 @@ def lost_after_the_end() -> suppress:
     return suppress(httpx2.TransportError)
 
 
-_BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {
-    **dict.fromkeys(("authentication_error", "permission_error", "billing_error", 401, 402, 403), NotAuthorized),
-    **dict.fromkeys(("rate_limit_error", 429), RateLimited),
-    **dict.fromkeys(("overloaded_error", 503, 529), Overloaded),
-    **dict.fromkeys(("timeout_error", 408, 504), ConnectionLost),
-    "api_error": ApiFailed,
+_CODES: dict[str | int | None, str] = {
+    **dict.fromkeys(("authentication_error", "permission_error", "billing_error", 401, 402, 403), "not_authorized"),
+    **dict.fromkeys(("rate_limit_error", 429), "rate_limited"),
+    **dict.fromkeys(("overloaded_error", 503, 529), "overloaded"),
+    **dict.fromkeys(("timeout_error", 408, 504), "connection_lost"),
+    "api_error": "api_failed",
 }
 
 
@@ -127,15 +109,24 @@ def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
     The message contains the explanation that the API gave, but nothing from the request.
     """
     if isinstance(error, anthropic.APIStatusError):
-        kind = _BY_TYPE_OR_STATUS.get(error.type) or _BY_TYPE_OR_STATUS.get(error.status_code)
-        kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)
-        # An error inside a stream has status 200, that of the stream.
-        reason = f"{error.type or error.status_code}: {error.api_message or 'no reason given'}"
-        return kind(f"the API returned {reason}", status=error.status_code, request_id=error.request_id)
+        code = _CODES.get(error.type) or _CODES.get(error.status_code)
+        code = code or ("api_failed" if error.status_code >= 500 else "request_refused")
+        return AgentError(
+            # An error inside a stream has status 200, that of the stream.
+            f"the API returned {error.type or error.status_code}: {error.api_message or 'no reason given'}",
+            code,
+            retryable=code not in ("not_authorized", "request_refused"),
+            status=error.status_code,
+            request_id=error.request_id,
+        )
     if isinstance(error, anthropic.APIConnectionError):
-        return ConnectionLost("the API could not be reached or did not respond in time; check the network and retry")
+        return _lost("the API could not be reached or did not respond in time; check the network and retry")
     if isinstance(error, anthropic.APIError):
-        return ApiFailed(MALFORMED_RESPONSE)
+        return malformed()
     if isinstance(error, anthropic.CredentialsError):
-        return NotAuthorized(_NO_KEY)
-    return RequestRefused(f"the SDK rejected the request: {error}")
+        return AgentError(_NO_KEY, "not_authorized")
+    return AgentError(f"the SDK rejected the request: {error}", "request_refused")
+
+
+def _lost(message: str) -> AgentError:
+    return AgentError(message, "connection_lost", retryable=True)

@@ -10,19 +10,18 @@ import inspect
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from retentive import aio
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import MessageDict, add_result, newest_response, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_options, named, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import MAX_NAME_CHARS, plain_name
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.replies import REPLIES
 
 _LOG = logging.getLogger("retentive.agent")
 
@@ -36,14 +35,14 @@ class Tools:
 
     def __init__(
         self,
-        memory: SupportsExecute,
+        memory: MemoryTree,
         actor: Actor | None,
         tools: Sequence[Any] = (),
         *,
         run: str | None = None,
         **origin: Unpack[Origin],
     ) -> None:
-        self._memory = cast("MemoryTree", named(memory, "agent"))  # uses only the method `execute`
+        self._memory = memory.through("agent")
         self._actor = actor
         self._origin = origin
         self._run = run
@@ -57,7 +56,7 @@ class Tools:
         """
         tool = self._by_name.get(call["name"])
         if tool is None:
-            return self._without_own_tool(call, turn)
+            return self._of_memory(call, turn)
         try:
             return tool_result(call["id"], tool.call(call["input"]))
         except Exception as error:
@@ -73,23 +72,17 @@ class Tools:
         except Exception as error:
             return _failure(call, error)
 
-    def _without_own_tool(self, call: MessageDict, turn: int = 0) -> MessageDict:
+    def _of_memory(self, call: MessageDict, turn: int) -> MessageDict:
         if call["name"] != TOOL["name"]:
             return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
         run = None if self._run is None else f"{self._run} {turn}"[-MAX_NAME_CHARS:]
-        options = id_options(self._memory, call["id"], run)
-        try:
-            reply = self._memory.execute(call["input"], actor=self._actor, **self._origin, **options)
-            return render(call["id"], reply)
-        except Exception:
-            # A bug in this package or in the application's memory. The model must not see the text of the exception.
-            _LOG.exception("the memory raised an unexpected error")
-            return tool_result(call["id"], REPLIES.unavailable, is_error=True)
+        given = {"actor": self._actor, "tool_use_id": call["id"], "run": run, **self._origin}
+        return render(call["id"], self._memory.execute(call["input"], **given))
 
 
 def run_tools(
     messages: list[MessageDict],
-    memory: MemoryLocation | SupportsExecute,
+    memory: MemoryLocation | MemoryTree,
     *,
     store: str | None = None,
     tools: Iterable[Any] = (),

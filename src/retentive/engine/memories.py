@@ -63,6 +63,10 @@ class MemoryTree(ABC):
         """Delete all memories."""
 
     @abstractmethod
+    def through(self, integration: str) -> MemoryTree:
+        """Return an object for the same memories. Audit entries for calls of this object contain `integration`."""
+
+    @abstractmethod
     def directory(self) -> str | None:
         """Directory in which the memories are plain files; None for other backends."""
 

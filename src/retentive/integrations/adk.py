@@ -24,7 +24,6 @@ except ImportError as error:
 from retentive import opening
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.integrations.documents import (
-    acting,
     in_batches,
     json_object,
     json_text,
@@ -35,7 +34,7 @@ from retentive.integrations.documents import (
     settled,
     until_no_conflict,
 )
-from retentive.integrations.memory import ActorLike, MemoryLocation, unwrapped
+from retentive.integrations.memory import ActorLike, MemoryLocation, acting, unwrapped
 from retentive.opening import Retentive
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT

@@ -28,7 +28,7 @@ except ImportError as error:
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import MemoryLocation, named, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.messages import run_block
 from retentive.integrations.schemas import SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA
 from retentive.integrations.search_tool import search_reply
@@ -112,7 +112,7 @@ class _MemoryTool(_OpenedStore):
 
     @property
     def _named(self) -> MemoryTree:
-        return named(self.tree, "anthropic")
+        return self.tree.through("anthropic")
 
     def _files(self) -> Path:
         root = self.tree.directory()
@@ -218,11 +218,11 @@ class _SearchTool(_OpenedStore):
         self._cache_control = cache_control
         self.actor = as_actor(actor)
         self.tree, self._close = open_memory(
-            location, store, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file, method="search"
+            location, store, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file
         )
 
     def _search(self, request: object) -> Reply:
-        return search_reply(named(self.tree, "anthropic"), request, actor=self.actor)
+        return search_reply(self.tree.through("anthropic"), request, actor=self.actor)
 
     def to_dict(self) -> BetaToolParam:
         """Return the entry for the `tools` list of a request."""

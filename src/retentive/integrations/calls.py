@@ -9,16 +9,14 @@ from typing import Any, TypeAlias
 from retentive import aio
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import request_of
-from retentive.integrations.memory import ActorLike, MemoryLocation, SupportsExecute, id_options, named, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.integrations.search_tool import search_reply
-from retentive.mounts import Mounts
+from retentive.mounts import MemoryTree
 from retentive.storage.contract import as_actor
-from retentive.store import MemoryStore
 from retentive.values.provenance import origin_of
 from retentive.values.replies import Reply
 
-MemoryOfCall: TypeAlias = "MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute]"
-SearchOfCall: TypeAlias = "MemoryLocation | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
+MemoryOfCall: TypeAlias = "MemoryLocation | MemoryTree | Callable[[Any], MemoryTree]"
 ActorOfCall: TypeAlias = ActorLike | Callable[[Any], ActorLike]
 NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 
@@ -27,7 +25,7 @@ class ToolCalls:
     """Runs the calls of a memory tool or a search tool.
 
     `memory`, `actor`, `source` and `session` may be functions. They get the context object that the framework passes to
-    each call. A search tool has the `method` "search". Raises `InvalidInput` and storage errors.
+    each call. Raises `InvalidInput` and storage errors.
     """
 
     def __init__(
@@ -39,7 +37,6 @@ class ToolCalls:
         actor: ActorOfCall = None,
         source: NameOfCall = None,
         session: NameOfCall = None,
-        method: str = "execute",
     ) -> None:
         self._integration = integration
         self._author = actor, source, session
@@ -48,30 +45,29 @@ class ToolCalls:
             raise InvalidInput(
                 f"`store` has no effect if `memory` is a function; return the memory store {store!r} from the function"
             )
-        self._memory = memory if callable(memory) else open_memory(memory, store, method=method)[0]
+        self._memory = memory if callable(memory) else open_memory(memory, store)[0]
 
     def reply(self, context: object, arguments: Any, call_id: str | None = None, run: str | None = None) -> Reply:
         """Run a memory command. Invalid input gets an error reply. `run` names the run of `call_id`."""
-        memory, options = self._resolved(context, call_id, run)
-        reply: Reply = memory.execute(request_of(arguments), **options)
+        memory, author = self._resolved(context)
+        reply: Reply = memory.execute(request_of(arguments), tool_use_id=call_id, run=run, **author)
         return reply
 
     async def reply_async(
         self, context: object, arguments: Any, call_id: str | None = None, run: str | None = None
     ) -> Reply:
         """Async version of `reply`. The command runs in a worker thread."""
-        memory, options = self._resolved(context, call_id, run)
-        return await aio.execute(memory, request_of(arguments), **options)
+        memory, author = self._resolved(context)
+        return await aio.execute(memory, request_of(arguments), tool_use_id=call_id, run=run, **author)
 
     async def found(self, context: object, arguments: Any) -> Reply:
         """Run a search in a worker thread. Invalid input gets an error reply."""
-        memory, options = self._resolved(context, None, None)
-        return await aio.in_thread(partial(search_reply, memory, request_of(arguments), actor=options["actor"]))
+        memory, author = self._resolved(context)
+        return await aio.in_thread(partial(search_reply, memory, request_of(arguments), actor=author["actor"]))
 
-    def _resolved(self, context: object, call_id: str | None, run: str | None) -> tuple[Any, dict[str, Any]]:
+    def _resolved(self, context: object) -> tuple[Any, dict[str, Any]]:
         memory = self._memory(context) if callable(self._memory) else self._memory
-        options = self._author_of(context, *self._author) | id_options(memory, call_id, run)
-        return named(memory, self._integration), options
+        return memory.through(self._integration), self._author_of(context, *self._author)
 
     @staticmethod
     def _author_of(context: object, *author: Any) -> dict[str, Any]:

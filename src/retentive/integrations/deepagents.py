@@ -26,8 +26,8 @@ except ImportError as error:
     raise ImportError(f"this module needs deepagents: {pip_install('deepagents')}") from error
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly, RetentiveError, StorageReadOnly
-from retentive.integrations.documents import acting, memories_below, until_no_conflict
-from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
+from retentive.integrations.documents import memories_below, until_no_conflict
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_store
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
@@ -50,7 +50,7 @@ class MemoryBackend(BackendProtocol):
         self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
     ) -> None:
         """Open the memory store. Raises `InvalidInput` and storage errors."""
-        self._store = acting(open_memory(memory, store, method="batch")[0], "deepagents", actor)
+        self._store = open_store(memory, store, "deepagents", actor)
 
     def ls(self, path: str) -> LsResult:
         """List the files (with their sizes) and directories in a directory. Names of directories end with a slash."""

@@ -18,7 +18,7 @@ from retentive.search.query import Query, check_text
 from retentive.search.ranking import search_index
 from retentive.search.results import Document
 from retentive.storage.backoff import LOCK_TIMEOUT_S, pauses
-from retentive.storage.contract import Actor, Memory
+from retentive.storage.contract import Memory
 from retentive.store import MemoryStore
 from retentive.values.paths import MAX_SEGMENT_BYTES, ROOT, MemoryPath
 
@@ -171,9 +171,3 @@ async def settled(work: Callable[[], T]) -> T:
         await asyncio.wait([task])
         task.exception()  # asyncio logs an exception that was not retrieved
         raise
-
-
-def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:
-    """Return a view of the store. Its changes are by `actor` (if given), and its audit entries name `integration`."""
-    found = store.through(integration)
-    return found if actor is None else found.acting_as(actor)

@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any
 
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import MemoryLocation, SupportsExecute, named, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA, PROTOCOL
+from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.provenance import origin_of
 from retentive.values.replies import Reply
@@ -67,7 +68,7 @@ def request_of(arguments: Mapping[str, Any] | str) -> object:
 
 
 def function_tool(
-    memory: MemoryLocation | SupportsExecute,
+    memory: MemoryLocation | MemoryTree,
     *,
     store: str | None = None,
     actor: Actor | str | None = None,
@@ -79,9 +80,9 @@ def function_tool(
 ) -> FunctionTool:
     """Create a function tool for a memory. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location (a directory, a URL or
-    an opened location). For a location, `store` selects a memory store by its key or id. A location that this function
-    opens is closed when the process ends.
+    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
+    `store` selects a memory store by its key or id. A location that this function opens stays open until the process
+    ends.
 
     With `protocol`, the description of the tool includes the memory protocol. This text tells the model to view its
     memory first and to record its progress. The API adds this text itself, but only for Claude's built-in memory tool.
@@ -100,7 +101,7 @@ def function_tool(
     description = f"{MEMORY_DESCRIPTION}\n\n{PROTOCOL}" if protocol else MEMORY_DESCRIPTION
     call = {"actor": as_actor(actor), **origin_of(source, session)}
     found, _ = open_memory(memory, store)
-    return FunctionTool(name, description, schema, partial(named(found, "function_tool").execute, **call), strict)
+    return FunctionTool(name, description, schema, partial(found.through("function_tool").execute, **call), strict)
 
 
 def _or_null(*, description: str, **field: Any) -> dict[str, Any]:

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from retentive.values.extras import pip_install
 
@@ -17,25 +16,20 @@ except ImportError as error:
     raise ImportError(f"memory_tool needs LangChain: {pip_install('langchain')}") from error
 from pydantic import PrivateAttr
 
-from retentive.integrations.calls import ToolCalls
-from retentive.integrations.memory import ActorLike, MemoryLocation, SupportsExecute
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.messages import TOOL
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.names import MAX_NAME_CHARS
 from retentive.values.replies import Reply
 
-MemoryOfRun: TypeAlias = SupportsExecute | Callable[[RunnableConfig], SupportsExecute]
-ActorOfRun: TypeAlias = ActorLike | Callable[[RunnableConfig], ActorLike]
-NameOfRun: TypeAlias = str | Callable[[RunnableConfig], str | None] | None
-
 
 def memory_tool(
-    memory: MemoryLocation | MemoryOfRun,
+    memory: MemoryOfCall,
     *,
     store: str | None = None,
-    actor: ActorOfRun = None,
-    source: NameOfRun = None,
-    session: NameOfRun = None,
+    actor: ActorOfCall = None,
+    source: NameOfCall = None,
+    session: NameOfCall = None,
     native: bool = True,
 ) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.

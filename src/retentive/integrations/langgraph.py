@@ -30,7 +30,6 @@ except ImportError as error:
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.integrations.documents import (
-    acting,
     in_batches,
     json_object,
     json_text,
@@ -42,7 +41,7 @@ from retentive.integrations.documents import (
     strings_in,
     until_no_conflict,
 )
-from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_store
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -66,7 +65,7 @@ class LangGraphStore(BaseStore):
     def __init__(
         self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
     ) -> None:
-        self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
+        self._store = open_store(memory, store, "langgraph", actor)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run all reads, then all writes: as one change, or each hundred of them as one."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from retentive.errors import InvalidInput, Refused
-from retentive.integrations.memory import named, open_memory, refused, reject, unwrapped
+from retentive.integrations.memory import open_memory, refused, reject
 from retentive.mounts import MemoryTree
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor
@@ -47,10 +47,8 @@ def tool_result(
         raise InvalidInput(
             "`memory` must be an opened location; open the location once with `retentive.open`, and pass the result"
         )
-    memory = unwrapped(memory)
-    if store is not None or not hasattr(memory, "execute"):
-        memory = open_memory(memory, store)[0]
-    return run_block(named(cast("MemoryTree", memory), "messages"), block, actor=actor, run=run, **origin)
+    tree = open_memory(memory, store)[0].through("messages")
+    return run_block(tree, block, actor=actor, run=run, **origin)
 
 
 def run_block(
@@ -61,7 +59,7 @@ def run_block(
     run: str | None = None,
     **origin: Unpack[Origin],
 ) -> dict[str, Any]:
-    """Run a tool_use block as `tool_result` does. `store` must be the result of `named`."""
+    """Run a tool_use block as `tool_result` does. `store` must be the result of `through`."""
     block_id = _field(block, "id")
     if not isinstance(block_id, str):
         reject(store, "`block` must be a tool_use block with an id", actor=actor)
@@ -77,7 +75,7 @@ def reply_to(
     run: str | None = None,
     **origin: Unpack[Origin],
 ) -> Reply:
-    """Run a tool_use block with the id `block_id`, and return the reply. `store` must be the result of `named`."""
+    """Run a tool_use block with the id `block_id`, and return the reply. `store` must be the result of `through`."""
     name, command = _field(block, "name"), _field(block, "input")
     if name == TOOL["name"]:
         return store.execute(command, actor=actor, tool_use_id=block_id, run=run, **origin)

@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs the OpenAI Agents SDK: {pip_install('openai-agents')}") from error
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, SearchOfCall, ToolCalls
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.schemas import (
     MEMORY,
     MEMORY_DESCRIPTION,
@@ -49,9 +49,9 @@ def memory_tool(
     return FunctionTool(MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA, invoke, strict_json_schema=False)
 
 
-def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
+def search_tool(memory: MemoryOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = ToolCalls("openai_agents", memory, store, actor=actor, method="search")
+    calls = ToolCalls("openai_agents", memory, store, actor=actor)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         return (await calls.found(context, arguments)).text

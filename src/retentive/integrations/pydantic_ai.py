@@ -6,7 +6,7 @@ function tool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -21,8 +21,7 @@ try:
 except ImportError as error:
     raise ImportError(f"MemoryCapability needs Pydantic AI: {pip_install('pydantic-ai')}") from error
 
-from retentive.integrations.calls import ToolCalls
-from retentive.integrations.memory import ActorLike, MemoryLocation, SupportsExecute
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
 from retentive.values.names import MAX_NAME_CHARS
 
@@ -40,12 +39,12 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     With `native=False`, Claude gets the function tool instead of its built-in memory tool.
     """
 
-    memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
+    memory: MemoryOfCall
     _: KW_ONLY
     store: str | None = None
-    actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None
-    source: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None
-    session: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None
+    actor: ActorOfCall = None
+    source: NameOfCall = None
+    session: NameOfCall = None
     native: bool = True
 
     def __post_init__(self) -> None:
@@ -71,12 +70,12 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
 
 def memory_tool(
-    memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
+    memory: MemoryOfCall,
     *,
     store: str | None = None,
-    actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,
-    source: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
-    session: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
+    actor: ActorOfCall = None,
+    source: NameOfCall = None,
+    session: NameOfCall = None,
 ) -> Tool[AgentDepsT]:
     """Create only the function tool, for `Agent(tools=[...])`.
 

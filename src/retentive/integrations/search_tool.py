@@ -17,7 +17,7 @@ from functools import partial
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
-from retentive.integrations.memory import MemoryLocation, named, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.schemas import MAX_SEARCH_LIMIT, SEARCH, SEARCH_DESCRIPTION, SEARCH_LIMIT, SEARCH_SCHEMA
 from retentive.mounts import Mounts, core_of_tree
 from retentive.search.results import Hit, Results, age
@@ -50,8 +50,8 @@ def search_tool(
     `store` selects a memory store by its key or id. Memories that are hidden from `actor` are not found.
     """
     who = as_actor(actor)
-    found, _ = open_memory(memory, store, method="search")
-    run = partial(search_reply, named(found, "search_tool"), actor=who)
+    found, _ = open_memory(memory, store)
+    run = partial(search_reply, found.through("search_tool"), actor=who)
     return FunctionTool(name, SEARCH_DESCRIPTION, SEARCH_SCHEMA, run)
 
 

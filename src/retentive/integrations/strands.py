@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs Strands Agents: {pip_install('strands')}") from error
 
-from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, SearchOfCall, ToolCalls
+from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.schemas import (
     MEMORY,
     MEMORY_DESCRIPTION,
@@ -54,9 +54,9 @@ def memory_tool(
     )
 
 
-def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
+def search_tool(memory: MemoryOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
     """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
-    calls = ToolCalls("strands", memory, store, actor=actor, method="search")
+    calls = ToolCalls("strands", memory, store, actor=actor)
     return _tool(SEARCH, SEARCH_DESCRIPTION, SEARCH_SCHEMA, lambda use, state: calls.found(state, use["input"]))
 
 

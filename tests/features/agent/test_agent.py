@@ -15,7 +15,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 
 import retentive
-from retentive import InvalidInput, MemoryStore, Reply
+from retentive import InvalidInput, MemoryStore
 from retentive.agent import (
     Agent,
     AsyncAgent,
@@ -27,11 +27,11 @@ from retentive.agent import (
     ToolCall,
     ToolReply,
     UsageReport,
-    loop,
     run_tools,
     tidy_note,
     tools,
     topic_guidance,
+    turns,
 )
 from retentive.agent.turns import NOT_RUN
 from retentive.integrations.anthropic import MemoryTool
@@ -193,39 +193,6 @@ def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: 
         assert own.memory.execute(view).code == "closed"
         assert not store.execute(view).is_error
         assert not client.is_closed()
-
-
-@both
-def test_any_object_with_execute_is_a_memory(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    asked: list[tuple[object, object]] = []
-
-    class Mine:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            asked.append((command, actor))
-            return store.execute(command)
-
-    play(kind, server.url, TOLD, memory=Mine(), actor="user:ann")
-    assert [str(actor) for _, actor in asked] == ["user:ann"] * 3
-    assert server.failures == []
-
-
-@both
-def test_an_exception_of_the_memory_is_hidden_from_the_model(
-    kind: str, store: MemoryStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The exception is a bug in the application's memory. It is logged, and the model is asked to try again later."""
-
-    class StreamError:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            raise OSError("/srv/secret/place")
-
-    unavailable = "Error: The memory store is unavailable; try again later"
-    look = Call({"command": "view", "path": "/memories"}, Check(unavailable, is_error=True))
-    with scripted_claude(Script((Turn((look,)), Turn(("Later, then.",))))) as server:
-        played = play(kind, server.url, TOLD, memory=StreamError())
-        assert server.failures == []
-    assert played.of(ToolReply)[0].text == unavailable
-    assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["retentive.agent"]
 
 
 def test_additional_tools_run_beside_the_memory(store: MemoryStore) -> None:
@@ -433,7 +400,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"memory": 5}, "a location .* a MemoryStore, Mounts, or an object with an `execute` method"),
+        ({"memory": 5}, "a location .* a MemoryStore, or Mounts"),
         ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
         ({"request": {"tools": [], "model": "x"}}, "`request` must not contain model, tools"),
         ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),
@@ -493,7 +460,7 @@ def test_tools_are_checked_before_the_memory_is_opened(
     def opened(*_arguments: object) -> None:
         raise AssertionError("the memory was opened")
 
-    monkeypatch.setattr(loop, "open_memory", opened)
+    monkeypatch.setattr(turns, "open_memory", opened)
     monkeypatch.setattr(tools, "open_memory", opened)
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
         Agent(client, **options)

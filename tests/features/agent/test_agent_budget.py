@@ -10,7 +10,7 @@ import pytest
 
 import retentive
 from retentive import InvalidInput, MemoryStore
-from retentive.agent import Agent, Budget, ConversationUsage, Event, Finished, UsageReport
+from retentive.agent import Agent, Budget, Event, Finished, TokenUsage, UsageReport
 from support.fixed_api import VIEW, Api, message, text, use
 
 from .runs import KINDS, FixedApiAgent
@@ -111,8 +111,8 @@ def test_messages_alone_have_used_nothing(store: MemoryStore) -> None:
     with Api(message([text("Yes.")])).client() as client:
         agent = Agent(client, memory=store)
         agent.ask("1?")
-        assert agent.used == ConversationUsage(1, 1, 1)
-        assert Agent(client, memory=store, messages=agent.messages).used == ConversationUsage()
+        assert agent.used == TokenUsage(1, 1, 1)
+        assert Agent(client, memory=store, messages=agent.messages).used == TokenUsage()
         again = Agent(client, memory=store, messages=json.loads(json.dumps(agent.saved())))
         assert (again.used, again.messages) == (agent.used, agent.messages)
 

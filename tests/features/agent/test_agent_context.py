@@ -10,8 +10,6 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.agent import (
-    ClearedThinking,
-    ClearedToolUses,
     ClearThinking,
     ClearToolUses,
     Compact,
@@ -56,8 +54,8 @@ def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: M
         assert server.failures == []
         bodies: list[Any] = [exchange.body for exchange in server.requests]
     edits = [edit for event in played.of(EditsApplied) for edit in event.edits]
-    assert any(isinstance(edit, ClearedToolUses) and edit.tool_uses == 2 for edit in edits)
-    assert any(isinstance(edit, ClearedThinking) and edit.turns >= 1 for edit in edits)
+    assert any(edit.get("cleared_tool_uses") == 2 for edit in edits)
+    assert any(edit.get("cleared_thinking_turns", 0) >= 1 for edit in edits)
     assert all(body["context_management"] == context.request() for body in bodies)
     sent = [block for turn in bodies[-1]["messages"] for block in turn["content"]]
     assert [block["type"] for block in sent].count("thinking") == 4
@@ -98,8 +96,7 @@ def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, st
     (finished,) = played.of(Finished)
     assert (finished.reason, finished.text) == ("end_turn", "Done, by the summary.")
     report = played.of(UsageReport)[0]
-    assert [step.kind for step in report.iterations] == ["compaction", "message"]
-    assert report.total_tokens == sum(step.total_tokens for step in report.iterations) > 50_000
+    assert report.total_tokens > report.usage.total_tokens + 50_000
     assert finished.total_tokens > report.total_tokens
     block = last["messages"][0]["content"][0]
     assert (block["type"], block["content"]) == ("compaction", "They like tea.")

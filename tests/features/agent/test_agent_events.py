@@ -10,14 +10,11 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.agent import (
-    ClearedToolUses,
     Compaction,
     EditsApplied,
     Event,
-    ServerToolCall,
-    ServerToolResult,
+    OtherBlock,
     Text,
-    ThinkingText,
     UsageReport,
 )
 from support.fixed_api import Api, message, streamed, text
@@ -47,16 +44,12 @@ RESPONSE: dict[str, Any] = {
         "cache_creation_input_tokens": 11,
     },
 }
-EDITS = EditsApplied((ClearedToolUses(2, 900),))
+EDITS = EditsApplied((CLEARED,))
 BLOCKS: list[Event] = [
     Compaction("They like tea."),
-    ThinkingText("Where?"),
-    ThinkingText(""),
+    *(OtherBlock(block["type"], block) for block in RESPONSE["content"][1:3]),
     Text("Let me see."),
-    ServerToolCall("s1", "web_search", {"query": "tea"}),
-    ServerToolResult("s1", "web_search_tool_result", is_error=False),
-    ServerToolCall("m1", "order", {"of": "tea"}, server="shop"),
-    ServerToolResult("m1", "mcp_tool_result", is_error=True),
+    *(OtherBlock(block["type"], block) for block in RESPONSE["content"][4:8]),
     Text("Sold out."),
 ]
 both = pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,6 @@ from anthropic.types.beta import (
     BetaClearToolUses20250919EditParam,
     BetaCompact20260112EditParam,
     BetaInputTokensTriggerParam,
-    BetaMessage,
     BetaThinkingTurnsParam,
     BetaToolUsesKeepParam,
     BetaToolUsesTriggerParam,
@@ -24,23 +23,15 @@ from pydantic import TypeAdapter
 
 from retentive import InvalidInput
 from retentive.agent import (
-    ClearedThinking,
-    ClearedToolUses,
     ClearThinking,
     ClearToolUses,
     Compact,
     ContextManagement,
     InputTokens,
-    OtherEdit,
-    TokenUsage,
     ToolUses,
-    applied_edits,
-    billed_tokens,
-    compactions,
-    iterations,
     memory_context,
-    usage,
 )
+from support.fixed_api import message, text
 
 UNFIT: Any = 100_000
 WORD: Any = "some"
@@ -131,7 +122,7 @@ def test_the_sdk_sends_edits_with_their_betas() -> None:
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         sent.append(request)
-        return httpx2.Response(200, json={**MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}})
+        return httpx2.Response(200, json=message([text("Go on.")]))
 
     with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
         context: Any = FULL.request()
@@ -191,53 +182,3 @@ def test_limits_are_inclusive() -> None:
     assert ClearToolUses(trigger=ToolUses(1), keep=0, clear_at_least=0).request()["keep"]["value"] == 0
     assert Compact(trigger=InputTokens(50_000)).request()["trigger"]["value"] == 50_000
     assert ClearThinking(keep=1).request()["keep"]["value"] == 1
-
-
-MESSAGE: dict[str, Any] = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-sonnet-5-5",
-    "stop_reason": "end_turn",
-    "stop_sequence": None,
-    "content": [
-        {"type": "compaction", "content": "They build a shop.", "signature": "s"},
-        {"type": "text", "text": "Go on."},
-        {"type": "compaction", "content": None},
-    ],
-    "context_management": {
-        "applied_edits": [
-            {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3, "cleared_input_tokens": 1_500},
-            {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000},
-            {"type": "forget_20300101", "forgotten": 4},
-        ]
-    },
-    "usage": {
-        "input_tokens": 23_000,
-        "output_tokens": 1_000,
-        "cache_read_input_tokens": 7,
-        "cache_creation_input_tokens": 5,
-        "iterations": [
-            {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500, "cache_read_input_tokens": 0},
-            {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000, "cache_read_input_tokens": 7},
-            {"type": "dream", "input_tokens": 2},
-        ],
-    },
-}
-
-
-@pytest.mark.parametrize("response", [MESSAGE, BetaMessage.construct(**MESSAGE)], ids=["dict", "sdk"])
-def test_applied_edits_are_parsed(response: object) -> None:
-    """Edits are parsed from SDK objects and from dicts. Unknown edits are kept."""
-    assert applied_edits(response)[:2] == (ClearedThinking(3, 1_500), ClearedToolUses(8, 50_000))
-    other = applied_edits(response)[2]
-    assert isinstance(other, OtherEdit)
-    assert (other.type, other.fields["forgotten"]) == ("forget_20300101", 4)
-    assert compactions(response) == ("They build a shop.", None)
-    assert usage(response) == TokenUsage("message", 23_000, 1_000, 7, 5)
-    assert iterations(response) == (
-        TokenUsage("compaction", 180_000, 3_500),
-        TokenUsage("message", 23_000, 1_000, 7),
-        TokenUsage("dream", 2),
-    )
-    assert billed_tokens(response) == 183_500 + 24_007 + 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from retentive.agent.errors import AgentError
+from retentive.agent import AgentError
 from retentive.cli.exits import EXITS, status_of
 from retentive.errors import RetentiveError
 from retentive.values.replies import ERROR_CODES

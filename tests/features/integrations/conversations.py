@@ -77,8 +77,8 @@ APART_S = 0.2  # long enough for a concurrent call to arrive
 BESIDE_S = 30  # timeout for a call that must arrive
 
 
-class ConcurrencyProbe:
-    """Memory in which each command waits for a concurrent one. `most` is the largest number of concurrent commands."""
+class ConcurrencyProbe(MemoryStore):
+    """Store in which each command waits for a concurrent one. `most` is the largest number of concurrent commands."""
 
     def __init__(self, wait_s: float) -> None:
         self.seen: list[object] = []
@@ -88,7 +88,10 @@ class ConcurrencyProbe:
         self._lock = threading.Lock()
         self._second = threading.Event()
 
-    def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
+    def through(self, integration: str) -> ConcurrencyProbe:
+        return self
+
+    def execute(self, command: object, **_: Any) -> Reply:
         with self._lock:
             self.seen.append(command)
             self._inside += 1

@@ -19,7 +19,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
-from retentive import TOOL, MemoryStore, Reply
+from retentive import TOOL, MemoryStore
 from retentive.integrations.langchain import memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
@@ -183,20 +183,3 @@ def test_in_a_thread_of_langgraph_a_task_that_runs_again_makes_its_change_once(s
     assert store.read(A) == "x\n"
     app.invoke({"messages": [AIMessage("", tool_calls=calls)]}, thread)
     assert store.read(A) == "x\nx\n"
-
-
-def test_any_object_with_execute_is_a_memory() -> None:
-    class Echo:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            return Reply(f"{command} by {actor}")
-
-    assert memory_tool(Echo(), actor="job:x").invoke({"a": 1}) == "{'a': 1} by job:x"
-
-
-def test_a_bug_is_not_hidden_from_the_application() -> None:
-    class Broken:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        memory_tool(Broken()).invoke({})

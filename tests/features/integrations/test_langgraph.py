@@ -334,7 +334,7 @@ def test_mounts_and_options_without_effect_are_refused(open_place: OpenPlace) ->
     store = open_place("sqlite://").store()
     with pytest.raises(InvalidInput, match="`store` has no effect"):
         LangGraphStore(store, store="other")
-    with pytest.raises(InvalidInput, match="batch"):
+    with pytest.raises(InvalidInput, match="or a MemoryStore"):
         LangGraphStore(retentive.Mounts({"/memories": store}))  # type: ignore[arg-type]  # on purpose
 
 

@@ -12,10 +12,9 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.test import TestModel
 
 import retentive
-from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts, Reply
+from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts
 from retentive.agent import Agent, AsyncAgent, function_tool
-from retentive.integrations import langchain, openai_agents, pydantic_ai
-from retentive.integrations.calls import ToolCalls
+from retentive.integrations import langchain, pydantic_ai
 from retentive.integrations.search_tool import search_tool
 from retentive.values.settings import NAMES
 from support.places import OpenPlace
@@ -116,36 +115,6 @@ def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: Ope
     with pytest.raises(InvalidInput, match="must be a location"):
         make(42)
     assert opened.stores() == []
-
-
-class WithoutIds:
-    def execute(self, command: object, *, actor: object = None) -> Reply:
-        raise AssertionError("not called")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        *TOOLS,
-        agent,
-        async_agent,
-        function_tool,
-        langchain.memory_tool,
-        pydantic_ai.memory_tool,
-        openai_agents.memory_tool,
-    ],
-)
-def test_a_memory_that_takes_no_ids_of_calls_is_refused(make: Callable[[Any], object]) -> None:
-    """A call repeated after a crash would change it twice, and nothing would say so."""
-    with pytest.raises(InvalidInput, match="`execute` of WithoutIds must have a parameter `tool_use_id`"):
-        make(WithoutIds())
-
-
-def test_a_function_of_the_run_that_returns_one_is_refused_in_the_call() -> None:
-    memory: Any = lambda _: WithoutIds()  # noqa: E731 - a memory of a run, without its type
-    calls = ToolCalls("test", memory, None)
-    with pytest.raises(InvalidInput, match="must have a parameter `tool_use_id`"):
-        calls.reply(None, "{}", "toolu_1")
 
 
 def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> None:

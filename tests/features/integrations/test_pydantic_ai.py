@@ -15,7 +15,7 @@ from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.run import AgentRunResult
 
-from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive import TOOL, InvalidInput, MemoryStore
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
@@ -162,25 +162,6 @@ def test_mounts_are_supported(open_place: OpenPlace) -> None:
         talk(server, Agent(capabilities=[MemoryCapability[None](tree)]))
         assert server.failures == []
     assert place.store("mine").usage().memories == 1
-
-
-def test_any_object_with_execute_is_a_memory() -> None:
-    class Echo:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            return Reply(f"{command} by {actor}")
-
-    with scripted_claude(one_turn({"a": 1})) as server:
-        result = talk(server, Agent(capabilities=[MemoryCapability[None](Echo(), actor="job:x")]))
-    assert [part.content for part in returns(result.all_messages())] == ["{'a': 1} by job:x"]
-
-
-def test_a_bug_is_not_hidden_from_the_application() -> None:
-    class Broken:
-        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
-            raise ZeroDivisionError
-
-    with scripted_claude(one_turn({"a": 1})) as server, pytest.raises(ZeroDivisionError):
-        talk(server, Agent(capabilities=[MemoryCapability[None](Broken())]))
 
 
 def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:

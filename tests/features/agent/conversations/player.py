@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
@@ -67,16 +67,17 @@ class AsyncTool(Tool):
         return super().call(given)
 
 
-class Counted:
-    """Memory that counts the commands of each number."""
+class Counted(MemoryStore):
+    """Memory store that counts the commands of each number."""
 
     def __init__(self, store: MemoryStore, counts: Counter[int]) -> None:
-        self._store, self._counts = store, counts
+        vars(self).update(vars(store))
+        self._counts = counts
 
-    def execute(self, command: Any, *, actor: Any = None, tool_use_id: str | None = None) -> Any:
+    def execute(self, command: Any, **options: Any) -> Any:
         number = command.get("n") or int(command["path"].rpartition("/")[2].removesuffix(".md"))
         self._counts[number] += 1
-        return self._store.execute(command, actor=actor, tool_use_id=tool_use_id)
+        return super().execute(command, **options)
 
 
 @dataclass
@@ -195,7 +196,7 @@ class _Game:
             thinking["budget_tokens"] = 1024
         return (AsyncAgent if is_async else Agent)(
             client,
-            memory=cast("Any", self._memory),
+            memory=self._memory,
             tools=[*tools, dict(SEARCH), dict(MCP_TOOLS)],
             context=default_context() if scenario.context else None,
             budget=Budget(max_turns=scenario.max_turns),

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from anthropic import Anthropic
 
-from retentive.agent import loop, turns
+from retentive.agent import turns
 from retentive.testing.scripted_claude import ErrorResponse
 from support.profiles import sized
 
@@ -28,7 +28,7 @@ HELLO = (Step("Hello."),)
 
 @pytest.fixture
 def fuzz(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Fuzz]:
-    monkeypatch.setattr(loop, "retry_pauses", lambda retries: iter([0.0] * retries))
+    monkeypatch.setattr(turns, "retry_pauses", lambda retries: iter([0.0] * retries))
     caplog.set_level("CRITICAL")
     with fuzzing() as found:
         yield found

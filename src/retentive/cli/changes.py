@@ -1,7 +1,9 @@
-"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv` and `rm`: run commands of the memory tool."""
+"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv`, `rm` and `exec`: run commands of the memory tool."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -17,7 +19,8 @@ from retentive.engine.handlers import RunCommand
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
 from retentive.engine.rendering import error_reply, paths_named, rendered
-from retentive.errors import Refused, RetentiveError
+from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.integrations.messages import run_block
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
@@ -265,3 +268,38 @@ def mv(location: Location, old_path: str, new_path: str, *, if_version: str | No
     """
     with location.existing(sweep=True) as store:
         end(perform(store, "rename", if_version, old_path=old_path, new_path=new_path))
+
+
+@command("exec")
+def execute(location: Location) -> None:
+    """Answer JSON commands, one per line.
+
+    For each line of standard input, exec prints one line with the reply, before it reads the next line. If a line is
+    the input of a tool call, such as {"command": "view", "path": "/memories"}, the reply is {"text", "is_error",
+    "code"}. If it is a tool_use block, the reply is its tool_result block. For any other line the reply is an error,
+    and exec continues. It exits with status 0 at the end of the input.
+
+    Creates the location and the memory store if they do not exist.
+    """
+    with location.created(sweep=True) as store:
+        for line in sys.stdin.buffer if sys.stdin is not None else ():
+            try:
+                answer: object = _answer(store, line)
+            except RetentiveError as error:
+                answer = output.failure(error)
+            output.write_line(output.to_json(answer))
+
+
+def _answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
+    """Return the reply to one line: a `Reply`, or a tool_result block. Raises `InvalidInput` for other lines."""
+    try:
+        given = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:  # json.JSONDecodeError has the reason without its position in lines
+        core_of(store).reject(InvalidInput(f"the line is not JSON: {getattr(error, 'msg', error)}"))
+    if isinstance(given, dict) and (given.get("type") == "tool_use" or {"id", "input"} <= given.keys()):
+        return run_block(store, given)
+    return store.execute(given)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

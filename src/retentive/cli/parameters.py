@@ -228,3 +228,14 @@ source_option = click.option("--source", metavar="PATTERN", help="Only with a so
 trust_option = click.option(
     "--trust", type=click.Choice(LEVELS), help="Only at this level of trust under the current settings."
 )
+
+
+def mode_options(**helps: str) -> Decorator:
+    """Return a decorator that adds the options --merge, --force and --partial, of which the last one counts."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for mode, text in reversed(helps.items()):
+            function = click.option(f"--{mode}", "mode", flag_value=mode, default="refuse", help=text)(function)
+        return function
+
+    return decorate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
 import click
 
@@ -11,14 +11,13 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.options import command, group
-from retentive.cli.parameters import user_by_default
-from retentive.cli.undoing import mode_of
+from retentive.cli.parameters import Decorator, mode_options, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
+from retentive.history.plan import Mode
 from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
 from retentive.values.diff import DiffLine, unified
 from retentive.values.paths import ROOT
 
-F = TypeVar("F", bound=Callable[..., object])
 _NONE = "No proposed changes."
 _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 
@@ -32,15 +31,16 @@ def review() -> None:
     """
 
 
-def _by(text: str) -> Callable[[F], F]:
+def _by(text: str) -> Decorator:
     return click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help=text)
 
 
-def _chosen(command: F) -> F:
+def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator that adds the arguments and options which select proposals."""
     every = click.option("--all", "everything", is_flag=True, help="Select all proposals.")
-    decorated = every(_by("With --all: only proposals of this actor.")(command))
-    return click.argument("ids", nargs=-1, metavar="[ID]...")(decorated)
+    return click.argument("ids", nargs=-1, metavar="[ID]...")(
+        every(_by("Select the proposals of this actor.")(function))
+    )
 
 
 @command("list", group=review, json="Print a JSON list.")
@@ -72,29 +72,21 @@ def show(location: Location, *, proposal_id: str) -> None:
 
 @command("accept", group=review, json="Print a JSON object with the result.")
 @_chosen
-@click.option("--merge", is_flag=True, help="Merge with later changes of the same memory, line by line.")
-@click.option("--force", is_flag=True, help="Discard later changes of the same memories and paths.")
-@click.option("--partial", is_flag=True, help="Accept what --merge can accept, and list the rest.")
-def accept(
-    location: Location,
-    *,
-    ids: tuple[str, ...],
-    everything: bool,
-    whose: str | None,
-    merge: bool,
-    force: bool,
-    partial: bool,
-) -> None:
+@mode_options(
+    merge="Merge with later changes of the same memory, line by line.",
+    force="Discard later changes of the same memories and paths.",
+    partial="Accept what --merge can accept, and list the rest.",
+)
+def accept(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None, mode: Mode) -> None:
     """Accept proposed changes: all selected changes or none.
 
     If the same memories were changed in the meantime, nothing is done (with --partial, the rest is done), the conflicts
     are printed, and the status is 6. The history records each change with the actor who proposed it.
     """
     _check(ids, everything=everything, whose=whose)
-    mode = mode_of(merge=merge, force=force, partial=partial)
     with location.existing() as store:
         outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, mode=mode)
-    can_leave = (everything or len(ids) > 1) and not partial
+    can_leave = len(ids) != 1 and mode != "partial"
     _emit("accepted", outcome, ["--partial accepts the others."] if can_leave else [])
 
 
@@ -109,10 +101,8 @@ def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose:
 
 
 def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
-    if bool(ids) == everything:
-        raise click.UsageError("Specify proposal IDs or --all.")
-    if whose is not None and not everything:
-        raise click.UsageError("--by needs --all.")
+    if bool(ids) == (everything or whose is not None):
+        raise click.UsageError("Specify proposal IDs, --all or --by ACTOR.")
 
 
 def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> None:
@@ -203,8 +193,8 @@ def quarantine(location: Location, pattern: str) -> None:
     """
     with location.existing() as store:
         is_new = store.trust.quarantine(pattern, actor=store.actor)
-    said = "is in quarantine" if is_new else "was already in quarantine"
-    output.emit({"pattern": pattern, "changed": is_new}, f"{pattern} {said}.")
+    said = f"{pattern} {'is' if is_new else 'was already'} in quarantine."
+    output.emit({"pattern": pattern, "changed": is_new}, said)
 
 
 @command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
@@ -213,5 +203,5 @@ def release(location: Location, pattern: str) -> None:
     """End the quarantine of the given pattern."""
     with location.existing() as store:
         was_there = store.trust.release(pattern, actor=store.actor)
-    said = "is released" if was_there else "was not in quarantine"
-    output.emit({"pattern": pattern, "changed": was_there}, f"{pattern} {said}.")
+    said = f"{pattern} {'is released' if was_there else 'was not in quarantine'}."
+    output.emit({"pattern": pattern, "changed": was_there}, said)

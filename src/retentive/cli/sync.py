@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,10 +15,8 @@ from retentive.cli.options import command
 from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
-
-if TYPE_CHECKING:
-    from retentive.store import MemoryStore
-    from retentive.sync.session import SyncOptions, SyncReport
+from retentive.sync.session import Hints, SyncOptions, SyncReport, check_directory, opened, watch
+from retentive.sync.status import SyncStatus, sync_status
 
 _FEW = 5  # maximum number of paths in one line of --status
 
@@ -73,21 +70,14 @@ def sync(
     conflict copies.
     """
     need_posix("`retentive sync`")
-    from retentive.sync.session import (  # noqa: PLC0415 - slow to import
-        Hints,
-        SyncOptions,
-        check_directory,
-        opened,
-        watch,
-    )
-
-    if is_asking and (is_watching or dry_run or confirmed or restoring):
-        raise click.UsageError("--status cannot be combined with --watch, --dry-run, --confirm-deletes or --undo-held.")
-    if (is_watching and dry_run) or (confirmed and restoring):
-        raise click.UsageError("--watch excludes --dry-run, and --confirm-deletes excludes --undo-held.")
+    if is_asking + is_watching + dry_run > 1 or confirmed + restoring + is_asking > 1:
+        raise click.UsageError(
+            "Specify only one of --status, --watch and --dry-run, and only one of --status, --confirm-deletes and"
+            " --undo-held."
+        )
     if is_asking:
         with location.existing() as store, naming("Directory", directory):
-            _print_status(store, directory, SyncOptions(ignored=ignored))
+            _print_status(sync_status(store, directory, SyncOptions(ignored=ignored)))
         return
     place = local_path(location.url)
     options = SyncOptions(ignored, confirmed, dry_run, restoring=restoring, location=place)
@@ -124,17 +114,14 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
     )
 
 
-def _print_status(store: MemoryStore, directory: str, options: SyncOptions) -> None:
-    from retentive.sync.status import sync_status  # noqa: PLC0415 - slow to import
-
-    found = sync_status(store, directory, options)
-    at = found.synchronised_at
+def _print_status(found: SyncStatus) -> None:
     lists = {
         "changed here": found.here,
         "changed in the store": found.store,
         "await review": found.awaiting_review,
         "conflict copies": found.conflicts,
     }
+    at = found.synchronised_at
     rows = [
         ("last synchronised", "never" if at is None else output.local_time(at)),
         ("files on both sides", f"{found.files:,}"),

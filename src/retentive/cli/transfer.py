@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from glob import glob
 from hashlib import sha256
 
 import click
@@ -100,23 +100,10 @@ def import_(
     names that never contain memories, such as .git, and for temporary and backup files of editors, the outcome is
     `left`. Exits with status 1 if a file was refused.
     """
-    if key is not None and not whole:
-        raise click.UsageError("--as needs --whole.")
+    if (key is not None and not whole) or (whole and (overwrite or dry_run or under != ROOT)):
+        raise click.UsageError("--as needs --whole, which excludes --under, --overwrite and --dry-run.")
     if whole:
-        if overwrite or dry_run or under != ROOT:
-            raise click.UsageError("--whole cannot be combined with --under, --overwrite or --dry-run.")
-        with (
-            naming("Source", source),
-            open_archive(source) as archive,
-            location.opened(create=True) as opened,
-            output.progress("Importing") as progress,
-        ):
-            target = remote_location(opened)
-            if target is None:
-                copy = import_whole(archive, opened.backend, key=key, progress=progress)
-            else:
-                copy = send_whole(archive, target, key)
-        output.emit(copy, f"Imported {_contents(copy)} as {copy.key or copy.id}.")
+        _import_whole(location, source, key)
         return
     with (
         naming("Source", source),
@@ -147,6 +134,21 @@ def import_(
     )
 
 
+def _import_whole(location: Location, source: str, key: str | None) -> None:
+    with (
+        naming("Source", source),
+        open_archive(source) as archive,
+        location.opened(create=True) as opened,
+        output.progress("Importing") as progress,
+    ):
+        target = remote_location(opened)
+        if target is None:
+            copy = import_whole(archive, opened.backend, key=key, progress=progress)
+        else:
+            copy = send_whole(archive, target, key)
+    output.emit(copy, f"Imported {_contents(copy)} as {copy.key or copy.id}.")
+
+
 @command(json="Print a JSON object.")
 @click.argument("file", callback=file_to_write)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
@@ -173,9 +175,8 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
             path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.gz")
         done = back_up(backend, path, stores=chosen, progress=progress)
         if keep is not None:
-            name = re.compile(rf"{prefix}[0-9]{{8}}T[0-9]{{12}}Z\.tar\.gz")
             with mapped_os_errors():
-                others = sorted(each for each in os.listdir(file) if name.fullmatch(each) and each not in path)
+                others = sorted(set(glob(f"{prefix}{'[0-9]' * 8}T*Z.tar.gz", root_dir=file)) - {os.path.basename(path)})
                 deleted = others[: max(0, len(others) - keep + 1)]
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it

@@ -13,7 +13,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
 from retentive.cli.options import command
-from retentive.cli.parameters import named, revision_option, revisions_and_path, time_option
+from retentive.cli.parameters import mode_options, named, revision_option, revisions_and_path, time_option
 from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.store import MemoryStore
@@ -29,9 +29,10 @@ _DRY_RUN = "Print the changes without making them."
     "--to", text="Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
-@click.option("--partial", is_flag=True, help="Restore what can be restored, and list the rest.")
-def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool, partial: bool) -> None:
+@mode_options(
+    force="Delete the memories that are in the way.", partial="Restore what can be restored, and list the rest."
+)
+def restore(location: Location, path: str, *, to: Revision, dry_run: bool, mode: Mode) -> None:
     """Restore a memory or a directory to its state at an earlier time. The PATH /memories restores the whole store.
 
     The memory at PATH gets the text that it had at that time. If PATH does not exist, the memory that was there is
@@ -39,7 +40,6 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done (with
     --partial, the rest is done) and the status is 6.
     """
-    mode = mode_of(merge=False, force=force, partial=partial)
     with location.existing() as store:
         path = named(store, path)
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
@@ -51,9 +51,11 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
 @actors_option("Undo all changes by actors that match, such as session:*, or by the user with this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
 @time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
-@click.option("--merge", is_flag=True, help="Keep later changes to the same memories if they are in other lines.")
-@click.option("--force", is_flag=True, help="Undo later changes to the same memories too.")
-@click.option("--partial", is_flag=True, help="Undo what --merge can undo, and list the rest.")
+@mode_options(
+    merge="Keep later changes to the same memories if they are in other lines.",
+    force="Undo later changes to the same memories too.",
+    partial="Undo what --merge can undo, and list the rest.",
+)
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Undo the last change without asking.")
 def undo(
@@ -63,9 +65,7 @@ def undo(
     whose: str | None,
     session: str | None,
     since: datetime | None,
-    merge: bool,
-    force: bool,
-    partial: bool,
+    mode: Mode,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -83,11 +83,7 @@ def undo(
     nothing is done (with --partial, the rest is done), the conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
-    by = whose
-    if session is not None:
-        if {"*", "?"} & set(session):
-            raise click.UsageError("--session takes an id without * and ?; use --by for a pattern.")
-        by = f"session:{session}"
+    by = whose if session is None else f"session:{session}"
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
         raise click.UsageError(
             "Specify a revision, --by or --session, but only one of them. --by and --session do not take a path."
@@ -97,7 +93,6 @@ def undo(
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
-    mode = mode_of(merge=merge, force=force, partial=partial)
     with location.existing() as store:
         path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
@@ -108,13 +103,6 @@ def undo(
         else:
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
     _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
-
-
-def mode_of(*, merge: bool, force: bool, partial: bool) -> Mode:
-    """Return the mode that these options select. Raises `click.UsageError` for more than one."""
-    if merge + force + partial > 1:
-        raise click.UsageError("--merge, --force and --partial cannot be used together.")
-    return "merge" if merge else "force" if force else "partial" if partial else "refuse"
 
 
 _UNDO_ADVICE = (

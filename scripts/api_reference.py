@@ -26,13 +26,13 @@ write means these two, `actor` and `if_version`.
 PARTS: dict[str, tuple[str, ...]] = {
     "Locations": ("open", "open_async", "Retentive", "AsyncRetentive"),
     "Memories": ("MemoryStore", "Mounts", "AsyncMemoryStore", "AsyncMounts"),
-    "Values": ("Written", "Memory", "Version", "Usage", "StoreInfo", "Actor", "Reply", "Replies"),
+    "Values": ("Written", "Memory", "Version", "Usage", "StoreInfo", "Actor", "Reply"),
     "Tools": ("MemoryTool", "AsyncMemoryTool", "MemorySearchTool", "AsyncMemorySearchTool", "TOOL", "tool_result"),
 }
 REACHED = (History, Review, Trust, Audit)
 """Classes of the properties of a memory store."""
 TWINS = {"AsyncRetentive": "Retentive", "AsyncMemoryStore": "MemoryStore", "AsyncMounts": "Mounts"}
-_DEFAULT = re.compile(r"<(?:built-in )?(?:function|class) '?([\w.]+)'?[^>]*>|<Replies[^>]*>")
+_DEFAULT = re.compile(r"<(?:built-in )?(?:function|class) '?([\w.]+)'?[^>]*>")
 
 
 def page() -> str:
@@ -67,7 +67,7 @@ def _class(name: str, found: type) -> Iterator[str]:
         own = [each for each in _public(found) if not hasattr(getattr(retentive, TWINS[name]), each)]
         yield f"Awaitable methods with the names, arguments and results of `{TWINS[name]}`.\n"
         yield from _members(found, own)
-    elif dataclasses.is_dataclass(found) and name != "Replies":
+    elif dataclasses.is_dataclass(found):
         names = [spec.name for spec in dataclasses.fields(found) if spec.name not in {"seal", "provenance_text"}]
         yield f"Fields: {', '.join(f'`{each}`' for each in names)}.\n"
         yield from _members(found, [each for each in _public(found) if each not in set(_fields(found))])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retentive.storage.contract import Actor, Memory, StoreInfo, Usage, Version
     from retentive.store import MemoryStore
     from retentive.values.records import Written
-    from retentive.values.replies import Replies, Reply
+    from retentive.values.replies import Reply
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,6 @@ __all__ = [
     "MemoryTool",
     "Mounts",
     "NotFound",
-    "Replies",
     "Reply",
     "Retentive",
     "RetentiveError",
@@ -61,7 +60,7 @@ _HOMES = {
     "storage.contract": ("Actor", "Memory", "StoreInfo", "Usage", "Version"),
     "store": ("MemoryStore",),
     "values.records": ("Written",),
-    "values.replies": ("Replies", "Reply"),
+    "values.replies": ("Reply",),
 }
 _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 """Module that defines each public name. `__getattr__` imports this module when the name is first used."""

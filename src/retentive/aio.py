@@ -22,7 +22,7 @@ from retentive.remote import is_remote
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
 from retentive.values.provenance import Origin
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import Reply
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,11 +95,6 @@ class _Async(Generic[SyncT]):
 
 class _AsyncTree(_Async[TreeT]):
     """Methods that `AsyncMemoryStore` and `AsyncMounts` share."""
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences of the replies and error messages. For `Mounts`, those of the store at `/memories`."""
-        return self.sync.replies
 
     def through(self, integration: str) -> Self:
         """Return an object for the same memories. Audit entries of its operations name this integration."""

@@ -44,7 +44,7 @@ from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import REPLIES, Reply
 
 __all__ = ["MemoryTree", "Mounts", "core_of_tree"]
 
@@ -76,14 +76,6 @@ class Mounts(MemoryTree):
 
     def __repr__(self) -> str:
         return f"<Mounts {', '.join(self._mounts)}>"
-
-    @property
-    def replies(self) -> Replies:
-        """Wording of replies to commands that no single store can run. The store at `/memories` provides this wording.
-
-        If a single store runs a command, the reply has the wording of that store.
-        """
-        return self._core.replies
 
     def directory(self) -> str | None:
         """Return None, because the memories of several stores have no common directory."""
@@ -137,7 +129,7 @@ class Mounts(MemoryTree):
                 mount.clear(who, **named)
             except RetentiveError as error:
                 return error_reply(mount.core, error, [MemoryPath.known(mount.point)])
-        return Reply(self.replies.cleared)
+        return Reply(REPLIES.cleared)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
         inside = self._inside(command)
@@ -348,7 +340,7 @@ class Mounts(MemoryTree):
         if error is not None or viewed is None:
             assert error is not None
             return error_reply(self._core, error, paths)
-        return view_reply(self.replies, paths[0], viewed)
+        return view_reply(paths[0], viewed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

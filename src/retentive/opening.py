@@ -20,7 +20,6 @@ from retentive.storage.contract import (
 )
 from retentive.store.location import DEFAULT_KEY, Retentive
 from retentive.values.extras import pip_install
-from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, NAMES, Pins
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ def is_remote(location: object) -> bool:
 def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     location: str | os.PathLike[str] = DEFAULT_LOCATION,
     *,
-    replies: Replies = REPLIES,
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
@@ -71,7 +69,6 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
     The other arguments:
 
-    - `replies`: the sentences of the replies, if you want to change them (docs/commands.md).
     - `actor`: the actor that is recorded with a change, unless the call names another actor.
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. With `keys`, new memory stores are
       encrypted (docs/encryption.md).
@@ -93,9 +90,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None}
     if is_remote(location):
         local = {"keys": keys, "rules": rules, "detectors": detectors, **settings}
-        if replies is not REPLIES:
-            local["replies"] = replies
-        _refuse(local, "has no effect on a server, which has its own settings, keys and replies")
+        _refuse(local, "has no effect on a server, which has its own settings and keys")
         try:
             from retentive.remote.location import RemoteLocation, server_at  # noqa: PLC0415 - the HTTP client comes late
         except ModuleNotFoundError:
@@ -113,9 +108,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     if not create and not location_exists(location):
         raise NotFound("the location does not exist; omit `create=False` to create the location")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
-    return Retentive(
-        backend, pins=pins, examiner=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
-    )
+    return Retentive(backend, pins=pins, examiner=guard, actor=who, clock=clock, sweep=sweep, create=create)
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:

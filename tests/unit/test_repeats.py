@@ -262,14 +262,15 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
     for command in (edit("two", "three", A), create(B, "x"), rename(A, "/memories/c.md"), delete("/memories/c.md")):
         name = call_id(json.dumps(command))
         first = store.execute(command, tool_use_id=name, actor="session:s")
-        assert store.replies.awaits_review in first.text
+        assert "awaits review by a person" in first.text
         waiting = store.review.pending()
         assert store.execute(command, tool_use_id=name, actor="session:s") == first
         assert store.review.pending() == waiting
     store.review.accept([each.id for each in store.review.pending()], actor="user:ann")
     before = state(store)
     again = store.execute(create(B, "x"), tool_use_id=call_id(json.dumps(create(B, "x"))), actor="session:s")
-    assert again.text == f"File created successfully at: {B}\n{store.replies.awaits_review}"
+    note = "Note: This change awaits review by a person. Until then only you see it."
+    assert again.text == f"File created successfully at: {B}\n{note}"
     assert state(store) == before
 
 

@@ -1,52 +1,17 @@
-"""The catalogue of replies: templates that applications replace, and parts of the input in replies."""
+"""Parts of the input in replies."""
 
 from __future__ import annotations
 
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore, Replies, Reply
+from retentive import MemoryStore
 from retentive.values.replies import echo
 
 
-def test_an_application_replaces_templates() -> None:
-    """The application's templates are used, and all others keep their defaults."""
-    own = Replies(file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
-    with retentive.open("sqlite://", replies=own) as opened:
-        store = opened.store()
-        store.execute({"command": "create", "path": "/memories/a", "file_text": "x"})
-        view = store.execute({"command": "view", "path": "/memories/a"})
-        assert view == Reply("Contents of /memories/a:\n     1\tx")
-        gone = store.execute({"command": "delete", "path": "/memories/b"})
-        assert (gone.text, gone.is_error) == ("Error: nothing at /memories/b", True)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{text}",
-        "{0}",
-        "{}",
-        "{path.__class__}",
-        "{path[0]}",
-        "{",
-        "}",
-        "{path!r}{secret}",
-        "{path:{width}}",
-        "{path:d}",
-        "{path!x}",
-    ],
-)
-def test_a_template_with_an_unknown_placeholder_is_refused(template: str) -> None:
-    with pytest.raises(InvalidInput):
-        Replies(file_header=template)
-
-
-def test_doubled_braces_in_a_template_and_braces_in_values_are_plain_text() -> None:
-    own = Replies(created="{{}} {path}")
-    with retentive.open("sqlite://", replies=own) as opened:
-        reply = opened.store().execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
-        assert reply.text == "{} /memories/{path}{0}{{"
+def test_braces_in_values_are_plain_text(store: MemoryStore) -> None:
+    reply = store.execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
+    assert reply.text == "File created successfully at: /memories/{path}{0}{{"
 
 
 @pytest.mark.parametrize("length", [0, 1_999, 2_000, 2_001, 90_000])

@@ -17,7 +17,7 @@ from retentive.cli.parameters import mode_options, named, revision_option, revis
 from retentive.history.plan import Mode, RestoreOutcome, Step
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies
+from retentive.values.replies import REPLIES
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
 _DRY_RUN = "Print the changes without making them."
@@ -43,7 +43,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, mode:
     with location.existing() as store:
         path = named(store, path)
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
-    _emit_outcome(outcome, store.replies, _RESTORE_ADVICE, mode)
+    _emit_outcome(outcome, _RESTORE_ADVICE, mode)
 
 
 @command(json=_OUTCOME_JSON)
@@ -102,7 +102,7 @@ def undo(
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
         else:
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
-    _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
+    _emit_outcome(outcome, _UNDO_ADVICE, mode)
 
 
 _UNDO_ADVICE = (
@@ -127,7 +127,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
         raise click.UsageError(why)
     outcome = store.undo(parse("HEAD", datetime.now(UTC)), path=path, mode=mode, dry_run=True)
     if outcome.conflicts:
-        _emit_outcome(outcome, store.replies, _UNDO_ADVICE, mode)
+        _emit_outcome(outcome, _UNDO_ADVICE, mode)
     change = outcome.undone[0]
     output.note(f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:")
     for version in reversed(change.versions):
@@ -139,10 +139,10 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     return as_revision(change.versions[0].id)
 
 
-def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: str, mode: Mode) -> None:
+def _emit_outcome(outcome: RestoreOutcome, advice: str, mode: Mode) -> None:
     is_plan = outcome.dry_run or outcome.proposed
     rows = [_step_row(step, is_done=not is_plan) for step in outcome.steps]
-    below = replies.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
+    below = REPLIES.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
     is_partial, versions = mode == "partial", sum(len(change.versions) for change in outcome.undone)
     notes = []
     if versions > 1 and not outcome.conflicts:

@@ -31,7 +31,7 @@ from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey, Written
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import REPLIES, Reply
 from retentive.values.settings import DEFAULTS, Settings, from_text
 
 T = TypeVar("T")
@@ -57,7 +57,6 @@ class StoreCore:
     info: StoreInfo
     pins: Mapping[str, object] = field(default_factory=dict)
     examiner: TextExaminer = field(default_factory=TextExaminer)
-    replies: Replies = REPLIES
     actor: Actor | None = None
     clock: Clock = time.time
     accesses: Accesses = cast("Accesses", None)  # noqa: RUF009 - made for each store without a location
@@ -159,7 +158,7 @@ class StoreCore:
         memory_id = recorded[-1].memory_id if len(recorded) == 1 else ""
         if result.memory is not None:
             path, memory_id = result.memory.path, result.memory.id
-        notes = tuple(self.replies.phrase(note.key, note.values) for note in result.notes)
+        notes = tuple(REPLIES.phrase(note.key, note.values) for note in result.notes)
         return Written(path, version_id, len(recorded), outcome.proposed, notes, memory_id, result.memory)
 
     def raised(self, refusal: Refused, operation: Operation[R] | None = None) -> RetentiveError:

@@ -16,7 +16,7 @@ from retentive.values.records import Actor
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
     from retentive.values.records import Memory, Written
-    from retentive.values.replies import Replies, Reply
+    from retentive.values.replies import Reply
 
 
 class WriteOptions(Origin, total=False):
@@ -39,11 +39,6 @@ class MemoryTree(ABC):
     """
 
     _core: StoreCore
-
-    @property
-    @abstractmethod
-    def replies(self) -> Replies:
-        """Sentences used in replies and errors."""
 
     @abstractmethod
     def execute(

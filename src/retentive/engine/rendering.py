@@ -19,7 +19,7 @@ from retentive.values.commands import (
     Write,
 )
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import Replies, Reply, redact_echoes
+from retentive.values.replies import REPLIES, Reply, redact_echoes
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
@@ -46,11 +46,7 @@ _ROOT = (MemoryPath.known(ROOT),)
 
 
 class Renderer(Protocol):
-    """What a reply needs of the core of a store: its sentences, and the mask of sensitive values."""
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences of the replies."""
+    """What a reply needs of the core of a store: the mask of sensitive values."""
 
     def redacted(self, text: str) -> str:
         """Return `text` with its sensitive values masked."""
@@ -61,14 +57,14 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
 
     Only errors mask the input that they repeat: a path that was accepted has no sensitive value.
     """
-    say, result, error = core.replies.phrase, outcome.result, outcome.error
+    say, result, error = REPLIES.phrase, outcome.result, outcome.error
     if error is not None:
         # Models are told to view images, so the refusal of a view of one says more.
         if isinstance(operation, RunView) and isinstance(error, Refused) and "is_file" in error.values:
             error = Refused("view_image") if operation.command.path.text.lower().endswith(_IMAGES) else error
         return error_reply(core, error, paths_named(operation))
     if isinstance(result, Viewed) and isinstance(operation, RunView):
-        return view_reply(core.replies, operation.command.path, result)
+        return view_reply(operation.command.path, result)
     if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
         raise TypeError(f"an operation of the type {type(operation).__name__} cannot be rendered as a reply")
     match operation.command:
@@ -83,7 +79,7 @@ def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) 
     if result.snippet is not None:
         lines.append(result.snippet)
     lines += [say(note.key, note.values) for note in result.notes]
-    return Reply("\n".join([*lines, core.replies.awaits_review] if outcome.proposed else lines))
+    return Reply("\n".join([*lines, REPLIES.awaits_review] if outcome.proposed else lines))
 
 
 def error_reply(core: Renderer, error: RetentiveError, paths: Sequence[MemoryPath] = _ROOT) -> Reply:
@@ -101,7 +97,7 @@ def error_reply(core: Renderer, error: RetentiveError, paths: Sequence[MemoryPat
         key = STORAGE_REPLIES[error.code]
     else:
         raise error
-    return core.replies.error(key, redact_echoes(values, core.redacted))
+    return REPLIES.error(key, redact_echoes(values, core.redacted))
 
 
 def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
@@ -109,20 +105,20 @@ def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
     return (operation.paths() if operation is not None else ()) or _ROOT
 
 
-def view_reply(replies: Replies, path: MemoryPath, viewed: Viewed) -> Reply:
+def view_reply(path: MemoryPath, viewed: Viewed) -> Reply:
     """Render the view of a memory or a directory as a reply."""
     if viewed.page is not None:
         numbered, notice = viewed.page
-        lines = [replies.phrase("file_header", {"path": path.written}), *([numbered] if numbered else [])]
+        lines = [REPLIES.phrase("file_header", {"path": path.written}), *([numbered] if numbered else [])]
         if notice is not None:
-            lines.append(replies.phrase(notice.key, notice.values))
+            lines.append(REPLIES.phrase(notice.key, notice.values))
         if viewed.is_unconfirmed:
-            lines.append(replies.phrase("unconfirmed", {}))
+            lines.append(REPLIES.phrase("unconfirmed", {}))
         return Reply("\n".join(lines))
     listing = viewed.listing
     assert listing is not None
-    lines = [replies.phrase("directory_header", {"path": path.outward(path.text)}), *listing.rows]
+    lines = [REPLIES.phrase("directory_header", {"path": path.outward(path.text)}), *listing.rows]
     shown = len(listing.rows) - 1
     if shown < listing.total:
-        lines.append(replies.phrase("rows_cut", {"shown": shown, "total": listing.total}))
+        lines.append(REPLIES.phrase("rows_cut", {"shown": shown, "total": listing.total}))
     return Reply("\n".join(lines))

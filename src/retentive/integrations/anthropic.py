@@ -37,7 +37,7 @@ from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
 from retentive.values.names import plain_name
 from retentive.values.provenance import origin_of
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import Reply
 from retentive.values.settings import Pins
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ class _MemoryTool(_OpenedStore):
         source: str | None = None,
         session: str | None = None,
         run: str | None = None,
-        replies: Replies | None = None,
         keys: opening.Keys | None = None,
         api_key: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
@@ -100,7 +99,7 @@ class _MemoryTool(_OpenedStore):
         self.actor = as_actor(actor)  # before the store is created, so that an invalid actor creates nothing
         memory, key = _memory(location, base_path, store)
         self.tree, self._close = open_memory(
-            memory, key, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file, settings=settings
+            memory, key, keys=keys, api_key=api_key, ca_file=ca_file, settings=settings
         )
 
     @property
@@ -136,7 +135,7 @@ class MemoryTool(_MemoryTool, BetaAbstractMemoryTool):
     not exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `actor`, `source` and
     `session` are recorded with each change. `run` names the run in which the ids of blocks are unique (`result`).
 
-    The other options are those of `retentive.open`: `replies`, `keys` (encryption), `api_key` and `ca_file` (for a
+    The other options are those of `retentive.open`: `keys` (encryption), `api_key` and `ca_file` (for a
     server), and settings such as `view_chars`. They are allowed only with a location that this tool opens. An option
     that would have no effect raises `InvalidInput`.
 
@@ -209,7 +208,6 @@ class _SearchTool(_OpenedStore):
         *,
         store: str | None = None,
         actor: Actor | str | None = None,
-        replies: Replies | None = None,
         keys: opening.Keys | None = None,
         api_key: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
@@ -217,9 +215,7 @@ class _SearchTool(_OpenedStore):
     ) -> None:
         self._cache_control = cache_control
         self.actor = as_actor(actor)
-        self.tree, self._close = open_memory(
-            location, store, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file
-        )
+        self.tree, self._close = open_memory(location, store, keys=keys, api_key=api_key, ca_file=ca_file)
 
     def _search(self, request: object) -> Reply:
         return search_reply(self.tree.through("anthropic"), request, actor=self.actor)

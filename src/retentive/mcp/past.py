@@ -13,6 +13,7 @@ from retentive.store import MemoryStore
 from retentive.values import diff
 from retentive.values.paths import visible_path
 from retentive.values.records import Version, time_in_id, to_datetime
+from retentive.values.replies import REPLIES
 
 LIMIT, MAX_LIMIT = 20, 100
 _VERSION = "the id of a version, such as memver_..."
@@ -125,10 +126,10 @@ def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswe
     if outcome.conflicts:
         reasons = [f"{visible_path(each.path)}: {each.reason}" for each in outcome.conflicts]
         return ToolAnswer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
-    return ToolAnswer("\n".join(_done(store, outcome)))
+    return ToolAnswer("\n".join(_done(outcome)))
 
 
-def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:
+def _done(outcome: RestoreOutcome) -> Iterator[str]:
     if not outcome.steps:
         yield "Nothing to undo: the memories already have their state from before the change."
     for step in outcome.steps:
@@ -136,4 +137,4 @@ def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:
     for each in outcome.left:
         yield f"{visible_path(each.path)} was not fully restored: {each.reason}"
     if outcome.proposed:
-        yield store.replies.awaits_review
+        yield REPLIES.awaits_review

@@ -19,7 +19,7 @@ from retentive.remote.client import Client, HttpRequest
 from retentive.values.commands import Append, Clear, Command, Write, parse
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Actor, as_actor
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import REPLIES, Reply
 from retentive.wire.base import Answer, AnswerPage, api_path
 
 if TYPE_CHECKING:
@@ -167,8 +167,6 @@ class RemoteCore:
 
     Methods that need storage raise `InvalidInput`.
     """
-
-    replies: Replies = REPLIES
 
     def reject(self, error: RetentiveError, actor: Who = None) -> NoReturn:
         """Raise `error`. The server writes audit entries for the calls that reach it."""

@@ -40,7 +40,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.properties import StoreInfo
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Usage, Version, Written, as_actor
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.history import VersionObject
@@ -90,11 +90,6 @@ class RemoteStore(Remote, MemoryStore):
     def actor(self) -> Actor | None:
         """Actor of changes that name no other actor. None means the actor of the API key."""
         return self._actor
-
-    @property
-    def replies(self) -> Replies:
-        """Texts for errors in arguments. The server uses its own texts for replies."""
-        return REPLIES
 
     def acting_as(self, actor: Actor | str) -> RemoteStore:
         """Return a copy of this object. The copy sends `actor` with each request. The API key must permit the actor."""

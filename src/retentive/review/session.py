@@ -37,7 +37,7 @@ from retentive.review.proposals import (
 from retentive.storage.contract import Actor, Change, Recorded, Snapshot, as_actor, now_us, to_datetime
 from retentive.values.paths import MemoryPath
 from retentive.values.provenance import parse_provenance
-from retentive.values.replies import Replies
+from retentive.values.replies import REPLIES
 from retentive.values.text import decoded
 
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
@@ -138,7 +138,7 @@ class Review:
         proposer = as_actor(proposed_by)
         check_mode(mode)
         at = to_datetime(now_us(context.clock))
-        return context.result_of(Decide(wanted, is_accepted, at, context.replies, mode, proposer), actor)
+        return context.result_of(Decide(wanted, is_accepted, at, mode, proposer), actor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,6 @@ class Decide(WriteOperation[DecisionOutcome]):
     wanted: tuple[str, ...] | None
     is_accepted: bool
     at: datetime
-    replies: Replies
     mode: Mode = "refuse"
     proposed_by: Actor | None = None
 
@@ -273,7 +272,7 @@ class Decide(WriteOperation[DecisionOutcome]):
             return applied(present, author, outcome.steps)[0], ()
         except Refused as refusal:
             values = {"path": path} | refusal.values
-            return (), [Obstacle(proposal.id, str(values["path"]), self.replies.error(refusal.key, values).text)]
+            return (), [Obstacle(proposal.id, str(values["path"]), REPLIES.error(refusal.key, values).text)]
 
 
 def _proposed_states(view: Snapshot, proposal: Proposal) -> dict[str, tuple[State | None, State | None]]:

@@ -31,7 +31,7 @@ from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin
 from retentive.values.records import Written
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 if TYPE_CHECKING:
@@ -74,11 +74,6 @@ class MemoryStore(MemoryTree):
     def actor(self) -> Actor | None:
         """Actor that is recorded with a change if the call names no actor."""
         return self._core.actor
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences used in replies and errors."""
-        return self._core.replies
 
     def read_only(self) -> MemoryStore:
         """Return an object for the same memory store. This object refuses all changes."""

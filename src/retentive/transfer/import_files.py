@@ -21,7 +21,7 @@ from retentive.transfer.tar import add_entry, new_tar
 from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible_path
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Recorded
-from retentive.values.replies import Replies
+from retentive.values.replies import REPLIES
 from retentive.values.text import is_text
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     texts: IO[bytes] = field(repr=False)
     under: str
     overwrite: bool
-    replies: Replies
     refused: Mapping[str, str] = field(default_factory=dict)
     """Reasons for the files, by path, that storage has refused in this import."""
 
@@ -97,7 +96,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
             try:
                 outcomes.append(self._decide(file, after, guard))
             except Refused as refusal:
-                outcomes.append(file.became("refused", _sentence(self.replies, refusal, file.path.text)))
+                outcomes.append(file.became("refused", _sentence(refusal, file.path.text)))
         return Plan(outcomes, after.changes)
 
     def _decide(self, file: ReadyFile, after: Pending, guard: Guard) -> FileOutcome:
@@ -117,7 +116,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         guarded = guard.put(after, entry, file.path, data.decode())
         after.add(guarded.changes)
         masked = guarded.result.notes if guarded.result.is_masked else ()
-        notes = " ".join(self.replies.phrase(note.key, note.values) for note in masked)
+        notes = " ".join(REPLIES.phrase(note.key, note.values) for note in masked)
         return file.became(
             "created" if entry.memory is None else "replaced" if guarded.changes else "same", notes or None
         )
@@ -162,18 +161,18 @@ def import_files(
     try:
         under = MemoryPath.parse(under).text
     except Refused as refusal:
-        raise InvalidInput(_sentence(store.replies, refusal, under)) from None
+        raise InvalidInput(_sentence(refusal, under)) from None
     ready, outcomes = dict[str, ReadyFile](), dict[FileOutcome, None]()  # a reserved directory has one outcome
     with mapped_os_errors(), spool() as texts:
         for item in counted(files.items(), progress):
-            file = _prepared(item, under, texts, store.replies)
+            file = _prepared(item, under, texts)
             if isinstance(file, ReadyFile) and file.path.text in ready:
                 file = file.became("refused", "another file of this import has the same path")
             if isinstance(file, ReadyFile):
                 ready[file.path.text] = file
             else:
                 outcomes[file] = None
-        operation = ImportFiles(tuple(ready.values()), texts, under, overwrite, store.replies)
+        operation = ImportFiles(tuple(ready.values()), texts, under, overwrite)
         remote = remote_store(store)
         if remote is not None:
             options: ImportOptions = {"overwrite": overwrite, "dry_run": dry_run, **known}
@@ -186,7 +185,7 @@ def import_files(
     return ImportOutcome([*outcomes, *written], is_proposed)
 
 
-def _prepared(item: Item, under: str, texts: IO[bytes], replies: Replies) -> ReadyFile | FileOutcome:
+def _prepared(item: Item, under: str, texts: IO[bytes]) -> ReadyFile | FileOutcome:
     """Write the text of a file to the end of `texts`. Return where it is, or the reason why it cannot be a memory."""
     above = left_out(item.name)
     if above is not None:
@@ -195,7 +194,7 @@ def _prepared(item: Item, under: str, texts: IO[bytes], replies: Replies) -> Rea
     try:
         path = MemoryPath.parse(f"{under}/{item.name}")
     except Refused as refusal:
-        return FileOutcome(name, None, "refused", _sentence(replies, refusal, item.name))
+        return FileOutcome(name, None, "refused", _sentence(refusal, item.name))
     is_of_editor, data = is_editor_file(path.text.rpartition("/")[2]), item.read()
     if isinstance(data, bytes) and is_text(data):
         start = texts.seek(0, 2)
@@ -220,7 +219,7 @@ def _write(
             bad = sorted(left, key=lambda file: file.size)[-1:]
         if not bad:
             break
-        refused[bad[0].path.text] = _sentence(store.replies, error, bad[0].path.text)
+        refused[bad[0].path.text] = _sentence(error, bad[0].path.text)
         outcome = core.run(replace(operation, refused=dict(refused)), call)
     return outcome.value(), outcome.proposed
 
@@ -241,7 +240,7 @@ def _send(
     return outcomes, found.proposed
 
 
-def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
+def _sentence(refusal: Refused, path: str) -> str:
     """Return a sentence that explains a refusal. The sentence contains the path of the memory."""
     values = {"path": visible_path(path), **refusal.values}
-    return replies.error(refusal.key, values).text.removeprefix("Error: ")
+    return REPLIES.error(refusal.key, values).text.removeprefix("Error: ")

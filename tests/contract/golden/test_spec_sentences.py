@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -229,9 +229,9 @@ def catalogue() -> Iterator[str]:
 
     The notice of a truncated line is listed without its optional end, which is a template of its own.
     """
-    for each in fields(Replies):
-        yield str(each.default).removesuffix("{rest}]") + "]" * str(each.default).endswith("{rest}]")
-    yield Replies().line_cut_rest.strip()
+    for each in [text for name, text in vars(Replies).items() if isinstance(text, str) and name[0] != "_"]:
+        yield each.removesuffix("{rest}]") + "]" * each.endswith("{rest}]")
+    yield Replies.line_cut_rest.strip()
 
 
 def renders(template: str, sentence: str) -> bool:

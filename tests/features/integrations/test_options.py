@@ -53,7 +53,7 @@ OTHERS: list[Make] = [
 ]
 CLOSABLE = [*TOOLS, *SEARCH_TOOLS, agent]
 ALL = [*TOOLS, *SEARCH_TOOLS, *OTHERS]
-OPENING_OPTIONS = {"keys": "keys.json", "replies": retentive.Replies(cleared="gone")}
+OPENING_OPTIONS = {"keys": "keys.json"}
 SETTINGS = {"read_only": True, "view_chars": 50, "sensitive_kinds": None}
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_option_is_refused_with_the_known_ones(place: str, open_place
     for memory in memories:
         with pytest.raises(InvalidInput, match=r"'view_char'.*did you mean view_chars") as caught:
             make(memory, view_char=50)
-        assert all(name in str(caught.value) for name in ("actor", "keys", "replies", *NAMES))
+        assert all(name in str(caught.value) for name in ("actor", "keys", *NAMES))
 
 
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)

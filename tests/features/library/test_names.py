@@ -51,7 +51,7 @@ def shown(tmp_path: Path) -> Iterator[Any]:
     with retentive.open(tmp_path / "m", actor="user:ann", review=["session:*"]) as opened:
         store = opened.store("key")
         mounts = Mounts({"/memories": store})
-        yield from (opened, store, mounts, store.replies, retentive.Replies(created="Done: {path}"))
+        yield from (opened, store, mounts)
         yield from (retentive.AsyncRetentive(opened), retentive.AsyncMemoryStore(store), retentive.AsyncMounts(mounts))
         yield store.create(A, f"{SECRET}\n")
         yield store.edit(A, SECRET, f"{SECRET} again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retentive
-from retentive import Mounts, Replies, Usage
+from retentive import Mounts, Usage
 
 from .trees import Tree, tree
 
@@ -115,13 +115,11 @@ def test_a_covered_path_does_not_count_for_read_only() -> None:
 
 
 def test_a_read_only_handle_stays_read_only() -> None:
-    own = Replies(file_header="Text of {path}:")
-    with retentive.open("sqlite://", view_chars=3, replies=own, actor="user:ann") as opened:
+    with retentive.open("sqlite://", view_chars=3, actor="user:ann") as opened:
         store = opened.store()
         given = store.read_only()
         assert (store.settings().read_only, given.settings().read_only) == (False, True)
         assert (given.settings().view_chars, given.actor, given.id) == (3, store.actor, store.id)
-        assert given.replies.file_header == own.file_header
         command = {"command": "create", "path": "/memories/a", "file_text": "x"}
         assert given.execute(command).text == "Error: /memories/a is read-only"
         assert not store.execute(command).is_error

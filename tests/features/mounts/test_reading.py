@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import Mounts, NotFound, Replies
+from retentive import Mounts, NotFound
 from retentive.errors import InvalidPath
 from support.places import KEYS
 
@@ -18,20 +18,6 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
 
 
 # -- unusual trees -------------------------------------------------------------------------------------------------
-
-
-def test_replies_follow_their_store_and_root_replies_the_tree() -> None:
-    own = Replies(missing="Error: nothing at {path}", file_header="Text of {path}:")
-    root = Replies(directory_header="Below {path}:")
-    with retentive.open("sqlite://", replies=root) as rooted, retentive.open("sqlite://", replies=own) as owned:
-        at = Tree(Mounts({"/memories": rooted.store(), TEAM: owned.store()}), {})
-        at.run("create", "/memories/team/f", "x")
-        assert at.run("view", "/memories/team/f") == "Text of /memories/team/f:\n     1\tx"
-        assert at.run("delete", "/memories/team/g") == "Error: nothing at /memories/team/g"
-        assert at.run("delete", "/memories/g") == "Error: The path /memories/g does not exist"
-        assert at.run("view", "/memories").startswith("Below /memories:")
-        assert at.run("view", "/memories/team").startswith("Here're the files")
-        assert at.mounts.replies.directory_header == root.directory_header
 
 
 def test_a_storage_error_names_the_path_of_the_tree() -> None:

@@ -25,8 +25,7 @@ except ImportError as error:
 
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import ActorLike, MemoryLocation, open_store
-from retentive.mcp.service import McpService
-from retentive.mcp.stdio import fixed_target
+from retentive.mcp.stdio import service_of
 from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.store import MemoryStore, core_of
@@ -52,7 +51,7 @@ def memory_server(
     Raises `InvalidInput` and storage errors.
     """
     opened = open_store(memory, store, "claude_agent", actor)
-    return {"type": "sdk", "name": "memory", "instance": McpService(fixed_target(opened, one_tool=one_tool)).server()}
+    return {"type": "sdk", "name": "memory", "instance": service_of(opened, one_tool=one_tool).server()}
 
 
 class TranscriptStore:

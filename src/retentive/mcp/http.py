@@ -63,39 +63,26 @@ class HttpSessions:
         if scope["method"] != "GET":
             await self._manager.handle_request(scope, receive, send)
             return
-        stream = _Stream(receive, send, self._is_stopping)
-        await self._manager.handle_request(scope, stream.receive, stream.send)
-        await stream.end()
+        is_open = False
 
+        async def receive_or_stop() -> Message:
+            """When the server stops, the event stream ends as if the client had disconnected."""
+            message, stop = asyncio.ensure_future(receive()), asyncio.ensure_future(self._is_stopping.wait())
+            try:
+                await asyncio.wait((message, stop), return_when=asyncio.FIRST_COMPLETED)
+                return message.result() if message.done() else {"type": "http.disconnect"}
+            finally:
+                message.cancel()
+                stop.cancel()
 
-class _Stream:
-    """Event stream of one client. When the server stops, the stream ends as if the client had disconnected."""
+        async def send_noting(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
 
-    def __init__(self, receive: Receive, send: Send, is_stopping: asyncio.Event) -> None:
-        self._receive = receive
-        self._send = send
-        self._is_stopping = is_stopping
-        self._is_open = False
-
-    async def receive(self) -> Message:
-        """Return the next message of the client, or a disconnect message if the server stops first."""
-        message = asyncio.ensure_future(self._receive())
-        stop = asyncio.ensure_future(self._is_stopping.wait())
-        try:
-            await asyncio.wait((message, stop), return_when=asyncio.FIRST_COMPLETED)
-            return message.result() if message.done() else {"type": "http.disconnect"}
-        finally:
-            message.cancel()
-            stop.cancel()
-
-    async def send(self, message: Message) -> None:
-        self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
-        await self._send(message)
-
-    async def end(self) -> None:
-        """End the HTTP response if it has started and has not ended yet."""
-        if self._is_open:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._manager.handle_request(scope, receive_or_stop, send_noting)
+        if is_open:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _target_of(ctx: ServerRequestContext[Any, Any]) -> McpTarget:

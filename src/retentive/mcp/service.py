@@ -22,8 +22,7 @@ from retentive.mcp import resources
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.confirmation import confirmed, mass_delete
-from retentive.mcp.documents import UrlOf
-from retentive.mcp.tools import ONE_TOOL, TOOLS, McpCall, ToolSpec, deletes, run
+from retentive.mcp.tools import ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import CancelledError
-from functools import partial
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 from anyio import to_thread
@@ -29,11 +25,9 @@ from retentive.store import MemoryStore, with_options
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
-    from mcp.server import ServerRequestContext
     from mcp.shared._stream_protocols import WriteStream
 
 T = TypeVar("T")
-CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
 class BugLog(logging.Formatter):
@@ -81,8 +75,10 @@ async def _receive(
 ) -> None:
     """Pass the messages on standard input to the server. A line that is no message is answered with an error."""
     async with arrived:
-        async for line in _lines(sys.stdin.fileno()):
-            message = message_of(line) if line.strip() else None
+        # Not sys.stdin: Python waits for its lock at the end, which a blocked read holds.
+        stdin = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - read in a thread, until the end
+        while line := await to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
+            message = message_of(line.decode("utf-8", "replace")) if line.strip() else None
             if isinstance(message, t.JSONRPCError):
                 await writer.send(SessionMessage(message))
             elif message is not None:
@@ -127,52 +123,14 @@ def _is_text(value: object) -> bool:
     return True
 
 
-async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Yield the lines that arrive at a file descriptor.
-
-    A daemon thread reads them, so that a blocked read does not keep the process alive.
-    """
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(MAX_CHUNKS)
-    reader = partial(_read, descriptor, chunks, asyncio.get_running_loop())
-    Thread(target=reader, name="retentive-mcp-input", daemon=True).start()
-    pending = bytearray()
-    while chunk := await chunks.get():
-        pending += chunk
-        if b"\n" in chunk:
-            *whole, pending = pending.split(b"\n")
-            for line in whole:
-                yield line.decode("utf-8", "replace")
-    if pending:
-        yield pending.decode("utf-8", "replace")
-
-
-def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
-    """Read a file descriptor to its end and put the data into `chunks`. An empty chunk marks the end of the input."""
-    chunk = b"first"
-    while chunk:
-        try:
-            chunk = os.read(descriptor, CHUNK)
-        except OSError:
-            chunk = b""
-        passed_on = chunks.put(chunk)
-        try:
-            asyncio.run_coroutine_threadsafe(passed_on, loop).result()
-        except (RuntimeError, CancelledError):  # the loop has ended
-            passed_on.close()
-            return
-
-
 def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
     """Return a service that uses one memory store to answer all requests."""
-    return McpService(
-        fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
-    )
+    target = fixed_target(store, one_tool=one_tool)
+    return McpService(lambda _: target, instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST)
 
 
-def fixed_target(
-    store: MemoryStore, *, one_tool: bool = False
-) -> Callable[[ServerRequestContext[Any, Any]], McpTarget]:
-    """Return a `target_of` function for `McpService`. It returns the same memory store for every request.
+def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> McpTarget:
+    """Return the target of all requests of a service with one memory store.
 
     Quick reads of local storage run without a worker thread, because waking a thread takes longer than such a read.
     """
@@ -185,8 +143,7 @@ def fixed_target(
         return await to_thread.run_sync(work, abandon_on_cancel=is_read)
 
     opened = store.through(INTEGRATION)
-    if is_local and isinstance(opened, MemoryStore):  # a server hides by the scopes of the API key
+    if is_local:  # a server hides by the scopes of the API key
         opened = with_options(opened, hides_history=True)
     changes = StoreChanges(opened, name, to_thread.run_sync)
-    target = McpTarget(opened, name, run, lambda: changes, ONE_TOOL_ONLY if one_tool else TOOLS)
-    return lambda _: target
+    return McpTarget(opened, name, run, lambda: changes, ONE_TOOL_ONLY if one_tool else TOOLS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from retentive.engine.repeats import is_api_id
 from retentive.integrations.schemas import (
@@ -20,9 +21,21 @@ from retentive.integrations.schemas import (
     text_field,
 )
 from retentive.integrations.search_tool import search_reply
-from retentive.mcp import documents, past
-from retentive.mcp.answers import Arguments, ToolAnswer, answered, view_within_limit
+from retentive.mcp import past
+from retentive.mcp.answers import (
+    MAX_REPLY_CHARS,
+    Arguments,
+    ToolAnswer,
+    answered,
+    required_text,
+    view_within_limit,
+)
 from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+MAX_DOCUMENTS = 10
+UrlOf: TypeAlias = Callable[[str, str], str]
+"""Function that returns the URL of a memory. Its arguments are the path and the id of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,7 @@ class McpCall:
 
     store: MemoryStore
     arguments: Arguments
-    url_of: documents.UrlOf
+    url_of: UrlOf
     call_id: str | None = None
     run: str | None = None
     """Run in which `call_id` is unique, or None if only ids of the Claude API are."""
@@ -99,6 +112,49 @@ def _executed(command: str | None, call: McpCall) -> ToolAnswer:
 
 def _undo(call: McpCall) -> ToolAnswer:
     return past.undo(call.store, call.arguments, call.call_id if call.run or is_api_id(call.call_id) else None)
+
+
+def _search(call: McpCall) -> ToolAnswer:
+    """Run `search`. Its result and that of `fetch` have the form that ChatGPT and other research clients expect.
+
+    Each is a JSON text, with the same value as structured content. Source: OpenAI, "Building MCP servers for ChatGPT".
+    """
+    found = call.store.search(required_text(call.arguments, "query", "search"), limit=MAX_DOCUMENTS)
+    documents = [
+        {"id": hit.memory_id, "title": _title(hit.path), "url": call.url_of(hit.path, hit.memory_id)}
+        for hit in found.hits
+    ]
+    return _json({"results": documents})
+
+
+def _title(path: str) -> str:
+    return path.removeprefix(f"{ROOT}/")
+
+
+def _fetch(call: McpCall) -> ToolAnswer:
+    memory, text = call.store.by_id.get(required_text(call.arguments, "id", "fetch"))
+    found: dict[str, Any] = {
+        "id": memory.id,
+        "title": _title(memory.path),
+        "text": text,
+        "url": call.url_of(memory.path, memory.id),
+        "metadata": {"version": memory.version_id, "updated_at": memory.updated_at.isoformat()},
+    }
+    room = MAX_REPLY_CHARS - len(json.dumps({**found, "text": ""})) - 200
+    if len(_dumped(text)) > room:
+        shown = text[:room]
+        shown = shown[: room * room // max(room, len(_dumped(shown)))]  # JSON escapes make a text longer
+        found["text"] = shown
+        found["metadata"]["truncated"] = f"{len(shown)} of {len(text)} characters; view {memory.path} to read the rest"
+    return _json(found)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _json(value: dict[str, Any]) -> ToolAnswer:
+    return ToolAnswer(_dumped(value), structured=value)
 
 
 def _command_tool(name: str, command: CommandSchema) -> ToolSpec:
@@ -175,7 +231,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "Search documents",
         "Finds memory files that answer a question. Returns ids for `fetch`.",
         {"query": SEARCH_SCHEMA["properties"]["query"]},
-        lambda call: documents.search(call.store, call.arguments, call.url_of),
+        _search,
         ("query",),
         read_only=True,
         idempotent=True,
@@ -185,7 +241,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "Fetch document",
         "Returns the text of a memory file that `search` found.",
         {"id": text_field("Id of the memory, such as mem_...")},
-        lambda call: documents.fetch(call.store, call.arguments, call.url_of),
+        _fetch,
         ("id",),
         read_only=True,
         idempotent=True,

@@ -37,7 +37,7 @@ def test_a_cancelled_read_is_abandoned(store: MemoryStore) -> None:
     work = Blocked()
 
     async def run() -> None:
-        target = fixed_target(store)(None)  # type: ignore[arg-type]  # it is the same for all requests
+        target = fixed_target(store)
         task = asyncio.ensure_future(target.run(work, is_read=True))
         await asyncio.to_thread(work.has_begun.wait, WAIT_S)
         task.cancel()
@@ -53,7 +53,7 @@ def test_a_cancelled_change_ends_first(store: MemoryStore) -> None:
     work = Blocked()
 
     async def run() -> None:
-        target = fixed_target(store)(None)  # type: ignore[arg-type]  # as above
+        target = fixed_target(store)
         scope = anyio.CancelScope()
 
         async def call() -> None:
@@ -87,7 +87,7 @@ def test_a_client_cancels_a_call(store: MemoryStore, mode: str) -> None:
             finally:
                 was_cancelled.set()
 
-        target = replace(fixed_target(store)(None), run=never_ends)  # type: ignore[arg-type]  # as above
+        target = replace(fixed_target(store), run=never_ends)
         async with Client(McpService(lambda _: target).server(), mode=mode) as client:
             call: asyncio.Future[Any] = asyncio.ensure_future(client.call_tool("memory_search", {"query": "tea"}))
             await asyncio.wait_for(has_begun.wait(), WAIT_S)

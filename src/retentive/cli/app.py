@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Section] = {
         "serve": ("server", "Serve the memory stores over HTTP"),
         "keys": ("server", "Create, list and revoke API keys of the server"),
         "mcp": ("server", "Serve MCP clients, such as Claude Code, over stdio"),
-        "exec": ("changes", "Answer JSON commands, one per line"),
+        "exec": ("executing", "Answer JSON commands, one per line"),
         "hook": ("hook", "Answer a hook of the Claude Code plugin"),
         "demo": ("demo", "Watch an agent learn and remember"),
     },

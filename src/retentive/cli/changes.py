@@ -1,9 +1,7 @@
-"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv`, `rm` and `exec`: run commands of the memory tool."""
+"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv` and `rm`: run commands of the memory tool."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -14,13 +12,12 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
 from retentive.cli.options import command
-from retentive.cli.parameters import given_text, named, text_of_file, text_options
+from retentive.cli.parameters import given_text, named, text_options
 from retentive.engine.handlers import RunCommand
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
 from retentive.engine.rendering import error_reply, paths_named, rendered
-from retentive.errors import InvalidInput, Refused, RetentiveError
-from retentive.integrations.messages import run_block
+from retentive.errors import Refused, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
@@ -187,32 +184,16 @@ def cp(location: Location, old_path: str, new_path: str) -> None:
 
 @command(json=CHANGE)
 @click.argument("path")
-@click.argument("old", required=False)
-@click.argument("new", required=False)
-@click.option("--old-file", metavar="FILE", help="Read OLD from this file; - is standard input.")
-@click.option("--new-file", metavar="FILE", help="Read NEW from this file; - is standard input.")
-def replace(
-    location: Location, path: str, old: str | None, new: str | None, *, old_file: str | None, new_file: str | None
-) -> None:
-    """Replace OLD with NEW. OLD must occur exactly once in the memory.
-
-    Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
+@click.argument("old")
+@click.argument("new", default="")
+def replace(location: Location, path: str, old: str, new: str) -> None:
+    """Replace OLD with NEW. OLD must occur exactly once in the memory. Without NEW, OLD is removed.
 
     \b
     retentive replace notes.md "30 days" "14 days"
-    retentive replace notes.md --old-file old.txt --new-file new.txt
     """
-    waiting = [argument for argument in (old, new) if argument is not None]
-    if old_file == new_file == "-":
-        raise click.UsageError("Only one of --old-file and --new-file can be -.")
-    if old_file is None and not waiting:
-        raise click.UsageError("Missing argument 'OLD'. Pass it, or --old-file.")
-    old_text = text_of_file(old_file) if old_file is not None else waiting.pop(0)
-    new_text = text_of_file(new_file) if new_file is not None else waiting.pop(0) if waiting else ""
-    if waiting:
-        raise click.UsageError("A text was passed twice, as an argument and as a file.")
     with location.existing(sweep=True) as store:
-        end(perform(store, "str_replace", path=path, old_str=old_text, new_str=new_text))
+        end(perform(store, "str_replace", path=path, old_str=old, new_str=new))
 
 
 @command(json=CHANGE)
@@ -268,38 +249,3 @@ def mv(location: Location, old_path: str, new_path: str, *, if_version: str | No
     """
     with location.existing(sweep=True) as store:
         end(perform(store, "rename", if_version, old_path=old_path, new_path=new_path))
-
-
-@command("exec")
-def execute(location: Location) -> None:
-    """Answer JSON commands, one per line.
-
-    For each line of standard input, exec prints one line with the reply, before it reads the next line. If a line is
-    the input of a tool call, such as {"command": "view", "path": "/memories"}, the reply is {"text", "is_error",
-    "code"}. If it is a tool_use block, the reply is its tool_result block. For any other line the reply is an error,
-    and exec continues. It exits with status 0 at the end of the input.
-
-    Creates the location and the memory store if they do not exist.
-    """
-    with location.created(sweep=True) as store:
-        for line in sys.stdin.buffer if sys.stdin is not None else ():
-            try:
-                answer: object = _answer(store, line)
-            except RetentiveError as error:
-                answer = output.failure(error)
-            output.write_line(output.to_json(answer))
-
-
-def _answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
-    """Return the reply to one line: a `Reply`, or a tool_result block. Raises `InvalidInput` for other lines."""
-    try:
-        given = json.loads(line, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:  # json.JSONDecodeError has the reason without its position in lines
-        core_of(store).reject(InvalidInput(f"the line is not JSON: {getattr(error, 'msg', error)}"))
-    if isinstance(given, dict) and (given.get("type") == "tool_use" or {"id", "input"} <= given.keys()):
-        return run_block(store, given)
-    return store.execute(given)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")

@@ -16,9 +16,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import suppress
 from importlib.util import find_spec
-from itertools import count
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import click
@@ -55,14 +54,14 @@ _PROGRESS = re.compile(r"Weeks done: (\d+)\n[ \d\t]*So far: (.*)\.")  # as writt
 def demo(location: Location) -> None:
     """Watch an agent learn in one session and remember in the next.
 
-    The location is a new directory, ./memory-demo, unless --at is given on the command line. RETENTIVE_AT has no
+    The location is a new directory, ./memory-demo-NAME, unless --at is given on the command line. RETENTIVE_AT has no
     effect, because it names real memories. On a terminal, the web console of the location is served at the end, until
     Ctrl-C.
     """
     missing = [module for module in REQUIRED if find_spec(module) is None]
     if missing:
         raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install('anthropic')}")
-    url = location.url if "at" in location.typed else _new_directory()
+    url = location.url if "at" in location.typed else mkdtemp(prefix="memory-demo-", dir=".")
     with retentive.open(url) as opened:
         if opened.store().usage().memories:
             raise click.UsageError(f"{shown(url)} already has memories; the script needs an empty store: omit --at")
@@ -72,16 +71,6 @@ def demo(location: Location) -> None:
     )
     _run_sessions(url)
     raise click.exceptions.Exit(_show(url))
-
-
-def _new_directory() -> str:
-    """Create a new directory and return its path: ./memory-demo, or ./memory-demo-2 if that exists, and so on."""
-    for number in count(1):
-        path = f"./memory-demo-{number}".removesuffix("-1")
-        with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-            return path
-    raise AssertionError
 
 
 def _run_sessions(url: str) -> None:

@@ -27,7 +27,6 @@ from retentive.cli.hook_settings import (
     acting,
     as_id,
     configured,
-    forget_old,
     log,
     longest_wait_s,
     place_of,
@@ -273,7 +272,6 @@ def _synchronised(location: Location, directory: str) -> tuple[int, str]:
 
 
 def _session_start(hook: Hook) -> dict[str, object]:
-    forget_old()
     before = ""  # the session has this text in its context: Claude Code reads the file before it runs hooks
     if hook.directory is not None:
         path = os.path.join(hook.directory, "MEMORY.md")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +17,6 @@ from retentive.cli.location import Location
 from retentive.storage.disk import FILE_MODE, make_directory
 
 MAX_LOG_BYTES = 256 << 10
-MAX_AGE_S = 30 * 86_400.0
 WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
 """Environment variable with the time that a hook waits for the synchronisation and for the store, and its default."""
 OPTION = "CLAUDE_PLUGIN_OPTION_"
@@ -168,15 +166,6 @@ def write_state(path: str, text: str | None) -> None:
     with _opened(f"{path}.new", os.O_TRUNC) as file:
         file.write(text)
     os.replace(f"{path}.new", path)
-
-
-def forget_old() -> None:
-    """Delete the state of sessions that did not end normally, after `MAX_AGE_S`."""
-    folder, oldest = state_file(""), time.time() - MAX_AGE_S
-    for name in os.listdir(folder):
-        with suppress(FileNotFoundError):
-            if name.endswith(".seen") and os.stat(folder + name).st_mtime < oldest:
-                os.unlink(folder + name)
 
 
 def log(text: str) -> None:

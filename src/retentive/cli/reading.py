@@ -44,15 +44,11 @@ _as_of_option = revision_option(
 @command(json=MEMORIES)
 @click.argument("path", default=ROOT)
 @click.option("-l", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
-@click.option(
-    "-a", "--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules)."
-)
 @_as_of_option
-def ls(location: Location, path: str, *, is_long: bool, show_all: bool, as_of: Revision | None) -> None:
+def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) -> None:
     """List all memories below PATH, with their sizes.
 
-    On a terminal, hidden memories are left out unless --all is given. In a pipe, all memories are listed: each line has
-    the size in bytes and the path, separated by a tab.
+    In a pipe each line has the size in bytes and the path, separated by a tab.
 
     \b
     retentive ls team/ --format csv
@@ -62,11 +58,8 @@ def ls(location: Location, path: str, *, is_long: bool, show_all: bool, as_of: R
         path = named(store, path)
         found = _memories(store, path, as_of)
     rows = list(map(memory_object, found))
-    shown = [row for row in rows if show_all or not output.as_table() or not _is_hidden(str(row["path"]), path)]
     long = {"changed": "updated_at", "memory": "memory_id", "version": "version_id"} if is_long else {}
-    hidden = len(rows) - len(shown)
-    table = output.table(shown, {"size": "size_bytes", **long, "path": "path"}, empty="" if hidden else "No memories.")
-    output.emit(rows, table, f"{hidden} hidden; --all shows them." if hidden else "")
+    output.emit(rows, output.table(rows, {"size": "size_bytes", **long, "path": "path"}, "No memories."))
 
 
 @command(json="Print a JSON object with the fields of `ls`, and the text.")
@@ -145,12 +138,6 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     if not found and not target.is_root:
         raise NotFound(f"there {'is' if at is None else 'was'} no memory at or below {path}")
     return found
-
-
-def _is_hidden(path: str, below: str) -> bool:
-    """Return whether the part of the path below `below` has a name that starts with a dot or is `node_modules`."""
-    names = path[len(below.rstrip("/")) :].split("/")
-    return any(name.startswith(".") or name == "node_modules" for name in names)
 
 
 @command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import textwrap
 from dataclasses import asdict
 from difflib import get_close_matches
 
@@ -15,7 +15,7 @@ from retentive.cli.location import INTEGRATION, Location, take_over
 from retentive.cli.options import command, group
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
-from retentive.locations import find_store, is_foreign, location_exists
+from retentive.locations import is_foreign
 from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.settings import NAMES, describe
@@ -32,30 +32,20 @@ _DAYS = {"d": 1, "w": 7, "y": 365}
 @command(json="Print a JSON object.")
 def init(location: Location) -> None:
     """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
-    is_new, is_taken_over = True, is_foreign(location.url)
-    if location_exists(location.url):
-        with location.opened() as found:
-            is_new = find_store(found.backend, location.store_key) is None
+    is_taken_over = is_foreign(location.url)
     with location.created() as store:
         if is_taken_over:
             take_over(store)
-        key, count = store.key or location.store_key, store.usage().memories
-    at, memories = location.shown, output.counted(count, "memory")
+        key, memories = store.key or location.store_key, store.usage().memories
+    at = location.shown
     url = repr(location.url) if at == location.url else 'os.environ["RETENTIVE_AT"]'  # it contains a password
     keys = "" if location.keys is None else f", keys={location.keys!r}"
     code = "import os\n\n" if "os.environ" in url else ""
-    code += (
-        f"import retentive\n\nstore = retentive.open({url}{keys}).store({'' if key == DEFAULT_KEY else repr(key)})\n"
-    )
-    if is_taken_over and count:
-        said = f"Took over the plain files at {at}: the memory store {key} has {memories}."
-    elif is_new:
-        said = f"Created the memory store {key} at {at}, with {memories}."
-    else:
-        said = f"The memory store {key} exists at {at}, with {memories}."
-    value = {"at": at, "store": key, "is_new": is_new, "memories": count, "code": code}
-    indented = "".join(f"    {line}".rstrip() + "\n" for line in code.splitlines())
-    output.emit(value | {"took_over": is_taken_over and bool(count)}, f"{said}\n\nTo use it:\n\n{indented}")
+    named = "" if key == DEFAULT_KEY else repr(key)
+    code += f"import retentive\n\nstore = retentive.open({url}{keys}).store({named})\n"
+    value = {"at": at, "store": key, "memories": memories, "code": code}
+    said = f"The memory store {key} is at {at}, with {output.counted(memories, 'memory')}."
+    output.emit(value, f"{said}\n\nTo use it:\n\n{textwrap.indent(code, '    ')}")
 
 
 @group("stores", default="list")
@@ -175,10 +165,7 @@ def archive(location: Location, store: str, *, workspace: str) -> None:
 
 
 def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
-    pairs = [each.partition("=") for each in given]
-    if len({name for name, _, _ in pairs}) < len(pairs):
-        raise InvalidInput("--meta gives the same entry of the metadata more than once")
-    return {name: value if equals else None for name, equals, value in pairs}
+    return {name: value if equals else None for name, equals, value in (each.partition("=") for each in given)}
 
 
 def _emit_store(info: StoreInfo) -> None:
@@ -227,7 +214,7 @@ def change(location: Location, changes: tuple[str, ...], *, unset: tuple[str, ..
     retentive settings set expire_after_days=90d max_memory_bytes=200k
     retentive settings set 'review=["session:*"]'
     """
-    given = _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
+    given = dict(map(_parsed, changes)) | dict.fromkeys(unset)
     if not given:
         raise InvalidInput("specify a setting to change, such as max_memories=500")
     for name in given:
@@ -242,14 +229,6 @@ def change(location: Location, changes: tuple[str, ...], *, unset: tuple[str, ..
     output.emit(after, "".join(lines) or "Nothing changed.")
 
 
-def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Return a mapping from names to values. Raises `InvalidInput` for a repeated name."""
-    names = [name for name, _ in pairs]
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise InvalidInput(f"the name {repeated!r} is given more than once")
-    return dict(pairs)
-
-
 def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
@@ -261,6 +240,6 @@ def _parsed(change: str) -> tuple[str, object]:
             factor = _DAYS[letter] if is_time else (1_024 if "bytes" in name else 1_000) ** _UNITS[letter]
             return name, number * factor
     try:
-        return name, json.loads(value, object_pairs_hook=_each_once)
+        return name, json.loads(value)
     except ValueError:
         return name, value

@@ -65,7 +65,6 @@ def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Pa
         (["admin", "audit", "verify", "--anchor", "anchors", "--key", "missing.key"], "Key file: missing.key"),
         (["admin", "migrate", "other.db"], "TO: other.db"),
         (["create", "b", "--file", "missing"], "cannot read 'missing'"),
-        (["replace", PATH, "--old-file", "missing", "x"], "cannot read 'missing'"),
     ],
 )
 def test_files_are_named(command: list[str], named: str) -> None:

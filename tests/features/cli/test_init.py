@@ -37,7 +37,7 @@ def run(code: str, directory: Path, **variables: str) -> str:
 def test_an_empty_store_is_created(tmp_path: Path) -> None:
     ended = process(tmp_path, "init")
     assert (ended.err, ended.status) == ("", 0)
-    assert ended.out.decode().splitlines()[0] == "Created the memory store default at ./memory, with 0 memories."
+    assert ended.out.decode().splitlines()[0] == "The memory store default is at ./memory, with 0 memories."
     assert (tmp_path / "memory").is_dir()
     run(code_of(ended.out.decode()) + "assert list(store.memories()) == []", tmp_path)
 
@@ -47,11 +47,11 @@ def test_existing_memories_are_kept(at: str) -> None:
         assert not opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "a"}).is_error
     done = here(at, "init")
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"The memory store default exists at {at}, with 1 memory.\n")
+    assert done.stdout.startswith(f"The memory store default is at {at}, with 1 memory.\n")
     again = json.loads(here(at, "init", "--json").stdout)
-    assert (again["is_new"], again["memories"]) == (False, 1)
+    assert again["memories"] == 1
     other = json.loads(here(at, "--store", "shop", "init", "--json").stdout)
-    assert (other["is_new"], other["store"], other["memories"]) == (True, "shop", 0)
+    assert (other["store"], other["memories"]) == ("shop", 0)
 
 
 def test_the_printed_code_uses_another_store(tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ def test_a_pipe_gets_plain_lines(directory: Path) -> None:
 def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
     shown = terminal(directory, "--at", AT, "ls")
     assert "\x1b[" in shown
-    head, row, hidden = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
-    assert (head.split(), row) == (["size", "path"], f"1.5K  {PATH}")
-    assert hidden == "1 hidden; --all shows them."
+    head, first, row = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert (head.split(), first.split(), row) == (["size", "path"], ["1B", "/memories/.env/[red]x"], f"1.5K  {PATH}")
+    assert terminal(directory, "--at", "sqlite://", "ls") == "No memories.\r\n"
 
 
 def test_no_color_is_respected(directory: Path) -> None:
@@ -94,14 +94,6 @@ def test_no_color_is_respected(directory: Path) -> None:
         shown = terminal(directory, "--at", AT, command, NO_COLOR="1")
         assert "\x1b" not in shown
         assert len(shown.splitlines()) > 1
-
-
-def test_a_terminal_shows_hidden_memories_when_asked(directory: Path) -> None:
-    shown = terminal(directory, "--at", AT, "ls", "--all", NO_COLOR="1").splitlines()
-    assert [line.split()[-1] for line in shown[1:]] == ["/memories/.env/[red]x", PATH]
-    below = terminal(directory, "--at", AT, "ls", "/memories/.env", NO_COLOR="1").splitlines()
-    assert below[1].split()[-1] == "/memories/.env/[red]x"
-    assert terminal(directory, "--at", "sqlite://", "ls") == "No memories.\r\n"
 
 
 def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> None:

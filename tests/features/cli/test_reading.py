@@ -30,7 +30,6 @@ def test_ls_in_a_pipe_is_every_memory_with_its_bytes(at: str) -> None:
     expected = "14\t/memories/a.txt\n1\t/memories/b/.secret\n2000\t/memories/b/c/d.md\n"
     assert here(at, "ls").stdout == expected
     assert here(at, "ls", "/memories/").stdout == expected
-    assert here(at, "ls", "--all").stdout == expected
 
 
 def test_ls_of_a_directory_or_of_one_memory(at: str) -> None:

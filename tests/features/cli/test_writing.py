@@ -91,43 +91,6 @@ def test_replace(at: str) -> None:
     assert text_at(at) == "one\n2\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "piped", "text"),
-    [
-        (["two\n"], b"not read", "one\n"),
-        (["two", "--new-file", "-"], b"a\r\nb", "one\na\r\nb\n"),
-        (["two", "--new-file", "new"], b"", "one\nNEW\n"),
-        (["2", "--old-file", "-"], b"one\ntwo", "2\n"),
-        (["--old-file", "-"], b"one\n", "two\n"),
-        (["--old-file", "old", "--new-file", "-"], b"", "two\n"),
-        (["--old-file", "old", "--new-file", "new"], b"", "NEWtwo\n"),
-    ],
-)
-def test_replace_takes_texts_from_files_and_pipes(
-    at: str, texts_in_files: None, arguments: list[str], piped: bytes, text: str
-) -> None:
-    assert here(at, "replace", PATH, *arguments, text=piped).exit_code == 0
-    assert text_at(at) == text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "Missing argument 'OLD'. Pass it, or --old-file."),
-        (["--old-file", "-", "--new-file", "-"], "Only one of --old-file and --new-file can be -."),
-        (["one", "two", "--old-file", "-"], "A text was passed twice, as an argument and as a file."),
-        (["one", "two", "--new-file", "-"], "A text was passed twice, as an argument and as a file."),
-        (["--old-file", "nosuch", "two"], "'nosuch': No such file or directory"),
-        (["two", "--new-file", "/"], "'/': Is a directory"),
-    ],
-)
-def test_missing_and_repeated_texts_are_usage_errors(at: str, arguments: list[str], said: str) -> None:
-    ended = here(at, "replace", PATH, *arguments)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert said in ended.stderr
-    assert text_at(at) == "one\ntwo\n"
-
-
 def test_insert(at: str) -> None:
     assert here(at, "insert", PATH, "0", "zero").stdout == f"The file {PATH} has been edited.\n"
     assert here(at, "insert", PATH, "3", text=b"three\n").exit_code == 0

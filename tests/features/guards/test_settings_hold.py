@@ -329,17 +329,3 @@ def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="invalid pattern in rule 'ticket'"):
         retentive.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_duplicate_setting_is_refused(tmp_path: Path) -> None:
-    """A duplicate can occur in a value, and as two arguments."""
-    place = f"sqlite:///{tmp_path}/m.db"
-    with retentive.open(place) as made:
-        made.store()
-    for arguments in (
-        ['expire_paths={"/memories/a": 1, "/memories/a": 2}'],
-        ["view_chars=3", "view_chars=4"],
-        ["view_chars=3", "--unset", "view_chars"],
-    ):
-        ended = here(place, "settings", "set", *arguments)
-        assert (ended.exit_code, "is given more than once" in ended.stderr) == (2, True)

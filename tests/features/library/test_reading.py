@@ -82,8 +82,8 @@ def test_an_unreadable_file_is_reported_when_it_is_read(foreign: Path) -> None:
 
 def test_init_takes_the_files_over(foreign: Path) -> None:
     said = here(str(foreign), "init").stdout
-    assert said.startswith(f"Took over the plain files at {foreign}: the memory store default has 2 memories.\n")
-    assert here(str(foreign), "init").stdout.startswith("The memory store default exists at")
+    assert said.startswith(f"The memory store default is at {foreign}, with 2 memories.\n")
+    assert here(str(foreign), "init").stdout.startswith("The memory store default is at")
 
 
 def test_doctor_checks_what_there_is(foreign: Path) -> None:

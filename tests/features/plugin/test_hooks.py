@@ -401,18 +401,6 @@ def test_a_project_is_shared_only_if_the_user_wants_it(tmp_path: Path, at: str) 
         assert [store.key for store in opened.stores()] == ["default"]
 
 
-def test_the_state_of_a_killed_session_does_not_stay(machine: Machine) -> None:
-    machine.run("stop")
-    folder = machine.log.parent
-    for name, age_s in (("old", 31 * 86_400), ("young", 0)):
-        (folder / f"{name}.seen").write_text("memver_1")
-        os.utime(folder / f"{name}.seen", (time.time() - age_s,) * 2)
-    machine.run("session-start")
-    assert {path.stem for path in folder.glob("*.seen")} == {"young", "s1"}
-    machine.run("session-end")
-    assert {path.stem for path in folder.glob("*.seen")} == {"young"}
-
-
 def test_the_user_learns_that_the_notes_were_not_synchronised(machine: Machine, at: str) -> None:
     with retentive.open(at) as opened:
         opened.store().write("/memories/tea.md", "tea\n")

@@ -64,8 +64,9 @@ class HttpRequest(Generic[A]):
     """One request, and the model of its answer.
 
     `key` is the idempotency key of the request, the same in all attempts: a request that is sent twice makes its change
-    only once. `run` names the run in which the tool_use id of a command is unique. `upload`
-    returns the pieces of the body; it is called for each attempt. The body of the response is written to `sink`.
+    only once, unless `is_once` says that the route makes it each time. `run` names the run in which the tool_use id of
+    a command is unique. `upload` returns the pieces of the body; it is called for each attempt. The body of the
+    response is written to `sink`.
     """
 
     method: str
@@ -76,6 +77,7 @@ class HttpRequest(Generic[A]):
     actor: str | None = None
     run: str | None = None
     key: str = field(default_factory=lambda: f"idem_{uuid.uuid4().hex}")
+    is_once: bool = False
     upload: Callable[[], Iterator[bytes]] | None = field(default=None, repr=False)
     sink: IO[bytes] | None = field(default=None, repr=False)
 
@@ -168,7 +170,8 @@ class Client:
             except httpx2.HTTPError as error:
                 outcome = _failure(error, is_first=self._is_first)
             tries += 1
-            pause = pause_after(outcome, tries)
+            may_be_done = outcome.was_sent if isinstance(outcome, HttpFailure) else outcome.status_code in _MAYBE_DONE
+            pause = None if request.is_once and may_be_done else pause_after(outcome, tries)
             if pause is None:
                 return read_answer(request, outcome)
             if is_async:

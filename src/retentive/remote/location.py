@@ -86,7 +86,7 @@ class RemoteLocation(Remote, Retentive):
     ) -> StoreInfo:
         _check_workspace(workspace)
         body = {"name": name, "description": description, "metadata": metadata, "key": key}
-        return (await self.post(StoreObject, "", body)).value()
+        return (await self.post(StoreObject, "", body, is_once=key is None)).value()
 
     @like(Retentive.get_store)
     async def get_store(self, id_or_key: str, workspace: str) -> StoreInfo:

@@ -25,7 +25,6 @@ from retentive.server.calls import Caller, Events, Json, Route, RouteAnswer, Rou
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
-from retentive.server.handlers.repeats import answered_once
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits, Workers
 from retentive.server.mcp import McpEndpoint
@@ -316,9 +315,6 @@ def _answered(call: RouteCall, route: Route) -> RouteAnswer:
 
     The handler may still run after the deadline of the request, so only this function may close the file.
     """
-    if route.again is not None:
-        assert route.answer is not None
-        return answered_once(call, partial(call.answered_by, route.handler), route.again, route.answer)
     if call.uploaded is None:
         return call.answered_by(route.handler)
     if call.uploaded.is_taken():

@@ -251,11 +251,6 @@ class Route:
     """
     is_long: bool = False
     """True if the handler may take minutes."""
-    again: Callable[[RouteCall, Json], Json] | None = None
-    """Set if the route does not change a memory store in one transaction, so that the location records its answer.
-
-    The function completes the recorded answer of a repeated request with the secrets in it.
-    """
 
     @property
     def path_names(self) -> tuple[str, ...]:

@@ -127,14 +127,12 @@ class KeyRecord:
         return limited if status is None else replace(limited, status=cast("KeyStatus", status))
 
 
-def new_key(
-    name: str, *, now: datetime, key_id: str | None = None, expires_at: datetime | None = None, **fields: Any
-) -> NewKey:
+def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **fields: Any) -> NewKey:
     """Create an API key, without storing it. Raises `InvalidInput` if an argument is invalid.
 
-    The default of `key_id` is a result of `new_key_id`. `fields` are other fields of the record.
+    `fields` are other fields of the record.
     """
-    short = (key_id or new_key_id()).removeprefix(ID_PREFIX)
+    short = _random(_ID_CHARS)
     text = f"{PREFIX}{short}_{_random(_SECRET_CHARS)}"
     text += _check_sum(text)
     record = KeyRecord(
@@ -159,11 +157,6 @@ def new_key(
     check_principal(record.principal)
     rate_of(record.rate_limit)
     return NewKey(replace(record, scopes=scopes, paths=paths), text)
-
-
-def new_key_id() -> str:
-    """Return a new id of an API key."""
-    return ID_PREFIX + _random(_ID_CHARS)
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
@@ -262,7 +255,7 @@ class KeyStore:
     def create(self, name: str, **options: Any) -> NewKey:
         """Create an API key and store its record. `options` are those of `new_key`.
 
-        Raises `InvalidInput` if an option is invalid, and `Conflict` if there is a key with this id.
+        Raises `InvalidInput` if an option is invalid.
         """
         made = new_key(name, now=self.now(), **options)
         self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)

@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from retentive import __version__
-from retentive.server.calls import Json, Route
+from retentive.server.calls import STORE, Json, Route
 from retentive.server.handlers import ROUTES
 from retentive.values.names import MAX_NAME_CHARS
 from retentive.wire.history import BY_CODE, ErrorAnswer
@@ -128,7 +128,7 @@ def _operation(route: Route) -> Json:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
             *_parameters(route),
-            *([_IDEMPOTENCY_KEY] if route.method != "GET" else []),
+            *([_IDEMPOTENCY_KEY] if _is_in_store(route) and route.method != "GET" else []),
             *([_RUN] if route.name in {"run_tool", "run_command"} else []),
         ],
         "responses": {"200": {"description": "Success", "content": content}, **_errors(route)},
@@ -140,6 +140,10 @@ def _operation(route: Route) -> Json:
         file = {"type": "string", "contentMediaType": "application/octet-stream"}
         found["requestBody"] = {"required": True, "content": {kind: {"schema": file} for kind in route.upload}}
     return found
+
+
+def _is_in_store(route: Route) -> bool:
+    return route.path.startswith(f"{STORE}/") and route.name != "archive_memory_store"
 
 
 def _parameters(route: Route) -> Iterator[Json]:

@@ -93,23 +93,18 @@ class Webhooks:
         self._records = opened.records
 
     def create(self, workspace_id: str, url: str, events: Iterable[str], **fields: Any) -> Endpoint:
-        """Create an endpoint with a new secret. If there is an endpoint with the id in `fields`, return it instead.
-
-        Raises `InvalidInput` if the workspace has too many endpoints.
-        """
+        """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
             raise InvalidInput(
                 f"the workspace already has {MAX_ENDPOINTS} webhook endpoints, the maximum; delete one first"
             )
         now = datetime.now(UTC)
-        given = {"id": new_endpoint_id(), "name": "", "description": "", "state": "enabled", **fields}
+        endpoint_id = sortable_id("whep_", now_us(time.time))
+        given = {"id": endpoint_id, "name": "", "description": "", "state": "enabled", **fields}
         given |= {"workspace_id": workspace_id, "url": url, "secret": _new_secret(), "enabled_events": list(events)}
         given |= {"created_at": now, "updated_at": now, "since": dict.fromkeys(events, now)}
         made = Endpoint.model_validate(given)
-        try:
-            self._records.put(ENDPOINT, made.id, made.model_dump_json(), expected=None)
-        except Conflict:  # another attempt of the same request
-            return self.endpoint(made.id)
+        self._records.put(ENDPOINT, made.id, made.model_dump_json(), expected=None)
         self._opened.marks.look_again()
         return made
 
@@ -217,11 +212,6 @@ class Webhooks:
 def event_id_of(*parts: str) -> str:
     """Return the id of an event. An event that is queued twice has the same id, so that receivers recognise it."""
     return f"whe_{hashlib.sha256('/'.join(parts).encode()).hexdigest()[:32]}"
-
-
-def new_endpoint_id() -> str:
-    """Return a new id of a webhook endpoint. Ids sort by time."""
-    return sortable_id("whep_", now_us(time.time))
 
 
 def check_url(url: str, *, to_private: bool) -> str:

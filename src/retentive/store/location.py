@@ -109,29 +109,6 @@ if hasattr(os, "register_at_fork"):  # a forked child leaves the locations of it
     os.register_at_fork(after_in_child=_open.clear)
 
 
-def new_store(
-    opened: Retentive,
-    name: str,
-    *,
-    description: str = "",
-    metadata: Mapping[str, str] | None = None,
-    key: str | None = None,
-    workspace: str = DEFAULT_WORKSPACE,
-    store_id: str | None = None,
-) -> StoreInfo:
-    """Create a memory store. If a store already has this id, or this key in the workspace, return it unchanged."""
-    new = Properties().changed(name=name, description=description, metadata=metadata)
-    made = opened.backend.create_store(
-        key=None if key is None else plain_name("a store key", key),
-        name=name,
-        workspace=plain_name("a workspace id", workspace),
-        properties=new.to_text(),
-        store_id=store_id,
-    )
-    opened.marks.mark(made)
-    return named(made)
-
-
 def _change_properties(
     at: datetime,
     *,
@@ -244,7 +221,15 @@ class Retentive:
 
         Names need not be unique. A store without a key can be opened only by its id. Raises `InvalidInput`.
         """
-        return new_store(self, name, description=description, metadata=metadata, key=key, workspace=workspace)
+        new = Properties().changed(name=name, description=description, metadata=metadata)
+        made = self.backend.create_store(
+            key=None if key is None else plain_name("a store key", key),
+            name=name,
+            workspace=plain_name("a workspace id", workspace),
+            properties=new.to_text(),
+        )
+        self.marks.mark(made)
+        return named(made)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
         """Return the store with this id, or this key in the workspace. Raises `NotFound`, also for an erased store."""

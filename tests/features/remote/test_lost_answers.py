@@ -18,6 +18,7 @@ import pytest
 import retentive
 from faults.network.faults import Fault, InTurn
 from retentive import MemoryStore, Retentive
+from retentive.errors import OutcomeUnknown
 from retentive.remote.client import Client
 from retentive.remote.location import RemoteLocation, server_at
 from retentive.remote.store import RemoteStore
@@ -158,7 +159,6 @@ def test_a_change_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive
 IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
     "store": lambda place, key: place.store(f"{key} new").id != "",
     "create_store with a key": lambda place, key: place.create_store("made", key=f"{key} 2").name,
-    "create_store": lambda place, key: place.create_store(f"made {key}").name,
     "update_store": lambda place, key: place.update_store(key, name="other", metadata={"a": "b"}).metadata,
     "archive_store": lambda place, key: place.archive_store(key).archived_at is not None,
     "erase": lambda place, key: place.erase(key),
@@ -171,6 +171,14 @@ def test_every_method_of_the_place_is_here() -> None:
     transfers = {"upload"}  # tests/features/server/test_imports.py
     names = {name for name in dir(RemoteLocation) if not name.startswith("_")}
     assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
+
+
+def test_a_store_without_a_key_is_not_created_twice(api: Api, proxy: Proxy, remote: Retentive) -> None:
+    with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+        proxy.plan = InTurn([Fault("message", 1, "answer", "reset")])
+        with pytest.raises(OutcomeUnknown):
+            opened.create_store("made once")
+    assert [each.name for each in remote.stores()].count("made once") == 1
 
 
 @pytest.mark.parametrize("name", IN_PLACE)

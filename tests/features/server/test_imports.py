@@ -199,7 +199,7 @@ def copy_of(archive: bytes, store_id: str) -> bytes:
 
 
 def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: MemoryStore) -> None:
-    """A repeated request gets the first answer; another one adds nothing."""
+    """A repeated request adds nothing."""
     with retentive.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
         source = other.store("whole")
         source.create("/memories/a", "one", actor="user:ann")
@@ -207,12 +207,10 @@ def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: M
         export_whole(source, str(tmp_path / "a.tar"))
         archive, versions = (tmp_path / "a.tar").read_bytes(), source.versions()
     key = f"copy of {store.key}"[-200:]
-    first = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"), idempotency_key="k")
+    first = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"))
     assert (first.status, first.body["added_versions"], first.body["memory_store"]["key"]) == (200, 2, key)
     found = api.place.opened.store(key)
     assert (found.id, found.versions()) == (source.id, versions)
-    again = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"), idempotency_key="k")
-    assert again.body == first.body
     assert whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F")).body["added_versions"] == 0
     found.write("/memories/a", "three")
     assert whole(api, archive).status == 400

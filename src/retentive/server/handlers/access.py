@@ -8,12 +8,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from retentive.errors import Conflict, InvalidInput
-from retentive.server.calls import ADMIN, Json, RouteCall, Routes
-from retentive.server.errors import api_error, finding, forbidden, invalid, missing
-from retentive.server.handlers.repeats import id_of_creation, unchanged
-from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id
-from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of, new_endpoint_id
+from retentive.errors import InvalidInput
+from retentive.server.calls import ADMIN, RouteCall, Routes
+from retentive.server.errors import finding, forbidden, invalid, missing
+from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
+from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of
 from retentive.storage.contract import as_actor
 from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
 from retentive.wire.stores import (
@@ -37,12 +36,7 @@ KEY = f"{KEYS}/{{api_key_id}}"
 route = Routes()
 
 
-def shown_once(call: RouteCall, answer: Json) -> Json:
-    """Raise `HttpError` 409, because the text of a created key is not stored. Called for a repeated request."""
-    raise api_error(Conflict(f"this request has created the API key {answer['id']}, whose text is shown only once"))
-
-
-@route("POST", KEYS, ADMIN, conflicts=True, again=shown_once)
+@route("POST", KEYS, ADMIN, conflicts=True)
 def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
     """Create an API key in the workspace.
 
@@ -51,25 +45,19 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
     own, stores = call.caller.key, tuple(body.stores or ())
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
-    key_id = id_of_creation(call, new_key_id)
-    try:
-        made = call.location.keys.create(
-            body.name,
-            key_id=key_id,
-            workspace_id=own.workspace_id,
-            scopes=tuple(body.scopes or DEFAULT_SCOPES),
-            stores=stores,
-            paths=tuple(body.paths or ()),
-            act_as=tuple(body.act_as or ()),
-            principal=None if body.principal is None else str(body.principal),
-            expires_at=body.expires_at,
-            created_by=str(call.caller.actor),
-            rate_limit=body.rate_limit,
-            max_body_bytes=body.max_body_bytes,
-        )
-    except Conflict:  # another attempt of the same request
-        shown_once(call, {"id": key_id})
-        raise
+    made = call.location.keys.create(
+        body.name,
+        workspace_id=own.workspace_id,
+        scopes=tuple(body.scopes or DEFAULT_SCOPES),
+        stores=stores,
+        paths=tuple(body.paths or ()),
+        act_as=tuple(body.act_as or ()),
+        principal=None if body.principal is None else str(body.principal),
+        expires_at=body.expires_at,
+        created_by=str(call.caller.actor),
+        rate_limit=body.rate_limit,
+        max_body_bytes=body.max_body_bytes,
+    )
     shown = key_object(made.record, call.location.keys.now(), None)
     return NewKeyObject(**dict(shown), api_key=made.text)
 
@@ -115,7 +103,7 @@ def retrieve_api_key(call: RouteCall) -> KeyObject:
     return _key(call, _key_of(call))
 
 
-@route("POST", KEY, ADMIN, conflicts=True, again=unchanged)
+@route("POST", KEY, ADMIN, conflicts=True)
 def update_api_key(call: RouteCall, body: KeyUpdate) -> KeyObject:
     """Rename, limit, deactivate or archive an API key."""
     change, workspace_id = call.location.keys.change, call.caller.workspace_id
@@ -178,16 +166,7 @@ NO_ENDPOINT = "webhook endpoint"
 Outcome = Annotated[DeliveryState | None, Field(description="Only deliveries with this outcome")]
 
 
-def with_secret(call: RouteCall, answer: Json) -> Json:
-    """Return the answer to the creation of an endpoint with its secret. Called for a repeated request.
-
-    Raises `HttpError` 404 if the endpoint was deleted meanwhile.
-    """
-    with finding(NO_ENDPOINT):
-        return {**answer, "signing_secret": call.location.webhooks.endpoint(str(answer["id"])).secret}
-
-
-@route("POST", ENDPOINTS, ADMIN, again=with_secret)
+@route("POST", ENDPOINTS, ADMIN)
 def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpointObject:
     """Create a webhook endpoint; the answer shows its secret once."""
     if not body.enabled_events:
@@ -199,7 +178,6 @@ def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpo
         name=body.name or "",
         description=body.description or "",
         stores=call.caller.key.stores,
-        id=id_of_creation(call, new_endpoint_id),
     )
     return _with_secret(made)
 
@@ -217,7 +195,7 @@ def retrieve_webhook_endpoint(call: RouteCall) -> EndpointObject:
     return _endpoint(_endpoint_of(call))
 
 
-@route("POST", ENDPOINT, ADMIN, conflicts=True, again=unchanged)
+@route("POST", ENDPOINT, ADMIN, conflicts=True)
 def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointObject:
     """Change a webhook endpoint."""
     endpoint, changes = _endpoint_of(call), body.model_dump(exclude_none=True)
@@ -228,23 +206,23 @@ def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointOb
     return _endpoint(call.location.webhooks.change(endpoint.id, **changes))
 
 
-@route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True, again=with_secret)
+@route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True)
 def rotate_webhook_secret(call: RouteCall) -> NewEndpointObject:
     """Replace the secret of a webhook endpoint; for a day, the old one signs too."""
     return _with_secret(call.location.webhooks.rotate(_endpoint_of(call).id))
 
 
-@route("POST", f"{ENDPOINT}/test", ADMIN, again=unchanged)
+@route("POST", f"{ENDPOINT}/test", ADMIN)
 def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
     """Send an event of the type `webhook.test` to a webhook endpoint."""
     endpoint, now = _endpoint_of(call), datetime.now(UTC)
     if endpoint.state == "disabled":
         raise invalid("a disabled endpoint gets no events")
-    event_id = id_of_creation(call, lambda: event_id_of(TEST, endpoint.id, now.isoformat()))
+    event_id = event_id_of(TEST, endpoint.id, now.isoformat())
     return _shown_delivery(call.location.webhooks.queue(endpoint, event_id, TEST, now, endpoint.id))
 
 
-@route("DELETE", ENDPOINT, ADMIN, again=unchanged)
+@route("DELETE", ENDPOINT, ADMIN)
 def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
     """Delete a webhook endpoint with its deliveries."""
     endpoint = _endpoint_of(call)
@@ -261,7 +239,7 @@ def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPag
     return AnswerPage[DeliveryObject](data=[_shown_delivery(each) for each in found if state in {None, each.state}])
 
 
-@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN, again=unchanged)
+@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN)
 def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
     """Send a delivery again now, whatever its outcome was."""
     endpoint = _endpoint_of(call)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,16 +12,13 @@ from pydantic import Field
 
 from retentive.audit.chain import AuditEntry, entries_page, stored_entries
 from retentive.engine.operation import AuditOnly
-from retentive.engine.repeats import known_result, remember
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
 from retentive.server.errors import finding, forbidden, invalid, missing
 from retentive.server.handlers.memories import MEMORY, NO_MEMORY
-from retentive.server.handlers.repeats import id_of_creation, unchanged
 from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of, start_of
-from retentive.storage.contract import StoreInfo, as_actor, now_us, sortable_id
+from retentive.storage.contract import StoreInfo, as_actor
 from retentive.store import MemoryStore, core_of
-from retentive.store.location import new_store
 from retentive.transfer.archive import Archive
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import CHUNK, spool
@@ -61,7 +57,7 @@ from retentive.wire.stores import (
 route = Routes()
 
 
-@route("POST", STORES, ADMIN, conflicts=True, again=unchanged)
+@route("POST", STORES, ADMIN, conflicts=True)
 def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
     """Create a memory store.
 
@@ -72,14 +68,12 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: must match a pattern in the field `stores` of the API key")
-    made = new_store(
-        call.location.opened,
+    made = call.location.opened.create_store(
         body.name,
         description=body.description or "",
         metadata=body.metadata,
         key=key,
         workspace=call.caller.workspace_id,
-        store_id=None if key is not None else id_of_creation(call, lambda: sortable_id("memstore_", now_us())),
     )
     if made.erased_at is not None:
         raise missing(NO_STORE)
@@ -133,7 +127,7 @@ def _shown_to(call: RouteCall, info: StoreInfo) -> StoreObject:
     )
 
 
-@route("POST", STORE, ADMIN, conflicts=True, again=unchanged)
+@route("POST", STORE, ADMIN, conflicts=True)
 def update_memory_store(call: RouteCall, body: StoreUpdate) -> StoreObject:
     """Change a memory store."""
     change = call.location.opened.update_store
@@ -143,7 +137,7 @@ def update_memory_store(call: RouteCall, body: StoreUpdate) -> StoreObject:
     )
 
 
-@route("DELETE", STORE, ADMIN, again=unchanged)
+@route("DELETE", STORE, ADMIN)
 def delete_memory_store(call: RouteCall) -> StoreDeleted:
     """Erase a memory store."""
     info = call.info
@@ -151,7 +145,7 @@ def delete_memory_store(call: RouteCall) -> StoreDeleted:
     return StoreDeleted(id=info.id)
 
 
-@route("POST", f"{STORE}/archive", ADMIN, again=unchanged)
+@route("POST", f"{STORE}/archive", ADMIN)
 def archive_memory_store(call: RouteCall) -> StoreObject:
     """Archive a memory store.
 
@@ -339,11 +333,8 @@ def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
     archive = _archive(call.upload.file)
     header = archive.exported()
     _check_store(call, header.id, header.key if key is None else key)
-    added = _known_import(call, header.id)
-    if added is None:
-        done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
-        added = done.added
-        _remember(call, header.id, added)
+    done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
+    core_of(call.location.store(header.id, call.caller)[1]).result_of(AuditOnly(ImportFiles.name))
     info = call.location.info(header.id)
     call.location.opened.marks.mark(info)
     return StoreImported(
@@ -351,7 +342,7 @@ def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
         memories=header.memories,
         content_size_bytes=header.size_bytes,
         versions=header.versions,
-        added_versions=added,
+        added_versions=done.added,
     )
 
 
@@ -369,20 +360,3 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
         return
     if present.erased_at is None and not call.caller.sees(present):
         raise invalid("the memory store of the archive cannot be imported; a memory store with the same id exists here")
-
-
-def _known_import(call: RouteCall, store_id: str) -> int | None:
-    """Return the number of versions that the first attempt of this request added. None if this is the first attempt."""
-    request, backend = call.request, call.location.opened.backend
-    if request is None or backend.get_store(store_id) is None:
-        return None
-    kept = backend.read(store_id, lambda snapshot: known_result(snapshot, request, time.time()))
-    return None if kept is None else int(kept["added"])
-
-
-def _remember(call: RouteCall, store_id: str, added: int) -> None:
-    """Write the audit entry of an import, and record its result for later attempts of the same request."""
-    core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
-    core.result_of(AuditOnly(ImportFiles.name))
-    if request is not None:
-        core.follow_up(lambda tx: remember(tx, request, {"added": added}, core.clock()))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
-from retentive.engine.guard import is_read_only
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Memory
@@ -24,7 +23,7 @@ from retentive.store import MemoryStore
 from retentive.sync import texts
 from retentive.sync.files import FileChanged, LocalFile
 from retentive.sync.folder import Folder
-from retentive.sync.plan import Act, SyncStep, act_of_both
+from retentive.sync.plan import Act, SyncStep
 from retentive.sync.state import Base, Side, SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
@@ -111,54 +110,25 @@ class SyncRound:
     def preview(self, steps: Sequence[SyncStep]) -> None:
         """Say what `run` would do, and change nothing. The store may still refuse a text, or propose it for review."""
         for step in steps:
-            path = step.path
-            base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
-            self._try(path, partial(self._previewed, step, base, file, memory))
+            path, act = step.path, step.act
+            if act in HELD:
+                self._say(path, "held", "", HELD[act])
+            elif act == "merge":
+                self._try(path, partial(self._previewed_merge, path))
+            elif act in _BECOMES and not (act == "push" and self._was_offered(path)):
+                became, side = _BECOMES[act]
+                self._say(step.to or path, became, side, f"from {path}" if step.to else "")
 
-    def _previewed(self, step: SyncStep, base: Base | None, file: LocalFile | None, memory: Memory | None) -> None:
-        path, to, act = step.path, step.to or step.path, step.act
-        if act in HELD:
-            self._say(path, "held", "", HELD[act])
-        elif act == "push" and file is not None:
-            if not self._was_offered(path):
-                self._sent(path, self.folder.text(file), "pushed", "store")
-        elif act == "merge" and file is not None and memory is not None:
-            self._previewed_merge(path, base, file, memory)
-        elif act in _BECOMES:
-            became, side = _BECOMES[act]
-            if side == "store" and (why := self._read_only(path) or self._read_only(to)):
-                self._say(path, "refused", "", why)
-                return
-            self._say(to, became, side, f"from {path}" if step.to else "")
-            if step.to and base is not None:  # the next round looks at the texts
-                file, memory = file or self.files[to], memory or self.memories[to]
-                then = act_of_both(base, file, memory)
-                if then is not None:
-                    self._previewed(SyncStep(then, to), base, file, memory)
-
-    def _previewed_merge(self, path: str, base: Base | None, file: LocalFile, memory: Memory) -> None:
+    def _previewed_merge(self, path: str) -> None:
+        base, file, memory = self.state.bases.get(path), self.files[path], self.memories[path]
         if base is None and self._is_earlier(memory, file):
             self._say(path, "written", "directory")
             return
         ours = self.folder.text(file)
-        joined = texts.join(path, self._base_text(base), ours, self.store.load(path)[1])
-        if not joined.is_conflict:
-            self._sent(path, joined.text, "merged", "store and directory")
-            return
-        copy = conflict_name(path, self.machine, ours)
-        self._say(path, "conflict", "directory", MERGE.format(copy))
-        self._sent(copy, ours, "pushed", "store")
-
-    def _sent(self, path: str, text: str, became: SyncBecame, side: str) -> None:
-        """Say that a text is sent to the store, unless the settings show that it is refused."""
-        if why := self._secrets(path, text) or self._read_only(path):
-            self._say(path, "refused", "", why)
+        if texts.join(path, self._base_text(base), ours, self.store.load(path)[1]).is_conflict:
+            self._say(path, "conflict", "directory", MERGE.format(conflict_name(path, self.machine, ours)))
         else:
-            self._say(path, became, side)
-            self._warn(path, text)
-
-    def _read_only(self, path: str) -> str:
-        return f"{path} is read-only" if is_read_only(self.settings, path) else ""
+            self._say(path, "merged", "store and directory")
 
     def _is_earlier(self, memory: Memory, file: LocalFile) -> bool:
         """Return whether the file has a text that the memory had before its present one."""

@@ -87,7 +87,7 @@ _HELD: tuple[tuple[Act, Act, Act, Side], ...] = (
 
 def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, deleted: frozenset[str]) -> Act | None:
     if file is not None and memory is not None:
-        return act_of_both(base, file, memory)
+        return _act_of_both(base, file, memory)
     if file is not None:
         is_deleted = base is not None and base.local_sha256 == file.sha256 and base.memory_id in deleted
         return "delete_file" if is_deleted else "push"
@@ -97,7 +97,7 @@ def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, delet
     return "forget" if base is not None else None
 
 
-def act_of_both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
+def _act_of_both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
     """Return what is to be done if there are a file and a memory at a path."""
     is_new_version = base is None or base.version_id != memory.version_id
     if file.sha256 == memory.sha256:

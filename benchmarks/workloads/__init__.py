@@ -1,1 +1,0 @@
-"""Workloads of agents on retentive and on other memory systems."""

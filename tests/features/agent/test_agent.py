@@ -112,12 +112,6 @@ def test_a_run_yields_its_events_in_order(kind: str, stream: bool, server: Scrip
 
 
 @both
-def test_streaming_yields_text_in_pieces(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    played = play(kind, server.url, TOLD, memory=store, stream=True, stop_at=ToolCall)
-    assert len(played.of(Text)) > 1
-
-
-@both
 def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     """The memory tool needs no beta. Each request contains the complete conversation and no thread."""
     play(kind, server.url, TOLD, memory=store, system="Be kind.", language="fr", topic="tea", model="claude-opus-5-5")
@@ -233,10 +227,6 @@ def test_max_total_tokens_ends_a_run(kind: str, server: ScriptedClaude, store: M
     assert played.messages[-1]["content"][0]["type"] == "tool_result"
 
 
-def test_a_run_that_ends_at_the_limit_is_not_over_budget(server: ScriptedClaude, store: MemoryStore) -> None:
-    assert play("sync", server.url, TOLD, memory=store, budget=Budget(max_turns=3)).of(Finished)[0].reason == "end_turn"
-
-
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_tokens": -1}, {"max_total_tokens": 0}, {"max_turns": True}])
 def test_an_invalid_budget_is_rejected(limits: dict[str, int]) -> None:
     with pytest.raises(InvalidInput, match="must be an integer of at least 1"):
@@ -257,15 +247,6 @@ def test_a_run_can_be_interrupted_at_any_event(
     assert [event.reason for event in [*left.of(Finished), *played.of(Finished)]] == ["end_turn"]
     assert server.failures == []
     assert [version.operation for version in store.versions()] == ["created"]
-
-
-@both
-def test_an_announced_call_has_not_run_yet(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    script = Script((Turn((NOTE,)), Turn(("Noted.",))))
-    with scripted_claude(script) as started:
-        left = play(kind, started.url, TOLD, memory=store, stop_at=ToolCall)
-    assert list(store.memories()) == []
-    assert [message["role"] for message in left.messages] == ["user", "assistant"]
 
 
 @both
@@ -388,13 +369,6 @@ def test_ask_reports_the_reason_without_an_answer(server: ScriptedClaude, store:
         with pytest.raises(Stopped, match="without an answer: budget") as stopped:
             agent.ask(TOLD)
     assert (stopped.value.reason, stopped.value.code) == ("budget", "stopped")
-
-
-def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server.url) as client:
-        actors = {Agent(client, memory=store).actor for _ in range(3)}
-    assert len(actors) == 3
-    assert {actor.kind for actor in actors} == {"session"}
 
 
 @pytest.mark.parametrize(
@@ -561,14 +535,6 @@ def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> N
 def test_a_run_needs_a_message_or_a_conversation(message: Any, server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
         list(Agent(client, memory=store).run(message))
-
-
-def test_content_blocks_are_sent_unchanged(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server.url) as client:
-        agent = Agent(client, memory=store, budget=Budget(max_turns=1))
-        blocks = [{"type": "text", "text": "I like"}, {"type": "text", "text": "tea."}]
-        list(agent.run(blocks))
-    assert agent.messages[0] == {"role": "user", "content": blocks}
 
 
 def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:

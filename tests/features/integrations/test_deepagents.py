@@ -19,7 +19,6 @@ from langgraph.store.memory import InMemoryStore
 import retentive
 from retentive import MemoryStore
 from retentive.integrations.deepagents import MemoryBackend
-from retentive.integrations.langgraph import LangGraphStore
 
 FILES = {"/a.md": "one\ntwo one\n", "/notes/b.py": "import one\n", "/notes/deep/c.md": "three\n", "/d.txt": ""}
 
@@ -106,29 +105,6 @@ def test_edits_equal_those_of_deepagents(pair: Any, old: str, new: str, everywhe
     assert (ours.error, ours.occurrences) == (theirs.error, theirs.occurrences)
     texts = [each.download_files(["/a.md"])[0].content for each in pair]
     assert texts[0] == texts[1]
-
-
-def test_the_backend_of_deepagents_works_on_a_langgraph_store(store: MemoryStore) -> None:
-    """Its keys are paths with slashes."""
-    ours, theirs = (
-        StoreBackend(store=each, namespace=lambda _: ("files",)) for each in (LangGraphStore(store), InMemoryStore())
-    )
-    for each in (ours, theirs):
-        for path, text in FILES.items():
-            assert each.write(path, text).error is None
-        assert each.edit("/notes/b.py", "one", "two").error is None
-    assert sorted(item["path"] for item in ours.glob("**/*.md").matches or ()) == [
-        "/a.md",
-        "/notes/deep/c.md",
-    ]
-    for call in (
-        lambda backend: sorted((each["path"], each["is_dir"]) for each in backend.ls("/").entries),
-        lambda backend: sorted((each["path"], each["line"]) for each in backend.grep("two").matches),
-        lambda backend: backend.read("/notes/b.py").file_data["content"],
-        lambda backend: backend.delete("/a.md").error,
-        lambda backend: backend.read("/a.md").error,
-    ):
-        assert call(ours) == call(theirs)
 
 
 def test_an_edit_of_windows_lines(backend: MemoryBackend, store: MemoryStore) -> None:

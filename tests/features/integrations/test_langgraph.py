@@ -284,30 +284,6 @@ def test_two_threads_lose_no_item_and_see_whole_batches(store: MemoryStore) -> N
     assert sorted(int(item.key) for item in ours.search(("single",), limit=ALL)) == list(range(rounds))
 
 
-def test_two_threads_may_delete_the_same_items(store: MemoryStore) -> None:
-    ours = LangGraphStore(store)
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(2)
-
-    def delete() -> None:
-        try:
-            for n in range(10):
-                barrier.wait()
-                ours.batch([PutOp(("a",), str(n), {}), PutOp(("b",), "k", None)])
-                ours.delete(("a",), str(n))
-        except BaseException as error:
-            errors.append(error)
-            barrier.abort()
-
-    threads = [threading.Thread(target=delete) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert ours.search(()) == []
-
-
 class Said(TypedDict):
     said: str
 
@@ -348,13 +324,3 @@ def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) ->
     ours.put(("a",), "none", {})
     op = SearchOp(("a",), {"n": bound})
     assert [plain(each) for each in ours.batch([op])] == model.results([op])
-
-
-@pytest.mark.parametrize("options", [{}, {"filter": {"even": True}}, {"query": "tea"}])
-def test_pages_of_a_search_are_parts_of_the_whole(store: MemoryStore, options: dict[str, Any]) -> None:
-    ours = LangGraphStore(store)
-    ours.batch([PutOp(("a",), f"{n:02}", {"even": n % 2 == 0, "text": "tea " * n}) for n in range(12)])
-    whole = [item.key for item in ours.search((), limit=ALL, **options)]
-    assert len(whole) == {0: 12, 1: 6}["filter" in options] - ("query" in options)
-    pages = [ours.search((), limit=2, offset=offset, **options) for offset in range(0, 14, 2)]
-    assert [item.key for page in pages for item in page] == whole

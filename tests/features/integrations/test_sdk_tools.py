@@ -84,14 +84,6 @@ def test_base_path_is_always_a_directory(tmp_path: Path, monkeypatch: pytest.Mon
     tool.close()
 
 
-def test_the_default_location_is_that_of_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    tool = MemoryTool()
-    tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
-    assert (tmp_path / "memory" / "memories" / "a").read_text() == "x"
-    tool.close()
-
-
 def test_base_path_exists_only_for_plain_files() -> None:
     tool = MemoryTool("sqlite://")
     for name in ("base_path", "memory_root"):
@@ -150,12 +142,6 @@ def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> Non
             kind(place, actor=actor)
 
 
-def test_location_and_base_path_together_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput):
-        MemoryTool(tmp_path / "one", base_path=tmp_path / "two")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_open_store_can_be_passed_and_stays_open(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     store = opened.store("user-42")
@@ -163,15 +149,6 @@ def test_an_open_store_can_be_passed_and_stays_open(place: str, open_place: Open
         assert tool.store is store
         tool.close()
     assert not store.execute({"command": "view", "path": "/memories"}).is_error
-
-
-def test_tools_on_one_location_share_the_memories(lasting_place: str) -> None:
-    tools = [MemoryTool(lasting_place) for _ in range(5)]
-    for number, tool in enumerate(tools):
-        tool.call({"command": "create", "path": f"/memories/{number}", "file_text": "x"})
-    for tool in tools:
-        assert len(tool.call({"command": "view", "path": "/memories"}).split("\n")) == 2 + len(tools)
-        tool.close()
 
 
 def test_a_closed_tool_says_so(place: str) -> None:
@@ -233,12 +210,6 @@ def test_no_descriptor_is_leaked(lasting_place: str) -> None:
     assert open_files() <= before
 
 
-def test_cache_control_is_in_the_tools_entry(place: str) -> None:
-    tool = MemoryTool(place, cache_control={"type": "ephemeral"})
-    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
-    tool.close()
-
-
 def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
     """The runner does not validate the objects: fields can be missing, unknown or of the wrong type."""
     tool = MemoryTool(place)
@@ -253,12 +224,4 @@ def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
     wrong = BetaMemoryTool20250818ViewCommand.construct(command="view", path=["/memories"])
     with pytest.raises(ToolError, match="`path`"):
         tool.view(wrong)
-    tool.close()
-
-
-def test_zero_means_no_limit(place: str) -> None:
-    tool = MemoryTool(place, view_chars=0, list_rows=0, max_memory_bytes=0)
-    text = "x" * 200_000
-    tool.call({"command": "create", "path": "/memories/a", "file_text": text})
-    assert tool.call({"command": "view", "path": "/memories/a"}).endswith(text)
     tool.close()

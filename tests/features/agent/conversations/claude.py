@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, Scr
 from retentive.testing.scripted_claude.claude import ScriptedResponse
 from retentive.testing.scripted_claude.faults import ApiError
 from retentive.testing.scripted_claude.faults import Fault as ScriptedFault
-from retentive.testing.scripted_claude.http import Site, encode_event, encoded_events
+from retentive.testing.scripted_claude.http import encode_event, encoded_events
 from retentive.testing.scripted_claude.script import Content
 
 from .scenario import CALLS, Fault, Malformed, Part, Reply, Scenario
@@ -39,7 +37,7 @@ CITATION = {
 class Play:
     """Position in the replies of a scenario. `runnable` are the numbers of the calls in replies that run tools.
 
-    A script cannot contain an empty reply. Without HTTP, `Wire` sends one; `empty_replies` counts them.
+    A script cannot contain an empty reply. `Wire` sends one for a reply with the block `EMPTY`.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -51,7 +49,6 @@ class Play:
         self.last_stop = ""  # stop reason of the last reply that arrived
         self.runnable: list[int] = []
         self.rejections: list[str] = []
-        self.empty_replies = 0
         self.claude = ScriptedClaude(self.turn, faults=self.fault, keep_requests=False, new_suffix=self._suffix)
 
     @property
@@ -84,7 +81,6 @@ class Play:
             self.last_stop = reply.stop_reason
             if reply.runs:
                 self.runnable += [part.number for part in parts if part.kind in CALLS]
-        self.empty_replies += not content
         return Turn(tuple(content or [Raw(EMPTY)]), reply.stop_reason)
 
     def _suffix(self) -> str:
@@ -132,20 +128,6 @@ class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self:
             yield piece
-
-
-@contextmanager
-def serving() -> Iterator[tuple[Site, str]]:
-    """Server and its URL. Before each play, set the `claude` of the server."""
-    claude = ScriptedClaude()
-    with Site(claude) as site:
-        thread = threading.Thread(target=site.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield site, claude.url
-        finally:
-            site.shutdown()
-            thread.join()
 
 
 def _whole(answered: ScriptedResponse, malformed: str) -> httpx2.Response:

@@ -141,10 +141,6 @@ class Fuzz:
         client = self._async_client if way.startswith("async") else self._client
         return self._played(scenario, play, way, client)
 
-    def play_with(self, client: Any, play: Play, scenario: Scenario, way: str) -> Outcome:
-        """Play a scenario with another client."""
-        return self._played(scenario, play, way, without_pauses(client))
-
     @property
     def requests(self) -> int:
         """Number of requests of the newest play without HTTP."""
@@ -332,25 +328,3 @@ def fuzzing() -> Iterator[Fuzz]:
             yield fuzz
         finally:
             fuzz.close()
-
-
-def smallest(fuzz: Fuzz, scenario: Scenario) -> tuple[Scenario, Exception]:
-    """Remove parts from a failing scenario while it fails."""
-    failure = _failure(fuzz, scenario)
-    assert failure is not None, "the scenario passes"
-    shrinking = True
-    while shrinking:
-        shrinking = False
-        for smaller in scenario.smaller():
-            if (found := _failure(fuzz, smaller)) is not None and type(found) is type(failure):
-                scenario, failure, shrinking = smaller, found, True
-                break
-    return scenario, failure
-
-
-def _failure(fuzz: Fuzz, scenario: Scenario) -> Exception | None:
-    try:
-        fuzz.check(scenario)
-    except Exception as error:
-        return error
-    return None

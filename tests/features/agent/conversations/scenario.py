@@ -90,40 +90,6 @@ class Scenario:
     cache: bool = True
     thinking: str = ""
 
-    def smaller(self) -> Iterator[Scenario]:
-        """Scenarios with one part less, to find the smallest that fails."""
-        for at in range(len(self.replies)):
-            yield replace(self, replies=_without(self.replies, at))
-        for at in range(1, len(self.steps)):
-            yield replace(self, steps=_without(self.steps, at))
-        for at, reply in enumerate(self.replies):
-            for faults in [_without(reply.faults, n) for n in range(len(reply.faults))]:
-                yield self._with(at, replace(reply, faults=faults))
-            for parts in [_without(reply.parts, n) for n in range(self._first(reply), len(reply.parts))]:
-                yield self._with(at, replace(reply, parts=parts))
-        for step in self.steps:
-            if isinstance(step.message, list):
-                plain = replace(step, message="Hello.")
-                yield replace(self, steps=tuple(plain if each is step else each for each in self.steps))
-        plainer = replace(self, retries=0, max_turns=50, context=True, cache=True, thinking="")
-        if plainer != self:
-            yield plainer
-
-    def _first(self, reply: Reply) -> int:
-        """Position of the first part that can be left out: enabled thinking must be the first part of a reply."""
-        return 1 if self.thinking == "enabled" and reply.parts and "thinking" in reply.parts[0].kind else 0
-
-    def without_malformed(self) -> Scenario:
-        """The scenario with only those faults that the scripted Claude can simulate itself."""
-        kept = [
-            replace(reply, faults=tuple(fault for fault in reply.faults if not isinstance(fault, Malformed)))
-            for reply in self.replies
-        ]
-        return replace(self, replies=tuple(kept))
-
-    def _with(self, at: int, reply: Reply) -> Scenario:
-        return replace(self, replies=(*self.replies[:at], reply, *self.replies[at + 1 :]))
-
 
 def make_scenario(seed: int) -> Scenario:
     """Make a scenario. The same seed makes the same one."""
@@ -203,7 +169,3 @@ def _message(rng: random.Random) -> str | list[Mapping[str, Any]]:
     text = rng.choice(("Hello.", "Go on, please.", "Grüße, 世界 \N{WAVING HAND SIGN}"))
     extra = rng.choice((None, None, None, IMAGE, DOCUMENT))
     return text if extra is None else [extra, {"type": "text", "text": text}]
-
-
-def _without(values: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    return (*values[:at], *values[at + 1 :])

@@ -25,8 +25,8 @@ from retentive.search.query import parse_query
 from retentive.server.errors import HttpError
 from retentive.server.requests import cursor_of, place_in
 from retentive.transfer.archive import Archive
+from retentive.transfer.import_files import tar_source
 from retentive.transfer.lines import Copied
-from retentive.transfer.sources import tar_source
 from retentive.values.paths import MemoryPath
 from support.command_line import here
 
@@ -92,9 +92,9 @@ def archives(data: bytes) -> None:
         found = list(source.items())
         assert len(found) <= 2 * MAX_FILES
         total = 0
-        for item in source.items():
-            read = item.read()
-            total += len(read) if isinstance(read, bytes) else 0  # a text says why the file is refused
+        for _, read in source.items():
+            text = read()
+            total += len(text) if isinstance(text, bytes) else 0  # a text says why the file is refused
         assert total <= MAX_BYTES
 
 

@@ -27,10 +27,9 @@ from retentive.transfer.archive import open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
-from retentive.transfer.import_files import import_files
-from retentive.transfer.migrate import migrate as copy_stores
+from retentive.transfer.import_files import directory_source, import_files, tar_source
 from retentive.transfer.restore import import_whole, restore, send_whole
-from retentive.transfer.sources import directory_source, tar_source
+from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 

@@ -34,8 +34,8 @@ from retentive.transfer.files import (
     new_file,
     spool,
 )
+from retentive.transfer.import_files import LAYOUT, tar_source
 from retentive.transfer.lines import Header, Record, to_json, to_line
-from retentive.transfer.sources import LAYOUT, tar_source
 from retentive.transfer.tar import TarReader, add_entry, new_tar
 from retentive.values.paths import ROOT, is_reserved
 from retentive.values.text import is_text
@@ -213,15 +213,15 @@ def _unpack(raw: IO[bytes], part: str, store: MemoryStore) -> Exported:
     if about is None:
         raise Damaged("the server sent an incomplete export")
     sizes, left_out = list[int](), list[tuple[str, str]]()
-    for item in tar_source(raw, max_file_bytes=_MAX_FILE_BYTES).items():
-        data = item.read()
-        if isinstance(data, str) or {"", ".", ".."} & {*item.name.split("/")}:
+    for name, read in tar_source(raw, max_file_bytes=_MAX_FILE_BYTES).items():
+        data = read()
+        if isinstance(data, str) or {"", ".", ".."} & {*name.split("/")}:
             raise Damaged("the server sent a file that is not an export")
-        why = _write_file(part, item.name, data)
+        why = _write_file(part, name, data)
         if why is None:
             sizes.append(len(data))
         else:
-            left_out.append((f"{ROOT}/{item.name}", why))
+            left_out.append((f"{ROOT}/{name}", why))
     damaged = [(str(path), "its text is damaged") for path in about["damaged"]]
     return Exported(
         id=store.id,

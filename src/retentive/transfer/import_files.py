@@ -1,24 +1,28 @@
-"""Imports files as memories. Every rule about writing applies to an import too."""
+"""Imports the files of a directory or of a tar file as memories. Every rule about writing applies to an import too."""
 
 from __future__ import annotations
 
+import os
+import stat
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, Unpack, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
 from retentive.engine.operation import DryRun, Outcome, Plan, WriteOperation
 from retentive.engine.pending import Pending
-from retentive.errors import InvalidInput, Refused
+from retentive.errors import InvalidInput, NotFound, Refused, TooLarge
 from retentive.remote import remote_store
 from retentive.storage.contract import Actor, Snapshot
+from retentive.storage.disk import expanded, need_posix
 from retentive.store import MemoryStore, core_of
+from retentive.transfer.archive import ABOUT
 from retentive.transfer.files import TransferProgress, counted, mapped_os_errors, pieces, spool
-from retentive.transfer.sources import LAYOUT, Item, Source, left_out
-from retentive.transfer.tar import add_entry, new_tar
-from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible_path
+from retentive.transfer.tar import TarReader, add_entry, new_tar
+from retentive.values.paths import ROOT, MemoryPath, is_editor_file, is_reserved, visible_path
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Recorded
 from retentive.values.replies import REPLIES
@@ -164,8 +168,8 @@ def import_files(
         raise InvalidInput(_sentence(refusal, under)) from None
     ready, outcomes = dict[str, ReadyFile](), dict[FileOutcome, None]()  # a reserved directory has one outcome
     with mapped_os_errors(), spool() as texts:
-        for item in counted(files.items(), progress):
-            file = _prepared(item, under, texts)
+        for name, read in counted(files.items(), progress):
+            file = _prepared(name, read, under, texts)
             if isinstance(file, ReadyFile) and file.path.text in ready:
                 file = file.became("refused", "another file of this import has the same path")
             if isinstance(file, ReadyFile):
@@ -185,17 +189,17 @@ def import_files(
     return ImportOutcome([*outcomes, *written], is_proposed)
 
 
-def _prepared(item: Item, under: str, texts: IO[bytes]) -> ReadyFile | FileOutcome:
+def _prepared(item: str, read: Callable[[], bytes | str], under: str, texts: IO[bytes]) -> ReadyFile | FileOutcome:
     """Write the text of a file to the end of `texts`. Return where it is, or the reason why it cannot be a memory."""
-    above = left_out(item.name)
+    above = left_out(item)
     if above is not None:
         return FileOutcome(visible_path(above), None, "left", "holds no memories")
-    name = visible_path(item.name)
+    name = visible_path(item)
     try:
-        path = MemoryPath.parse(f"{under}/{item.name}")
+        path = MemoryPath.parse(f"{under}/{item}")
     except Refused as refusal:
-        return FileOutcome(name, None, "refused", _sentence(refusal, item.name))
-    is_of_editor, data = is_editor_file(path.text.rpartition("/")[2]), item.read()
+        return FileOutcome(name, None, "refused", _sentence(refusal, item))
+    is_of_editor, data = is_editor_file(path.text.rpartition("/")[2]), read()
     if isinstance(data, bytes) and is_text(data):
         start = texts.seek(0, 2)
         texts.write(data)
@@ -244,3 +248,115 @@ def _sentence(refusal: Refused, path: str) -> str:
     """Return a sentence that explains a refusal. The sentence contains the path of the memory."""
     values = {"path": visible_path(path), **refusal.values}
     return REPLIES.error(refusal.key, values).text.removeprefix("Error: ")
+
+
+MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
+LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
+OWN = ".retentive"  # what the directory backend keeps beside the memories
+
+
+Item: TypeAlias = tuple[str, Callable[[], bytes | str]]
+"""Path of a file in a source, and a function that returns its bytes, or the reason why it cannot be a memory."""
+
+
+class Source(NamedTuple):
+    """Files of an import.
+
+    `items` yields all files, and the directories that are skipped. Read a file before you ask for the next one.
+    `inside` is the only directory that is read, or None if all directories are read.
+    """
+
+    items: Callable[[], Iterator[Item]]
+    inside: str | None = None
+
+
+def left_out(name: str) -> str | None:
+    """Return the path up to and including its first name that is never imported, such as `.git`, or None."""
+    parts = name.split("/")
+    at = next((number for number, part in enumerate(parts) if is_reserved(part) or part == OWN), None)
+    return None if at is None else "/".join(parts[: at + 1])
+
+
+def directory_source(path: str) -> Source:
+    """Return the files below a directory, without symbolic links and devices. Raises `NotFound`.
+
+    If the directory has a subdirectory `memories`, only this subdirectory is read.
+    """
+    need_posix("an import of a directory", "on this system import a tar file")
+    path = expanded(path)
+    if not os.path.isdir(path):
+        raise NotFound("the file or directory does not exist")
+    within = os.path.join(path, LAYOUT)
+    if os.path.isdir(within) and not os.path.islink(within):
+        return Source(partial(_walk, os.path.realpath(within)), LAYOUT)
+    return Source(partial(_walk, os.path.realpath(path)))
+
+
+def _walk(root: str) -> Iterator[Item]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for directory, directories, files, descriptor in os.fwalk(root, onerror=fail):
+        below = os.path.relpath(directory, root)
+        prefix = "" if below == "." else below + "/"
+        for name in sorted(directories):
+            if left_out(name) or stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                directories.remove(name)  # not walked
+                yield prefix + name, lambda: "a symbolic link"
+        directories.sort()
+        for name in sorted(files):
+            yield prefix + name, partial(_read, name, descriptor)
+
+
+def _read(name: str, descriptor: int) -> bytes | str:
+    """Return the bytes of a regular file, or the reason why it cannot be read. Links are not followed."""
+    try:
+        mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(mode):  # checked before opening, because opening a device can have effects
+            return "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor), "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return f"larger than {MAX_FILE_BYTES >> 20} MB" if len(data) > MAX_FILE_BYTES else data
+
+
+def tar_source(
+    raw: IO[bytes],
+    *,
+    max_bytes: int | None = None,
+    max_files: int | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> Source:
+    """Return the files of a tar file of any program, without links and devices. The whole file is verified first.
+
+    If the tar file has a directory `memories`, only the files in it are read. Raises `Damaged`, and `InvalidInput` for
+    an export or a backup. Raises `TooLarge` if there are more than `max_files` files, or more than `max_bytes` bytes
+    after decompression. A file of more than `max_file_bytes` is refused.
+    """
+    tar, files, inside = TarReader(raw, max_bytes=max_bytes), 0, None
+    for entry in tar.entries():
+        name = entry.name.removeprefix("./")
+        if name == ABOUT and not files:
+            raise InvalidInput("the file is an export or a backup; it can only be imported with its history (--whole)")
+        if name.startswith(f"{LAYOUT}/") or (name == LAYOUT and entry.isdir()):
+            inside = LAYOUT
+        files += not entry.isdir()
+        if max_files is not None and files > max_files:
+            raise TooLarge(f"the archive has more than {max_files} files")
+    tar.rest()
+    return Source(partial(_entries, raw, f"{inside}/" if inside else "", max_file_bytes), inside)
+
+
+def _entries(raw: IO[bytes], start: str, max_file_bytes: int) -> Iterator[Item]:
+    tar = TarReader(raw)
+    for entry in tar.entries():
+        name = entry.name.removeprefix("./")
+        if entry.isdir() or not name.startswith(start):
+            continue
+        why = None
+        if not entry.isreg() or entry.issparse():
+            why = "a symbolic link" if entry.issym() else "a hard link" if entry.islnk() else "not a regular file"
+        elif entry.size > max_file_bytes:
+            why = f"larger than {max_file_bytes} bytes"
+        yield name[len(start) :], partial(tar.data, entry.size) if why is None else partial(str, why)

@@ -12,8 +12,7 @@ from retentive import InvalidInput, NotFound, Retentive
 from retentive.locations import open_backend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
-from retentive.transfer.migrate import migrate
-from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.restore import import_whole, migrate, restore
 from support.command_line import here
 
 BAD = ["\udcff", "a\0b", "", "x" * 256, "a\nb"]

@@ -14,8 +14,7 @@ from retentive.errors import Archived, ReadOnly
 from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up
-from retentive.transfer.migrate import migrate
-from retentive.transfer.restore import restore
+from retentive.transfer.restore import migrate, restore
 from support.places import COMPARED, KEYS, opened
 
 A, B = "/memories/a.md", "/memories/b.md"

@@ -174,7 +174,7 @@ def test_the_home_directory_in_names_of_files(tmp_path: Path, monkeypatch: pytes
     from retentive.storage.sealed.keys import add_key
     from retentive.transfer.archive import open_archive
     from retentive.transfer.export import back_up, export_files, export_whole
-    from retentive.transfer.sources import directory_source
+    from retentive.transfer.import_files import directory_source
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -13,8 +13,7 @@ from retentive.engine.lists import list_memories
 from retentive.history.past import AsOf
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
-from retentive.transfer.import_files import import_files
-from retentive.transfer.sources import directory_source
+from retentive.transfer.import_files import directory_source, import_files
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
 

@@ -22,8 +22,7 @@ from retentive.errors import OutcomeUnknown
 from retentive.remote.client import Client
 from retentive.remote.location import RemoteLocation, server_at
 from retentive.remote.store import RemoteStore
-from retentive.transfer.import_files import import_files
-from retentive.transfer.sources import tar_source
+from retentive.transfer.import_files import import_files, tar_source
 from support.http_api import Api
 from support.protocols import S3
 from support.proxy import Proxy

@@ -21,8 +21,7 @@ from retentive.storage.capabilities import capability
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
-from retentive.transfer.import_files import FileOutcome, import_files
-from retentive.transfer.sources import Source, directory_source
+from retentive.transfer.import_files import FileOutcome, Source, directory_source, import_files
 from retentive.wire.stores import ImportResult
 from support.commands import tree
 from support.damage import fill

@@ -11,8 +11,7 @@ from retentive import MemoryStore, Retentive, Version
 from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
-from retentive.transfer.migrate import migrate
-from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.restore import import_whole, migrate, restore
 
 from .copies import PERSON, facts, goes_on, place
 from .steps import Steps, steps

@@ -17,8 +17,7 @@ from retentive import MemoryStore
 from retentive.errors import Damaged, InvalidInput, NotFound, TooLarge
 from retentive.storage.contract import Created
 from retentive.transfer.export import export_files, export_whole
-from retentive.transfer.import_files import IMPORT, FileOutcome, import_files
-from retentive.transfer.sources import Source, directory_source, tar_source
+from retentive.transfer.import_files import IMPORT, FileOutcome, Source, directory_source, import_files, tar_source
 from support.commands import tree
 
 from .copies import place
@@ -290,7 +289,7 @@ def test_many_entries_take_no_memory() -> None:
     raw = io.BytesIO(header("d", 0, tarfile.DIRTYPE) * 8_000 + PLAIN + END)
     tracemalloc.start()
     try:
-        assert [item.read() for item in tar_source(raw, max_files=1).items()] == [b"one"]
+        assert [read() for _, read in tar_source(raw, max_files=1).items()] == [b"one"]
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -309,4 +308,4 @@ def test_a_file_of_unusual_headers_is_read() -> None:
     long_pax = pax(b"path", b"d/" * 100 + b"pax.md") + PLAIN
     long_gnu = header("././@LongLink", 207, tarfile.GNUTYPE_LONGNAME) + padded(b"d/" * 100 + b"gnu.md\0") + PLAIN
     source = tar_source(io.BytesIO(comment + long_pax + long_gnu + END))
-    assert [(item.name[-6:], item.read()) for item in source.items()] == [("pax.md", b"one"), ("gnu.md", b"one")]
+    assert [(name[-6:], read()) for name, read in source.items()] == [("pax.md", b"one"), ("gnu.md", b"one")]

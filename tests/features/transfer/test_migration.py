@@ -14,7 +14,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import migrate
 from support.places import place_of
 
 from .copies import facts, fill
@@ -42,7 +42,7 @@ MOST_CALLS = 2_000
 KILLED = """
 import os, signal, sys
 import retentive
-from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import migrate
 
 def count(frame, event, argument):
     global left

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from retentive import Retentive
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
-from retentive.transfer.migrate import migrate
-from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.restore import import_whole, migrate, restore
 from support.places import LASTING
 from support.strategies import commands
 

@@ -22,9 +22,8 @@ from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive import Archive
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import CHUNK, spool
-from retentive.transfer.import_files import ImportFiles, import_files
+from retentive.transfer.import_files import ImportFiles, import_files, tar_source
 from retentive.transfer.restore import import_whole
-from retentive.transfer.sources import tar_source
 from retentive.wire.base import (
     AnswerPage,
     CreatedFrom,

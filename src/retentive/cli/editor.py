@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +51,7 @@ def edit(location: Location, path: str) -> None:
 
 
 def _edited(location: Location, path: str, before: bytes, version_id: str) -> Done:
-    file, data = _draft(before, path), None
+    file = _draft(before, path)
     try:
         _run_editor(file)
         try:
@@ -68,12 +67,9 @@ def _edited(location: Location, path: str, before: bytes, version_id: str) -> Do
     except RetentiveError as error:
         done = Done(output.failure(error), path)
     except BaseException:
-        click.echo(f"Your text is kept in {file}", err=True)
+        output.note(f"Your text is kept in {file}")
         raise
-    differs = os.path.lexists(file)
-    with suppress(OSError):
-        differs = file.read_bytes() != before
-    if done.reply.is_error and differs:
+    if done.reply.is_error and os.path.lexists(file) and not (file.is_file() and file.read_bytes() == before):
         return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {file}"))
     shutil.rmtree(file.parent, ignore_errors=True)  # removes files of the editor too
     return done

@@ -231,24 +231,21 @@ def stats(location: Location, *, days: int) -> None:
     use = found.use
     value = {
         **{name: each for name, each in asdict(found).items() if name != "use"},
-        "memories": use.memories,
-        "size_bytes": use.size_bytes,
+        **output.attributes(use, "memories", "size_bytes"),
         "days": [{**day._asdict(), "day": day.day.isoformat()} for day in found.days],
-        "biggest": [{"path": each.path, "size_bytes": each.size_bytes} for each in use.biggest],
+        "biggest": [output.attributes(each, "path", "size_bytes") for each in use.biggest],
         "least_used": [each._asdict() for each in use.least_used],
         "most_changed": [{"path": path, "changes": count} for path, count in found.most_changed],
         "actors": [{"actor": actor, "changes": count} for actor, count in found.actors],
     }
     counts = [("memories", use.memories), ("versions", found.versions), ("changes awaiting review", found.proposals)]
-    sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes)]
     sections: list[tuple[str, Sequence[Any], tuple[str, ...]]] = [
         ("store", counts, ("what", "number")),
-        ("bytes", sizes, ("what", "size")),
+        ("bytes", [("memories", use.size_bytes), ("versions", found.versions_bytes)], ("what", "size")),
         ("activity", [day for day in found.days if any(day[1:])], ("day", "created", "modified", "deleted")),
         ("biggest", [(one.size_bytes, one.path) for one in use.biggest], ("size", "path")),
         ("least used", [(one.at, one.path) for one in use.least_used], ("time", "path")),
         ("most changed", [(count, path) for path, count in found.most_changed], ("changes", "path")),
         ("who", [(count, actor) for actor, count in found.actors], ("changes", "actor")),
     ]
-    tables = [output.table(rows, columns, title=name) for name, rows, columns in sections if rows]
-    output.emit(value, *tables)
+    output.emit(value, *(output.table(rows, columns, title=name) for name, rows, columns in sections if rows))

@@ -177,24 +177,16 @@ def keys() -> None:
 @click.option("--path", "paths", metavar="PATTERN", multiple=True, help=_PATHS)
 @click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may use; may be repeated.")
 @click.option("--principal", metavar="ACTOR", help="Actor of changes, such as user:ann.  [default: the key itself]")
-@click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
-@click.option("--rate", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]")
-@click.option("--max-body", type=click.IntRange(1, 1 << 26), metavar="BYTES", help="Maximum size of a request body.")
+@click.option("--workspace", "workspace_id", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
+@click.option(
+    "--rate", "rate_limit", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]"
+)
+@click.option(
+    *("--max-body", "max_body_bytes"), type=click.IntRange(1, 1 << 26), metavar="BYTES",
+    help="Maximum size of a request body.",
+)  # fmt: skip
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
-def new(
-    location: Location,
-    *,
-    name: str,
-    scopes: tuple[str, ...],
-    stores: tuple[str, ...],
-    paths: tuple[str, ...],
-    act_as: tuple[str, ...],
-    principal: str | None,
-    workspace: str,
-    rate: str | None,
-    max_body: int | None,
-    expires_in_days: int | None,
-) -> None:
+def new(location: Location, /, *, name: str, expires_in_days: int | None, **given: Any) -> None:
     """Create an API key and print it. It is shown only once.
 
     \b
@@ -203,18 +195,7 @@ def new(
     """
     expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
     with location.opened(create=True) as found:
-        made = KeyStore(LocationRecords(found.backend)).create(
-            name,
-            workspace_id=workspace,
-            scopes=scopes,
-            stores=stores,
-            paths=paths,
-            act_as=act_as,
-            principal=principal,
-            expires_at=expires,
-            rate_limit=rate,
-            max_body_bytes=max_body,
-        )
+        made = KeyStore(LocationRecords(found.backend)).create(name, expires_at=expires, **given)
     output.emit({**_fields(made.record), "api_key": made.text}, f"{made.text}\n")
 
 

@@ -7,6 +7,7 @@ import re
 import textwrap
 from dataclasses import asdict
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -53,14 +54,18 @@ def stores() -> None:
     """List, create, describe and archive memory stores."""
 
 
+def _metadata(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, str | None]:
+    return {name: value if equals else None for name, equals, value in (each.partition("=") for each in given)}
+
+
 _meta_option: Decorator = click.option(
     "--meta",
     "metadata",
     metavar="NAME=VALUE",
     multiple=True,
+    callback=_metadata,
     help="Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry.",
 )
-_description_option: Decorator = click.option("--description", metavar="TEXT", help="What the store is for.")
 _workspace_option: Decorator = click.option(
     "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace in which the key is looked up."
 )
@@ -93,19 +98,11 @@ def list_(location: Location, *, workspace: str | None, only_archived: bool) -> 
 
 @command("create", group=stores, json=_JSON)
 @click.argument("name")
-@_description_option
+@click.option("--description", metavar="TEXT", default="", help="What the store is for.")
 @_meta_option
 @click.option("--key", metavar="KEY", help="Key of the store. If it is taken, the store with this key is printed.")
 @_workspace_option
-def create(
-    location: Location,
-    name: str,
-    *,
-    description: str | None,
-    metadata: tuple[str, ...],
-    key: str | None,
-    workspace: str,
-) -> None:
+def create(location: Location, /, name: str, *, metadata: dict[str, str | None], **given: Any) -> None:
     """Create a memory store and print it. NAME is its display name; several stores may have the same name.
 
     Creates the location if it does not exist. Without --key, the store can only be found by its id.
@@ -113,9 +110,8 @@ def create(
     \b
     retentive stores create 'Support team' --key support --meta owner=ann
     """
-    given = {key: value for key, value in _metadata(metadata).items() if value is not None}
     with location.opened(create=True) as found:
-        info = found.create_store(name, description=description or "", metadata=given, key=key, workspace=workspace)
+        info = found.create_store(name, metadata={entry: text or "" for entry, text in metadata.items()}, **given)
     _emit_store(info)
 
 
@@ -131,24 +127,15 @@ def show(location: Location, store: str, *, workspace: str) -> None:
 @command("update", group=stores, json=_JSON)
 @click.argument("store")
 @click.option("--name", metavar="TEXT", help="New display name.")
-@_description_option
+@click.option("--description", metavar="TEXT", help="What the store is for.")
 @_meta_option
 @_workspace_option
-def update(
-    location: Location,
-    store: str,
-    *,
-    name: str | None,
-    description: str | None,
-    metadata: tuple[str, ...],
-    workspace: str,
-) -> None:
+def update(location: Location, /, store: str, **given: Any) -> None:
     """Change the name, the description or the metadata of a memory store. An archived store cannot be changed."""
-    if name is None and description is None and not metadata:
+    if not any((given["name"], given["description"] is not None, given["metadata"])):
         raise click.UsageError("Specify --name, --description or --meta.")
-    given = {"name": name, "description": description, "workspace": workspace}
     with location.opened() as found:
-        info = found.through(INTEGRATION).update_store(store, metadata=_metadata(metadata), **given)  # type: ignore[arg-type]
+        info = found.through(INTEGRATION).update_store(store, **given)
     _emit_store(info)
 
 
@@ -164,16 +151,10 @@ def archive(location: Location, store: str, *, workspace: str) -> None:
         _emit_store(found.through(INTEGRATION).archive_store(store, workspace=workspace))
 
 
-def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
-    return {name: value if equals else None for name, equals, value in (each.partition("=") for each in given)}
-
-
 def _emit_store(info: StoreInfo) -> None:
     value = output.attributes(info, *_FIELDS)
     metadata = ", ".join(f"{name}={each}" for name, each in info.metadata.items())
-    rows = [
-        (name, str(each)) if each is not None else (name, "") for name, each in (value | {"metadata": metadata}).items()
-    ]
+    rows = [(name, "" if each is None else str(each)) for name, each in (value | {"metadata": metadata}).items()]
     output.emit(value, output.table(rows, ("property", "value"), folds=True))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import click
 
@@ -40,17 +41,7 @@ _JSON = (
     multiple=True,
     help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
-def sync(
-    location: Location,
-    directory: str,
-    *,
-    is_watching: bool,
-    is_asking: bool,
-    dry_run: bool,
-    confirmed: bool,
-    restoring: bool,
-    ignored: tuple[str, ...],
-) -> None:
+def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
     If a memory was edited on both sides, the edits are merged. If both sides changed the same lines, the memory keeps
@@ -70,17 +61,17 @@ def sync(
     conflict copies.
     """
     need_posix("`retentive sync`")
-    if is_asking + is_watching + dry_run > 1 or confirmed + restoring + is_asking > 1:
+    dry_run, place = given["dry_run"], local_path(location.url)
+    if is_asking + is_watching + dry_run > 1 or given["confirmed"] + given["restoring"] + is_asking > 1:
         raise click.UsageError(
             "Specify only one of --status, --watch and --dry-run, and only one of --status, --confirm-deletes and"
             " --undo-held."
         )
+    options = SyncOptions(location=place, **given)
     if is_asking:
         with location.existing() as store, naming("Directory", directory):
-            _print_status(sync_status(store, directory, SyncOptions(ignored=ignored)))
+            _print_status(sync_status(store, directory, options))
         return
-    place = local_path(location.url)
-    options = SyncOptions(ignored, confirmed, dry_run, restoring=restoring, location=place)
     with naming("Directory", directory):
         check_directory(directory, options)
     with (

@@ -102,7 +102,6 @@ MAX_BODY_BYTES = 64 << 20
 """Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
 MAX_DISCARDED_BYTES = 8 << 20
 READY_S = 1.0
-_QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version", "retrieve_memory_store"})
 
 
 class Server:
@@ -189,7 +188,6 @@ class Server:
             await self._read(request, route, call, reserve)
             answer = await self.workers.run(
                 self.telemetry.observed(route, call, partial(_answered, call, route)),
-                is_quick=_is_quick(route, call),
                 deadline_s=UPLOAD_S if route.is_long else None,
             )
         except HttpError:
@@ -321,14 +319,6 @@ def _answered(call: RouteCall, route: Route) -> RouteAnswer:
         raise overloaded("the request was cancelled before it started")
     with call.uploaded.file:
         return call.answered_by(route.handler)
-
-
-def _is_quick(route: Route, call: RouteCall) -> bool:
-    """Return whether a call takes little time, such as reading one memory or viewing a directory."""
-    if route.name == "run_tool":
-        given = call.given.get("input")
-        return isinstance(given, Mapping) and given.get("command") == "view"
-    return route.name in _QUICK
 
 
 async def _healthy(_: Request) -> Response:

@@ -139,7 +139,7 @@ class McpEndpoint:
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
 
         async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
-            found = await self._run(work, is_read=is_read, is_quick=is_quick)
+            found = await self._run(work, is_read=is_read)
             if not is_read:
                 self._server.hub.wake(store.id)
             return found
@@ -163,13 +163,13 @@ class McpEndpoint:
             may_continue=partial(self._server.location.keys.is_active, caller.key),
         )
 
-    async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
+    async def _run(self, work: Callable[[], T], *, is_read: bool = True) -> T:
         """Run a function in a worker thread.
 
         Raises `RetentiveError` if no thread is free or the function takes too long.
         """
         try:
-            return await self._server.workers.run(work, is_quick=is_quick)
+            return await self._server.workers.run(work)
         except HttpError as error:
             raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.locations import local_scheme, parse_location
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedLocation
 from retentive.server.options import ServeOptions
@@ -47,7 +46,6 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 GRACE_S = 30
 HEALTH_S = 10
 """Seconds after which a worker that does not answer its parent, or does not end after its grace, is killed."""
-QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
 """Seconds after which an idle connection is closed.
@@ -189,9 +187,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         if traced is not None:
             traced[1]()
 
-    is_local = local_scheme(parse_location(options.url)[0])  # then a read takes less time than waking a thread
-    together = QUICK_CALLS if is_local else 1
-    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
+    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
     limits = RateLimits(options.rate)
     shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
     served = Server(location, workers, limits, telemetry, _tokens(options), **shape)

@@ -121,15 +121,3 @@ def test_stats_as_json(at: str) -> None:
     assert (said["memories"], said["versions"], len(said["days"])) == (3, 8, 30)
     assert said["biggest"][0] == {"path": "/memories/d/e.md", "size_bytes": 8}
     assert said["actors"] == [{"actor": "user:ann", "changes": 8}]
-
-
-def test_stats_on_a_terminal_are_tables(at: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", AT, "admin", "stats")
-    assert "BIGGEST" in shown
-    assert "/memories/d/e.md" in shown
-    assert "NEAR A LIMIT" not in shown
-
-
-def test_stats_of_a_missing_location(tmp_path: Path) -> None:
-    assert here(f"sqlite:///{tmp_path}/none.db", "admin", "stats").exit_code == 3
-    assert here(f"sqlite:///{tmp_path}/none.db", "admin", "stats", "--days", "0").exit_code == 2

@@ -205,19 +205,6 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
-def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/m.db"
-    assert here(at, "create", "/memories/a", "x").exit_code == 0
-    for command in (
-        ["admin", "encryption", "new"],
-        ["admin", "encryption", "rotate"],
-        ["admin", "encryption", "destroy", "--store", "default", "--yes"],
-    ):
-        refused = here(at, *command)
-        assert refused.exit_code == 2
-        assert "key" in refused.stderr
-
-
 def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
     """Return the stored wrapped data key of each memory store."""
     import sqlite3

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 import retentive
 from retentive.cli.app import ALIASES, COMMANDS_BY_NAME, MEANT, app
-from retentive.cli.options import GLOBAL_OPTIONS, GlobalOption
 from support.command_line import here, inside
 
 PATH = "/memories/notes.md"
@@ -61,15 +60,6 @@ def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
     ):
         ended = inside(tmp_path, *arguments)
         assert (ended.status, json.loads(ended.out)["read_only"]) == (0, False), ended.err
-
-
-def test_a_global_option_has_one_meaning() -> None:
-    """The commands that define such a name again describe or repeat the same option."""
-    again = {"admin migrate": {"--store"}}
-    again |= {"admin backup": {"--store"}, "admin restore-backup": {"--store"}}
-    for name, command in all_commands():
-        own = {flag for param in command.params if not isinstance(param, GlobalOption) for flag in param.opts}
-        assert own & set(GLOBAL_OPTIONS) <= {"--json"} | again.get(name, set()), name
 
 
 def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,12 +150,6 @@ def test_errors_of_the_usage_are_json_if_asked(tmp_path: Path, arguments: list[s
     assert (ended.status, ended.err) == (2, "")
     assert found["text"].startswith(said)
     assert (found["is_error"], found["code"]) == (True, "invalid_input")
-
-
-def test_a_text_that_reads_like_an_option_is_a_text(tmp_path: Path) -> None:
-    ended = inside(tmp_path, "nosuch", "--", "--json")
-    assert (ended.out, ended.status) == (b"", 2)
-    assert "No such command" in ended.err
 
 
 @pytest.mark.parametrize("relative", ["notes.md", "./notes.md", ".//./notes.md"])

@@ -258,14 +258,6 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [(A, B), ("memver_x", "--since", "1d"), ("HEAD", "r1", "r2"), ("--until", "1d"), ("r1..r2", "r3"), ("r1x",)],
-)
-def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
-    assert here(location, "diff", *arguments).exit_code == 2
-
-
 # -- blame and the past ----------------------------------------------------------------------------------------------
 
 
@@ -356,12 +348,6 @@ def test_show_a_change(location: str) -> None:
 def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...], status: int, message: str) -> None:
     ended = here(location, *command)
     assert (ended.exit_code, message in " ".join(ended.stderr.split())) == (status, True)
-
-
-def test_a_log_without_a_match_may_be_empty(location: str) -> None:
-    """If each of its conditions names what is known, or has wildcards."""
-    for options in (("gone", "--by", "ann"), ("--by", "job:*"), ("-n", "0"), ("--since", "2100-01-01", "--by", "ann")):
-        assert (here(location, "log", *options).exit_code, here(location, "log", *options).stdout) == (0, "")
 
 
 def test_diff_of_a_directory_and_of_a_session_is_a_patch(location: str, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.cli.location import shown
 from support.command_line import environment, here, process
 
 
@@ -60,19 +59,6 @@ def test_the_printed_code_uses_another_store(tmp_path: Path) -> None:
     run(code_of(made.out.decode()) + "store.write('/memories/a.md', 'one')", tmp_path)
     with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
         assert opened.store("shop").read("/memories/a.md") == "one"
-
-
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [
-        ("./memory", "./memory"),
-        ("sqlite:////tmp/a@b.db", "sqlite:////tmp/a@b.db"),
-        ("postgresql://ann:secret@db.example:5432/memory?password=x", "postgresql://db.example:5432/memory"),
-        ("s3://bucket/prefix", "s3://bucket/prefix"),
-    ],
-)
-def test_no_password_is_shown(at: str, expected: str) -> None:
-    assert shown(at) == expected
 
 
 def test_keys_are_in_the_code(tmp_path: Path) -> None:

@@ -76,11 +76,6 @@ def test_the_default_location_is_the_directory_memory(tmp_path: Path) -> None:
     assert (tmp_path / "memory/memories/notes.md").read_text() == "text"
 
 
-def test_a_pipe_gets_plain_lines(directory: Path) -> None:
-    ended = process(directory, "--at", AT, "ls")
-    assert ended.out.decode() == f"1\t/memories/.env/[red]x\n1536\t{PATH}\n"
-
-
 def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
     shown = terminal(directory, "--at", AT, "ls")
     assert "\x1b[" in shown
@@ -106,12 +101,6 @@ def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> No
     assert "\\x1b[2J" in shown
     assert process(directory, "--at", AT, "cat", "/memories/evil").out.decode() == evil
     assert evil in process(directory, "--at", AT, "view", "/memories/evil").out.decode()
-
-
-def test_a_text_is_not_read_from_a_keyboard(directory: Path) -> None:
-    assert "Missing argument 'TEXT'. Pass it, or pipe the text to standard input." in terminal(
-        directory, "--at", AT, "create", PATH
-    )
 
 
 def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
@@ -199,14 +188,6 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         os.kill(running.pid, signal.SIGINT)
         assert running.wait(60) == 130
         assert running.stderr.read().strip() == b""
-
-
-def test_a_directory_without_permission(directory: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("nothing is forbidden to root")
-    (directory / "shut").mkdir(mode=0)
-    ended = process(directory, "--at", "shut", "create", PATH, "x")
-    assert (ended.status, ended.out) == (9, b"")
 
 
 def test_an_error_is_red_on_a_terminal(directory: Path) -> None:

@@ -207,20 +207,3 @@ def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     assert here(location, "admin", "scan", "--history").exit_code == 16
     assert here(location, "admin", "scan", "--history", "--redact", "--yes").exit_code == 0
     assert here(location, "admin", "scan", "--history").exit_code == 0
-
-
-def test_a_scan_says_what_it_redacted(tmp_path: Path) -> None:
-    """And which command removes the values from the older versions."""
-    at = f"sqlite:///{tmp_path}/memory.db"
-    here(at, "init")
-    here(at, "settings", "set", "sensitive=off")
-    here(at, "create", A, "key AKIAQ3EGVSNB6RTKX2ZP\n")
-    here(at, "append", A, "more")
-    assert here(at, "admin", "scan").stderr == "Older versions were not scanned; add --history.\n"
-    assert here(at, "admin", "scan", "--redact").stderr == (
-        "Redacted the values in 1 memory.\n"
-        "Older versions still have the values: `retentive admin scan --redact --history` redacts these versions.\n"
-    )
-    done = here(at, "admin", "scan", "--redact", "--history", "--yes")
-    assert done.stderr == "Redacted the values in 0 memories and 2 older versions.\n"
-    assert (here(at, "admin", "scan", "--history").stdout, here(at, "cat", A).stdout.count("REDACTED")) == ("", 1)

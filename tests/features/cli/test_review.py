@@ -154,8 +154,3 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
 def test_invalid_selections(location: str, arguments: tuple[str, ...], status: int) -> None:
     assert here(location, "review", *arguments).exit_code == status
     assert len(ids(location)) == 2
-
-
-def test_a_missing_location_is_not_created(tmp_path: Path) -> None:
-    assert here(tmp_path / "none", "review", "list").exit_code == 3
-    assert not (tmp_path / "none").exists()

@@ -148,12 +148,6 @@ def test_undo_without_a_terminal_needs_a_name(location: str) -> None:
     assert here(location, "undo", "HEAD", A).stdout == f"reverted\t{A}\n"
 
 
-def test_restore_to_names(location: str) -> None:
-    assert here(location, "restore", A, "--to", "HEAD~1").stdout == f"reverted\t{A}\n"
-    assert here(location, "restore", "/memories", "--to", "r2", "--dry-run").stdout.count("would be") == 2
-    assert here(location, "restore", "/memories", "--to", "1h", "--dry-run").stdout.count("would be deleted") == 3
-
-
 def test_an_actor_after_undo_does_not_undo_the_change_of_another(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     here(at, "--actor", "session:s1", "create", A, "a")

@@ -24,14 +24,6 @@ def marked(old: str, new: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_a_very_large_text_is_compared_from_both_ends() -> None:
-    """The text has too many lines for an exact comparison, so all between the first and the last change is one."""
-    old = [f"{number}\n" for number in range(40_000)]
-    new = [*old[:4_000], "new\n", *old[4_000:39_000], *old[39_001:]]
-    changed = LineChange(4_000, 4_000, tuple(old[4_000:39_001]), ("new\n", *old[4_000:39_000]))
-    assert line_changes("".join(old), "".join(new)) == [changed]
-
-
 def test_a_unified_diff_has_hunks_with_three_lines_around() -> None:
     old = "".join(f"{number}\n" for number in range(1, 21))
     new = old.replace("2\n3\n", "2\nthree\n", 1).replace("20\n", "20\n21\n")

@@ -16,7 +16,7 @@ from typing import Any, cast
 from retentive.agent.checks import check_at_least, check_list, check_text, replace_surrogates
 from retentive.agent.events import AgentError, TokenUsage, attribute
 from retentive.errors import InvalidInput
-from retentive.values.names import plain_name
+from retentive.values.text import plain_name
 
 EMPTY_ERROR = "Error: The tool failed without a message."
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")

@@ -20,8 +20,8 @@ from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
-from retentive.values.names import MAX_NAME_CHARS, plain_name
 from retentive.values.provenance import Origin, origin_of
+from retentive.values.text import MAX_NAME_CHARS, plain_name
 
 _LOG = logging.getLogger("retentive.agent")
 

@@ -54,8 +54,8 @@ from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.mounts import MemoryTree
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
-from retentive.values.names import plain_name
 from retentive.values.provenance import origin_of
+from retentive.values.text import plain_name
 
 C = TypeVar("C")
 R = TypeVar("R")

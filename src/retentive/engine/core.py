@@ -27,12 +27,12 @@ from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.listing import Listing
-from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey, Written
 from retentive.values.replies import REPLIES, Reply
 from retentive.values.settings import DEFAULTS, Settings, from_text
+from retentive.values.text import plain_name
 
 T = TypeVar("T")
 R = TypeVar("R")

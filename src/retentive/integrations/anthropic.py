@@ -35,10 +35,10 @@ from retentive.integrations.search_tool import search_reply
 from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
-from retentive.values.names import plain_name
 from retentive.values.provenance import origin_of
 from retentive.values.replies import Reply
 from retentive.values.settings import Pins
+from retentive.values.text import plain_name
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaToolParam

@@ -19,8 +19,8 @@ from pydantic import PrivateAttr
 from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.messages import TOOL
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
-from retentive.values.names import MAX_NAME_CHARS
 from retentive.values.replies import Reply
+from retentive.values.text import MAX_NAME_CHARS
 
 
 def memory_tool(

@@ -23,7 +23,7 @@ except ImportError as error:
 
 from retentive.integrations.calls import ActorOfCall, MemoryOfCall, NameOfCall, ToolCalls
 from retentive.integrations.schemas import MEMORY, MEMORY_DESCRIPTION, MEMORY_SCHEMA
-from retentive.values.names import MAX_NAME_CHARS
+from retentive.values.text import MAX_NAME_CHARS
 
 
 @dataclass

@@ -33,7 +33,7 @@ from retentive.errors import (
     Unavailable,
     error_of,
 )
-from retentive.values.unreachable import why_unreachable
+from retentive.values.extras import why_unreachable
 from retentive.wire.base import Answer, tool_path
 from retentive.wire.history import ErrorAnswer
 

@@ -35,13 +35,13 @@ from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
 from retentive.values.listing import ListPage
-from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.properties import StoreInfo
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Usage, Version, Written, as_actor
 from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings
+from retentive.values.text import plain_name
 from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.history import VersionObject
 from retentive.wire.memories import BatchAnswer, CommandAnswer, MemoryObject, MemoryPage, PrefixObject, SearchAnswer

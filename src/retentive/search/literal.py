@@ -96,12 +96,8 @@ def _terms(text: str) -> Iterator[tuple[bool, str]]:
             raise InvalidInput(
                 "a single '-' excludes nothing; write it directly before a word, or search for \"-\" in quotes"
             )
-        if not word and not closing:
-            raise InvalidInput('a phrase has no closing quotation mark; end it with "')
-        if behind:
-            raise InvalidInput('a closing quotation mark is followed by text; put a space after the "')
-        if not word and (not phrase.strip() or "\n" in phrase):
-            raise InvalidInput("a quoted phrase must contain at least one word and no line break")
+        if not word and (not closing or behind or not phrase.strip() or "\n" in phrase):
+            raise InvalidInput('a quoted phrase needs a word, no line break, and a closing " with a space behind it')
         yield bool(minus), word or phrase
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, cast, get_args
 from retentive.errors import Conflict, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, as_actor
 from retentive.store.location_records import LocationRecords
-from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
+from retentive.values.text import plain_name
 from retentive.wire.base import PRINCIPALS, RESERVED_ACCOUNT
 from retentive.wire.stores import KeyStatus, Scope, rate_of
 

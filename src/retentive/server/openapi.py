@@ -18,7 +18,7 @@ from pydantic_core import core_schema
 from retentive import __version__
 from retentive.server.calls import STORE, Json, Route
 from retentive.server.handlers import ROUTES
-from retentive.values.names import MAX_NAME_CHARS
+from retentive.values.text import MAX_NAME_CHARS
 from retentive.wire.history import BY_CODE, ErrorAnswer
 
 ERRORS = {

@@ -22,8 +22,8 @@ from retentive.server.errors import HttpError, forbidden, invalid
 from retentive.server.keys import KeyRecord
 from retentive.storage.contract import Actor
 from retentive.transfer.files import mapped_os_errors, spool
-from retentive.values.names import MAX_NAME_CHARS, plain_name
 from retentive.values.records import RequestKey
+from retentive.values.text import MAX_NAME_CHARS, plain_name
 from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:

@@ -37,7 +37,6 @@ from retentive.values.changes import (
     create_or_update,
     kept,
 )
-from retentive.values.names import plain_name
 from retentive.values.properties import StoreInfo
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -57,7 +56,7 @@ from retentive.values.records import (
     sortable_id,
     to_datetime,
 )
-from retentive.values.text import verified
+from retentive.values.text import plain_name, verified
 
 __all__ = [
     "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Again", "Backend", "Change", "Clock", "Created",

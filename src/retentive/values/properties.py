@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import lru_cache
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.values.names import plain_name
 from retentive.values.records import DEFAULT_WORKSPACE, HIGHEST_COUNTER, time_in_id, to_datetime, to_us
+from retentive.values.text import plain_name
 
 MAX_DESCRIPTION_CHARS, MAX_METADATA = 1_024, 16
 MAX_NAME_CHARS, MAX_VALUE_CHARS = 64, 512  # of one entry of the metadata

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias, TypedDict
 
 from retentive.errors import InvalidInput
-from retentive.values.names import plain_name
+from retentive.values.text import plain_name
 
 MAX_SOURCE_CHARS = 2_000
 

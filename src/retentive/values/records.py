@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.values.names import plain_name
 from retentive.values.provenance import Provenance, parse_provenance
+from retentive.values.text import plain_name
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]

@@ -1,4 +1,4 @@
-r"""Pure functions to view and edit the text of a memory.
+r"""Pure functions to view and edit the text of a memory, and to check texts and names.
 
 Lines end only at `\n`. A final `\n` ends the last line and does not start another line. An edit changes no byte outside
 the edited part.
@@ -7,16 +7,18 @@ the edited part.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from retentive.errors import Damaged, Phrase, Refused
+from retentive.errors import Damaged, InvalidInput, Phrase, Refused
 from retentive.values.paths import visible
 
 MAX_LINES = 999_999  # the line-number column has six digits
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
+MAX_NAME_CHARS = 255
 
 
 TextPage: TypeAlias = tuple[str, Phrase | None]
@@ -166,3 +168,14 @@ def verified(data: object, sha256: str | None, seal: bytes | None, name: str) ->
     if isinstance(data, bytes) and (is_sealed or hashlib.sha256(data).hexdigest() == sha256):
         return data
     raise Damaged(f"the text of {visible(name)} is missing or differs from its recorded hash")
+
+
+def plain_name(what: str, text: str) -> str:
+    """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} must be a string, not {type(text).__name__}")
+    if not 1 <= len(text) <= MAX_NAME_CHARS:
+        raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
+    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):
+        raise InvalidInput(f"{what} must not contain control characters or lone surrogates")
+    return text

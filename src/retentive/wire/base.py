@@ -30,11 +30,11 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from retentive.errors import InvalidInput, InvalidPath, Refused, RetentiveError
-from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern
 from retentive.values.records import Actor, ActorKind
 from retentive.values.replies import REPLIES
+from retentive.values.text import plain_name
 
 T = TypeVar("T")
 VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -73,29 +72,6 @@ def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
     assert here(at, "import", str(tmp_path / "files"), "--as", "x").exit_code == 2
     shown = terminal(tmp_path, "--at", at, "import", "files", "--under", "/memories/\x1b[32m")
     assert "\x1b[32m" not in shown
-
-
-def test_files_of_a_tar_file_are_imported(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("one")
-    at = f"sqlite:///{tmp_path}/m.db"
-    with tarfile.open(tmp_path / "files.tar.gz", "w:gz") as packed:
-        packed.add(tmp_path / "a.md", "memories/a.md")
-    assert done(at, "import", str(tmp_path / "files.tar.gz")) == "created\t/memories/a.md\n"
-    assert done(at, "cat", "a.md") == "one"
-    broken = here(at, "import", str(tmp_path / "a.md"))
-    assert (broken.exit_code, "is no tar file" in broken.stderr) == (13, True)
-
-
-def test_directories_that_never_hold_memories_are_left_without_failure(tmp_path: Path) -> None:
-    (tmp_path / "files" / ".git").mkdir(parents=True)
-    (tmp_path / "files" / ".git" / "config").write_text("x")
-    (tmp_path / "files" / "a.md").write_text("one")
-    at = f"sqlite:///{tmp_path}/m.db"
-    ended = here(at, "import", str(tmp_path / "files"))
-    assert (ended.exit_code, ended.stderr) == (0, "1 created, 1 left.\n")
-    assert ended.stdout.splitlines() == ["left\t.git\tholds no memories", "created\t/memories/a.md"]
-    said = json.loads(done(at, "import", str(tmp_path / "files"), "--json"))
-    assert (said["left"], said["same"], said["refused"]) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b"])

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
-from retentive.values.unreachable import why_unreachable
+from retentive.values.extras import why_unreachable
 
 T = TypeVar("T")
 BUSY = "too many other writers change the memory store at the same time"

@@ -44,7 +44,7 @@ from retentive.storage.sql.connection import Connection, Pool
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.values.unreachable import why_unreachable
+from retentive.values.extras import why_unreachable
 
 T = TypeVar("T")
 # The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from retentive.agent.checks import check_at_least, check_list, check_text
+from retentive.agent.conversation import check_at_least, check_list, check_text
 from retentive.errors import InvalidInput
 
 EDITING_BETA: Final = "context-management-2025-06-27"

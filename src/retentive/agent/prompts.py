@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from retentive.agent.checks import check_text
+from retentive.agent.conversation import check_text
 from retentive.errors import InvalidInput
 from retentive.integrations.schemas import PROTOCOL
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from retentive.agent.checks import check_at_least, check_list, check_text
 from retentive.agent.context import COMPACTION_BETA, ContextManagement
+from retentive.agent.conversation import check_at_least, check_list, check_text
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
 

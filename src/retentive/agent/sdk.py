@@ -18,8 +18,7 @@ try:
 except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
-from retentive.agent.checks import replace_surrogates
-from retentive.agent.conversation import malformed, to_json
+from retentive.agent.conversation import malformed, replace_surrogates, to_json
 from retentive.agent.events import AgentError, Event, Text, block_event
 from retentive.errors import InvalidInput
 

@@ -13,8 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from retentive import aio
-from retentive.agent.checks import replace_surrogates
-from retentive.agent.conversation import MessageDict, add_result, newest_response, tool_result, unanswered_calls
+from retentive.agent.conversation import (
+    MessageDict,
+    add_result,
+    newest_response,
+    replace_surrogates,
+    tool_result,
+    unanswered_calls,
+)
 from retentive.agent.request import tool_list
 from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.messages import TOOL, render

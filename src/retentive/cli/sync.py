@@ -16,8 +16,16 @@ from retentive.cli.options import command
 from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
-from retentive.sync.session import Hints, SyncOptions, SyncReport, check_directory, opened, watch
-from retentive.sync.status import SyncStatus, sync_status
+from retentive.sync.session import (
+    Hints,
+    SyncOptions,
+    SyncReport,
+    SyncStatus,
+    check_directory,
+    opened,
+    sync_status,
+    watch,
+)
 
 _FEW = 5  # maximum number of paths in one line of --status
 

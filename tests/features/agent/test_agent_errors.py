@@ -20,8 +20,7 @@ from retentive.agent import (
     Stopped,
 )
 from retentive.agent.sdk import to_agent_error
-from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, scripted_claude
-from retentive.testing.scripted_claude.faults import Fault
+from retentive.testing.scripted_claude import Disconnect, ErrorResponse, Fault, ScriptedClaude, scripted_claude
 
 from .runs import KINDS, STORY, TEA, client_of, play
 

@@ -15,10 +15,9 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.sync.session import SyncOptions
+from retentive.sync.session import SyncOptions, sync_status
 from retentive.sync.session import opened as sync_opened
 from retentive.sync.state import state_folder
-from retentive.sync.status import sync_status
 from support.http_api import Api, serving
 from support.profiles import sized
 from support.waiting import DEADLINE_S, until

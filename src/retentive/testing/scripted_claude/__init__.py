@@ -29,19 +29,33 @@ docs/testing-your-agent.md lists the supported and the unsupported features.
 from __future__ import annotations
 
 from retentive.testing.scripted_claude.claude import MODEL, Exchange, Failure, Options, ScriptedClaude
-from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
-from retentive.testing.scripted_claude.script import Call, Check, Raw, Script, ScriptError, Thinking, Turn
+from retentive.testing.scripted_claude.script import (
+    ApiError,
+    Call,
+    Check,
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    Raw,
+    Script,
+    ScriptError,
+    StreamError,
+    Thinking,
+    Turn,
+)
 
 __all__ = [
     "MODEL",
+    "ApiError",
     "Call",
     "Check",
     "Disconnect",
     "ErrorResponse",
     "Exchange",
     "Failure",
+    "Fault",
     "Options",
     "Prompt",
     "Raw",

@@ -14,9 +14,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, StreamError
 from retentive.testing.scripted_claude.http import scripted_claude
-from retentive.testing.scripted_claude.script import Call, Check, Content, Raw, Script, ScriptError, Thinking, Turn
+from retentive.testing.scripted_claude.script import (
+    Call,
+    Check,
+    Content,
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    Raw,
+    Script,
+    ScriptError,
+    StreamError,
+    Thinking,
+    Turn,
+)
 
 _BLOCKS: Mapping[str, type[Any]] = {"call": Call, "thinking": Thinking, "raw": Raw}
 _FAULTS: Mapping[str, type[Any]] = {"error": ErrorResponse, "disconnect": Disconnect, "stream_error": StreamError}

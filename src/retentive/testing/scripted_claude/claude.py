@@ -16,15 +16,6 @@ from types import MappingProxyType
 from typing import TypedDict
 
 from retentive.testing.scripted_claude.context import Managed, Summarize, default_summary, edits_of, manage_context
-from retentive.testing.scripted_claude.faults import (
-    ApiError,
-    Disconnect,
-    ErrorResponse,
-    Fault,
-    FaultPlan,
-    StreamError,
-    refuse_if,
-)
 from retentive.testing.scripted_claude.prompt import (
     COMPACTION,
     Block,
@@ -37,7 +28,23 @@ from retentive.testing.scripted_claude.prompt import (
     signature,
 )
 from retentive.testing.scripted_claude.requests import check_conversation, check_request, fingerprint, parse_json
-from retentive.testing.scripted_claude.script import Call, Content, Raw, Script, ScriptFunction, Thinking, Turn, to_turn
+from retentive.testing.scripted_claude.script import (
+    ApiError,
+    Call,
+    Content,
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    FaultPlan,
+    Raw,
+    Script,
+    ScriptFunction,
+    StreamError,
+    Thinking,
+    Turn,
+    refuse_if,
+    to_turn,
+)
 
 MODEL = "scripted-claude"
 
@@ -176,7 +183,7 @@ class ScriptedClaude:
                 body = parse_json(data)
                 stream = isinstance(body, dict) and body.get("stream") is True
                 _raise_fault(fault, stream=stream)
-                reply, prompt = self._reply(check_request(headers, data, count=False))
+                reply, prompt = self._reply(check_request(headers, data))
             except ApiError as error:
                 reply = error
             except ScriptFailure as failed:
@@ -189,20 +196,6 @@ class ScriptedClaude:
                 status, sent = (0, {}) if fault == Disconnect(None) else (status, sent)
                 self.requests.append(Exchange(dict(headers), body, status, sent, prompt))
             return ScriptedResponse(reply, stream, fault)
-
-    def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """Answer a `POST /v1/messages/count_tokens`. Tool uses and thinking are cleared first, nothing is compacted."""
-        try:
-            body = check_request(headers, data, count=True)
-            prompt = _prompt_of(body)
-            check_conversation(prompt.messages, self._paused)
-        except ApiError as error:
-            return error
-        edits = edits_of(body)
-        counted: dict[str, object] = {"input_tokens": manage_context(prompt, edits or (), None).prompt.input_tokens}
-        if edits is not None:
-            counted["context_management"] = {"original_input_tokens": prompt.input_tokens}
-        return counted
 
     def _reply(self, body: Mapping[str, object]) -> tuple[dict[str, object], Prompt]:
         conversation = self._threaded(body)

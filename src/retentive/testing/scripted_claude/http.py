@@ -12,13 +12,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Unpack, cast
 
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
-from retentive.testing.scripted_claude.faults import ApiError, Disconnect, ErrorResponse, Fault, StreamError
 from retentive.testing.scripted_claude.prompt import Block, as_blocks
-from retentive.testing.scripted_claude.script import Script, ScriptFunction
+from retentive.testing.scripted_claude.script import (
+    ApiError,
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    Script,
+    ScriptFunction,
+    StreamError,
+)
 
 BANNER = "scripted Claude: replies come from a script, not from a model"
 PIECE_CHARS = 24  # length of a delta: so short that even a text of a few words has several deltas
-POST_PATHS = ("/v1/messages", "/v1/messages/count_tokens")
 
 
 @contextmanager
@@ -69,7 +75,7 @@ class _Connection(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         data = self._body()
         if path != "/v1/messages":
-            self._send(claude.count(headers, data) if path in POST_PATHS else ApiError(404, "Not Found"))
+            self._send(ApiError(404, "Not Found"))
             return
         answered = claude.answer(headers, data)
         reply, fault = answered.reply, answered.fault
@@ -85,9 +91,8 @@ class _Connection(BaseHTTPRequestHandler):
             self._send(reply, is_cut=isinstance(fault, Disconnect))
 
     def do_GET(self) -> None:
-        is_known = self.path.partition("?")[0] in POST_PATHS
         self._body()
-        self._send(ApiError(405, "Method Not Allowed") if is_known else ApiError(404, "Not Found"))
+        self._send(ApiError(405, "Method Not Allowed"))
 
     do_HEAD = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the standard library
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
 
 from retentive.testing.scripted_claude.context import CLEAR_THINKING, CLEAR_TOOL_USES, COMPACT
-from retentive.testing.scripted_claude.faults import ApiError, refuse_if
 from retentive.testing.scripted_claude.prompt import COMPACTION, Block, Message, as_blocks, signature
+from retentive.testing.scripted_claude.script import ApiError, refuse_if
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 CONTEXT_BETA, COMPACT_BETA = "context-management-2025-06-27", "compact-2026-01-12"
@@ -32,8 +32,8 @@ _OF_BLOCKS = {  # the fields that the blocks of a type must have
 }
 
 
-def check_request(headers: Mapping[str, str], data: bytes, *, count: bool) -> Mapping[str, object]:
-    """Parse and check a request, and return its body. `count` is true for `count_tokens`.
+def check_request(headers: Mapping[str, str], data: bytes) -> Mapping[str, object]:
+    """Parse and check a request, and return its body.
 
     Header names must be lower case. Raises `ApiError`.
     """
@@ -44,7 +44,7 @@ def check_request(headers: Mapping[str, str], data: bytes, *, count: bool) -> Ma
     body = parse_json(data)
     refuse_if(not isinstance(body, dict), "The request body must be a JSON object.")
     assert isinstance(body, dict)
-    for name in ("model", "messages") if count else ("model", "max_tokens", "messages"):
+    for name in ("model", "max_tokens", "messages"):
         refuse_if(name not in body, f"{name}: Field required")
     betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
     for name in body:

@@ -9,10 +9,9 @@ from typing import Any
 
 import httpx2
 
-from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
+from retentive.testing.scripted_claude import ApiError, Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
+from retentive.testing.scripted_claude import Fault as ScriptedFault
 from retentive.testing.scripted_claude.claude import ScriptedResponse
-from retentive.testing.scripted_claude.faults import ApiError
-from retentive.testing.scripted_claude.faults import Fault as ScriptedFault
 from retentive.testing.scripted_claude.http import encode_event, encoded_events
 from retentive.testing.scripted_claude.script import Content
 

@@ -46,7 +46,7 @@ clean:
 
 # The demo needs an agent (anthropic), and the console; what the scripted Claude needs is part of that.
 # Installing pip into the environment takes 5 s, a third of the whole, so the pip of $(PYTHON) is used if it can.
-FOR_DEMO := ".[anthropic,console,server]"
+FOR_DEMO := ".[anthropic,server]"
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -57,5 +57,5 @@ $(DEMO): pyproject.toml
 $(STAMP): $(DEMO)
 	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[anthropic,claude-agent,console,crypto,deepagents,guards,langchain,langgraph,mariadb,mcp,oauth,objects,openai-agents,postgres,pydantic-ai,remote,server,sync,telemetry]" --group dev
+	$(PIP) --editable ".[all,claude-agent,deepagents,langchain,langgraph,openai-agents,pydantic-ai]" --group dev
 	touch $@

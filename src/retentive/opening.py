@@ -94,7 +94,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
         try:
             from retentive.remote.location import RemoteLocation, server_at  # noqa: PLC0415 - the HTTP client comes late
         except ModuleNotFoundError:
-            packages = pip_install("remote")
+            packages = pip_install("client")
             raise InvalidInput(f"to open the URL of a server, install an HTTP client: {packages}") from None
         file = None if ca_file is None else os.fspath(ca_file)
         server = server_at(str(location), api_key=api_key, ca_file=file, insecure=insecure)

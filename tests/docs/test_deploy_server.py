@@ -62,7 +62,7 @@ def test_the_image_has_the_server_and_runs_as_a_user() -> None:
     assert copied == ["dist/wheels"]
     (extras,) = re.findall(r'"retentive\[([a-z,]+)\]"', str(found))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert {"server", "telemetry", "postgres"} <= set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert {"server", "postgres"} <= set(extras.split(",")) <= set(project["optional-dependencies"])
     order = [step for step, _ in found]
     assert order.index("USER") > max(place for place, step in enumerate(order) if step in {"RUN", "COPY"})
     last = dict(found)

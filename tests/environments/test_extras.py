@@ -32,23 +32,21 @@ TESTS: dict[str, tuple[str, ...]] = {
     "adk": ("tests/frameworks/test_adk.py",),
     "anthropic": ("tests/features/integrations/test_sdk_tools.py", "tests/features/agent/test_scripted_claude.py"),
     "claude-agent": ("tests/features/claude_agent/test_memory_server.py",),
-    "console,remote,server": ("tests/features/console/test_pages.py",),
+    "client,server": ("tests/features/console/test_pages.py", "tests/features/remote/test_methods.py"),
     "crypto": ("tests/contract/backends/test_sealed_codec.py", SMOKE, "-k", LOCAL),
     "deepagents": ("tests/features/integrations/test_deepagents.py",),
     "guards": ("tests/features/guards/test_sensitive_examples.py", "tests/features/guards/test_sensitive_engine.py"),
     "langchain": ("tests/features/integrations/test_langchain.py",),
     "langgraph": ("tests/features/integrations/test_langgraph.py",),
     "mariadb": (SMOKE, "-k", "mariadb and not sealed and not hidden"),
+    "mcp,server": ("tests/features/server/test_oauth.py",),
     "mcp": ("tests/features/mcp/test_tools.py", "tests/features/mcp/test_resources.py"),
-    "mcp,oauth,server": ("tests/features/server/test_oauth.py",),
     "objects": ("tests/contract/backends/test_objects.py",),
     "anthropic,openai-agents": ("tests/features/integrations/test_openai_agents.py",),
     "postgres": (SMOKE, "-k", "postgresql and not sealed and not hidden"),
     "pydantic-ai": ("tests/features/integrations/test_pydantic_ai.py",),
-    "remote,server": ("tests/features/remote/test_methods.py",),
     "server": ("tests/features/server/test_openapi.py", "tests/features/server/test_tool.py",
-               "tests/features/server/test_our_routes.py"),
-    "server,telemetry": ("tests/features/server/test_telemetry.py",),
+               "tests/features/server/test_our_routes.py", "tests/features/server/test_telemetry.py"),
     "anthropic,strands": ("tests/frameworks/test_strands.py",),
     "sync": ("tests/features/sync/test_failures.py",),
 }  # fmt: skip
@@ -69,7 +67,7 @@ def run(*command: str | Path, **variables: str) -> str:
 
 def test_every_extra_has_an_environment() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert {name for extra in TESTS for name in extra.split(",") if name} == set(extras)
+    assert {name for extra in TESTS for name in extra.split(",") if name} == set(extras) - {"all"}
 
 
 def check_environment(python: str, resolution: str, extras: str, folder: Path) -> None:

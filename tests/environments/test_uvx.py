@@ -95,7 +95,7 @@ def test_the_mcp_server(version: str, wheel: Path, tmp_path: Path) -> None:
 def test_the_console(version: str, wheel: Path, tmp_path: Path) -> None:
     """The printed address answers with the page of the login."""
     subprocess.run(command(version, wheel, "", "init"), env=environment(tmp_path), capture_output=True, check=True)
-    with started(command(version, wheel, "[console]", "console", "--no-browser"), tmp_path) as (_, lines):
+    with started(command(version, wheel, "[server]", "console", "--no-browser"), tmp_path) as (_, lines):
         address = lines.readline().split()[-1]
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address) as answer:

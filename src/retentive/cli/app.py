@@ -91,8 +91,8 @@ ADMIN: Mapping[str, Section] = {
 }
 """Commands below `retentive admin`."""
 
-_EXTRAS = {"mcp": ("mcp",), "console": ("server", "console"), "encryption": ("crypto",)}
-"""Extras that a command needs. The other ones that need any need `server`."""
+_EXTRAS = {"mcp": "mcp", "encryption": "crypto"}
+"""Extra that a command needs. The other ones that need any need `server`."""
 
 ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
 """Commands of the memory tool that have another name on the command line, with this name."""
@@ -142,8 +142,8 @@ class App(click.Group):
         try:
             found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
         except ModuleNotFoundError as error:
-            extras = _EXTRAS.get(name, ("server",))
-            raise click.UsageError(f"`retentive {name}` needs {error.name}: {pip_install(*extras)}") from None
+            packages = pip_install(_EXTRAS.get(name, "server"))
+            raise click.UsageError(f"`retentive {name}` needs {error.name}: {packages}") from None
         except ImportError as error:  # names the extra itself
             raise click.UsageError(f"`retentive {name}`: {error}") from None
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)

@@ -119,8 +119,8 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
         from retentive.console.web import console as made  # noqa: PLC0415 - needs an extra
         from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
     except ImportError:
-        packages = pip_install("server", "console")
-        raise InvalidInput(f"`retentive console` needs the extra `console` of retentive: {packages}") from None
+        packages = pip_install("server")
+        raise InvalidInput(f"`retentive console` needs the extra `server` of retentive: {packages}") from None
     with location.opened() as opened:
         code = OneTimeCode(location.actor_name)
 

@@ -207,12 +207,9 @@ def _tokens(options: ServeOptions) -> Tokens | None:
     """Return the verifier of OAuth tokens, or None if OAuth is not configured. Raises `InvalidInput`."""
     if options.oauth is None:
         return None
-    try:
-        from retentive.server.oauth import Tokens  # noqa: PLC0415 - needs an extra
+    from retentive.server.oauth import Tokens  # noqa: PLC0415 - imports cryptography
 
-        return Tokens.from_file(options.oauth)
-    except ImportError:
-        raise InvalidInput(f"--oauth needs the extra `oauth` of retentive: {pip_install('oauth')}") from None
+    return Tokens.from_file(options.oauth)
 
 
 def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
@@ -254,19 +251,9 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Return a `Tracing`, and a function that stops it.
-
-    Returns None if the environment does not turn on OpenTelemetry. Raises `InvalidInput` if the packages of
-    OpenTelemetry are not installed.
-    """
+    """Return a `Tracing`, and a function that stops it. None if the environment does not turn on OpenTelemetry."""
     if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    try:
-        from retentive.server.tracing import exporting  # noqa: PLC0415 - needs OpenTelemetry, and is slow
+    from retentive.server.tracing import exporting  # noqa: PLC0415 - imports OpenTelemetry, which is slow
 
-        return exporting()
-    except ImportError:
-        packages = pip_install("telemetry")
-        raise InvalidInput(
-            f"{ENDPOINTS[0]} is set, but tracing needs the extra `telemetry` of retentive: {packages}"
-        ) from None
+    return exporting()

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.responses import Response
 
 from retentive.server.background import MaintenanceRun
@@ -26,14 +28,6 @@ if TYPE_CHECKING:
 
     from retentive.server.calls import Route, RouteAnswer, RouteCall
     from retentive.server.tracing import Tracing
-
-try:
-    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-    from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-except ImportError:  # the extra `server` has it; /metrics is 404 without
-    IS_INSTALLED = False
-else:
-    IS_INSTALLED = True
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable that names the directory in which the worker processes store their metrics."""
@@ -118,9 +112,9 @@ def _is_running(process_id: int) -> bool:
 
 
 @cache
-def metrics() -> Metrics | None:
-    """Return the metrics of this process, or None if prometheus-client is not installed."""
-    return Metrics() if IS_INSTALLED else None
+def metrics() -> Metrics:
+    """Return the metrics of this process."""
+    return Metrics()
 
 
 LOGGERS = ("retentive", "uvicorn", "mcp")

@@ -70,7 +70,7 @@ def test_wheels_and_sdist_run_in_empty_environments(release: Path, tmp_path: Pat
     """The wheels install without an index, as in the image. The sdist installs by itself."""
     (wheel,) = release.glob("*.whl")
     (sdist,) = release.glob("*.tar.gz")
-    extras = "console,crypto,guards,mariadb,mcp,oauth,objects,postgres,server,telemetry"
+    extras = "crypto,guards,mariadb,mcp,objects,postgres,server"
     assert f"retentive[{extras}]" in (ROOT / "deploy" / "Containerfile").read_text("utf-8")
     offline = ("--no-index", "--find-links", release / "wheels", f"retentive[{extras}]")
     for name, what in {"wheels": offline, "wheel": (wheel,), "sdist": (sdist,)}.items():

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import secrets
 import string
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
+
+from pydantic import TypeAdapter
 
 from retentive.errors import Conflict, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, as_actor
@@ -100,31 +101,18 @@ class KeyRecord:
 
     def to_text(self) -> str:
         """Return the record as JSON, in the form in which it is stored."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _RECORD.dump_json(self).decode()
 
     @classmethod
     def from_text(cls, text: str) -> KeyRecord:
         """Parse a stored record. Raises `Damaged` if the text is malformed."""
         try:
-            given: dict[str, Any] = json.loads(text)
-            lists = {name: tuple(given.get(name, ())) for name in ("scopes", "stores", "act_as", "paths")}
-            return cls(**{**given, **lists})
-        except (KeyError, TypeError, ValueError):
+            return _RECORD.validate_json(text)
+        except ValueError:
             raise Damaged("the record of an API key cannot be read") from None
 
-    def changed(
-        self, *, name: str | None = None, status: str | None = None, rate_limit: str | None = None
-    ) -> KeyRecord:
-        """Return a changed copy of the record. Arguments that are None change nothing.
 
-        Raises `InvalidInput` if a value is invalid, or if an archived key would become active again.
-        """
-        if status is not None and self.status == "archived" and status != "archived":
-            raise InvalidInput("the API key is archived and cannot be activated again")
-        named = replace(self, name=plain_name("the name of an API key", name)) if name is not None else self
-        rate_of(rate_limit)
-        limited = named if rate_limit is None else replace(named, rate_limit=rate_limit)
-        return limited if status is None else replace(limited, status=cast("KeyStatus", status))
+_RECORD = TypeAdapter(KeyRecord)
 
 
 def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **fields: Any) -> NewKey:
@@ -174,15 +162,6 @@ def id_in(text: str) -> str | None:
     if not hmac.compare_digest(_check_sum(body), text[-_CHECK_CHARS:]):
         return None
     return ID_PREFIX + text[len(PREFIX) : len(PREFIX) + _ID_CHARS]
-
-
-def matches(record: KeyRecord | None, text: str) -> bool:
-    """Return whether `text` is the text of the key `record`.
-
-    The time that this takes does not reveal whether `record` is None.
-    """
-    known = _NO_DIGEST if record is None else record.digest
-    return hmac.compare_digest(_digest(text), known) and record is not None
 
 
 def check_principal(principal: str | None) -> None:
@@ -311,7 +290,12 @@ class KeyStore:
     ) -> KeyRecord:
         """Change the name, the status or the rate limit of a key. Raises `NotFound`, `InvalidInput` or `Conflict`."""
         before = self.get(key_id, workspace_id)
-        after = before.changed(name=name, status=status, rate_limit=rate_limit)
+        if status is not None and before.status == "archived" and status != "archived":
+            raise InvalidInput("the API key is archived and cannot be activated again")
+        rate_of(rate_limit)
+        named = None if name is None else plain_name("the name of an API key", name)
+        changes: dict[str, Any] = {"name": named, "status": status, "rate_limit": rate_limit}
+        after = replace(before, **{field: value for field, value in changes.items() if value is not None})
         self._records.put(KIND, _short(key_id), after.to_text(), expected=before.to_text())
         with self._lock:
             self._cached.pop(key_id, None)
@@ -358,10 +342,6 @@ class KeyStore:
         record = self._read(key.id) if known is None or known[0] <= self._monotonic() else known[1]
         return record is not None and record.status_at(self.now()) == "active"
 
-    def last_use(self, key_id: str) -> str | None:
-        """Return when a key was last used, or None if it was never used. The time may be a minute too early."""
-        return self._records.get(USED, _short(key_id))
-
     def is_use_due(self, key_id: str) -> bool:
         """Return True unless this process has recorded a use of the key within the last minute."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
@@ -377,9 +357,12 @@ class KeyStore:
         self._records.put(USED, _short(key_id), self.now().isoformat())
 
     def _valid(self, record: KeyRecord | None, text: str) -> KeyRecord | None:
-        if not matches(record, text) or record is None or record.status_at(self.now()) != "active":
-            return None
-        return record
+        """Return the record of a key if it is active and `text` is its text.
+
+        The time that this takes does not reveal whether there is a record.
+        """
+        is_right = hmac.compare_digest(_digest(text), _NO_DIGEST if record is None else record.digest)
+        return record if is_right and record is not None and record.status_at(self.now()) == "active" else None
 
 
 def _is_id(key_id: str) -> bool:

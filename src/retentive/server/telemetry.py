@@ -81,8 +81,11 @@ class Metrics:
         if directory is None:
             return generate_latest(self._registry)
         for name in os.listdir(directory):
-            if (found := _LIVE.fullmatch(name)) and not _is_running(int(found[1])):
-                mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]
+            if found := _LIVE.fullmatch(name):
+                try:
+                    os.kill(int(found[1]), 0)
+                except ProcessLookupError:
+                    mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
@@ -101,14 +104,6 @@ def _of_maintenance(run: MaintenanceRun | None) -> bytes:
     Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
     Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
     return generate_latest(of)
-
-
-def _is_running(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @cache
@@ -221,7 +216,7 @@ class Envelope:
         self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the application, then log it."""
+        """Pass a request to the application, then log it. An unexpected exception becomes status 500."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -239,22 +234,16 @@ class Envelope:
 
         try:
             with self._telemetry.request(scope, state):
-                await self._pass(scope, receive, send_with_headers)
+                try:
+                    await self._app(scope, receive, send_with_headers)
+                except Exception as error:
+                    BUGS.error("request %s failed: %s", state["request_id"], described(error))
+                    if not state["status"]:  # otherwise part of the answer is sent, and uvicorn closes the connection
+                        state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
+                        answer = Response(bug.body(state["request_id"]), 500, bug.headers(), "application/json")
+                        await answer(scope, receive, send_with_headers)
         finally:
             _log(scope, state, time.perf_counter() - started)
-
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the application. If it raises an unexpected exception, send status 500."""
-        state = scope["state"]
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:
-            BUGS.error("request %s failed: %s", state["request_id"], described(error))
-            if state["status"]:
-                return  # part of the answer is sent already, and uvicorn closes the connection
-            state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
-            body, headers = bug.body(state["request_id"]), bug.headers()
-            await Response(body, bug.status, headers, media_type="application/json")(scope, receive, send)
 
 
 def described(error: BaseException) -> str:

@@ -99,7 +99,7 @@ def test_the_last_use_is_written_once_a_minute() -> None:
         for seconds in (0, 1, 58, 1):
             clock.now += seconds
             keys.note_use(made.record.id)
-            found.append(keys.last_use(made.record.id))
+            found.append(keys.last_uses()[made.record.id])
         assert found[0] == found[1] == found[2] != found[3]
 
 

@@ -142,7 +142,7 @@ def _manages(own: KeyRecord, other: KeyRecord) -> bool:
 
 def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
     keys = call.location.keys
-    return key_object(record, keys.now(), keys.last_use(record.id))
+    return key_object(record, keys.now(), keys.last_uses().get(record.id))
 
 
 def _page(

@@ -31,7 +31,10 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
     """Return a repaired copy of the messages. Messages before the newest summary are left out."""
     sent: list[MessageDict] = []
     messages = _since_compaction(messages)
-    turn_start = _last_turn_start(messages)
+    turn_start = 0  # position of the newest user message that has content other than tool results
+    for at, message in enumerate(messages):
+        if message["role"] == "user" and any(block.get("type") != "tool_result" for block in blocks_of(message)):
+            turn_start = at
     for at, message in enumerate(messages):
         blocks = [block for block in blocks_of(message) if not is_blank(block)]
         if message["role"] == "assistant":
@@ -56,15 +59,6 @@ def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping
             if blocks[start].get("type") == "compaction" and blocks[start].get("content"):
                 return [{**messages[at], "content": blocks[start:]}, *messages[at + 1 :]]
     return messages
-
-
-def _last_turn_start(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Position of the newest user message that has content other than tool results; 0 if there is no such message."""
-    return next((at for at in range(len(messages) - 1, 0, -1) if _starts_a_turn(messages[at])), 0)
-
-
-def _starts_a_turn(message: Mapping[str, Any]) -> bool:
-    return message["role"] == "user" and any(block.get("type") != "tool_result" for block in blocks_of(message))
 
 
 def _results_first(blocks: Sequence[MessageDict], sent: Sequence[MessageDict]) -> list[MessageDict]:

@@ -208,7 +208,10 @@ class Conversation(Generic[C, R]):
         stop_reason, detail = self._stop_reason, self._stop_reason
         inputs: Mapping[str, object] = {}  # as the model sent them, by the ids of the calls
         paused = [_last_text(self.messages)] if stop_reason == _PAUSE else []  # texts before the pauses of this turn
-        is_over = _has_ended(self.messages, stop_reason)
+        # After a crash, the conversation may already end with an answer. The API would refuse to continue it without a
+        # new message. It does continue a turn that it paused, and one that ends with a server tool or a compaction.
+        last = blocks_of(newest) if newest.get("role") == "assistant" else []
+        is_over = bool(last) and last[-1].get("type") in _LAST and stop_reason != _PAUSE
         text = _last_text(self.messages) if is_over else ""
         yield from map(block_event, unanswered_calls(self.messages))
         while True:
@@ -324,16 +327,6 @@ def retry_pauses(retries: int) -> Iterator[float]:
     """Yield the seconds to wait before each retry. As in the SDK, the pauses double from 0.5 up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries
-
-
-def _has_ended(messages: Sequence[MessageDict], stop_reason: str) -> bool:
-    """Return whether the conversation already ends with an answer, as it can after a crash.
-
-    The API would refuse to continue such a conversation without a new message. It does continue a turn that it paused,
-    and a response that ends with a server tool or a compaction.
-    """
-    blocks = blocks_of(messages[-1]) if messages[-1].get("role") == "assistant" else []
-    return bool(blocks) and blocks[-1].get("type") in _LAST and stop_reason != _PAUSE
 
 
 def _last_text(messages: Sequence[MessageDict]) -> str:

@@ -62,7 +62,7 @@ class MemoryBackend(BackendProtocol):
         except RetentiveError as error:
             return LsResult(error=str(error))
         files = [_info(each) for each in found if "/" not in each.path.removeprefix(f"{base}/") and each.path != base]
-        deeper = (each.path.removeprefix(f"{base}/") for each in found if each.path.count("/") > _depth(base))
+        deeper = (each.path.removeprefix(f"{base}/") for each in found if each.path.count("/") > base.count("/") + 1)
         names = {path.split("/")[0] for path in deeper}
         directories = [FileInfo(path=f"{_name(base).rstrip('/')}/{name}/", is_dir=True) for name in names]
         return LsResult(entries=sorted([*files, *directories], key=lambda each: each["path"]))
@@ -196,10 +196,6 @@ def _path(name: str) -> str:
 
 def _name(path: str) -> str:
     return path.removeprefix(ROOT) or "/"
-
-
-def _depth(base: str) -> int:
-    return base.count("/") + 1
 
 
 def _info(memory: Memory) -> FileInfo:

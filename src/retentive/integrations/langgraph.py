@@ -87,42 +87,32 @@ class LangGraphStore(BaseStore):
     def _read(self, op: Op) -> Result:
         match op:
             case GetOp():
-                return self._get(op)
+                try:
+                    return _item(*self._store.load(_path(op.namespace, op.key)))
+                except NotFound:
+                    return None
             case SearchOp():
                 return self._search(op)
             case ListNamespacesOp():
                 return self._namespaces(op)
         return None
 
-    def _get(self, op: GetOp) -> Item | None:
-        try:
-            memory, text = self._store.load(_path(op.namespace, op.key))
-        except NotFound:
-            return None
-        return _item(memory, text)
-
     def _search(self, op: SearchOp) -> list[SearchItem]:
         if op.limit < 0 or op.offset < 0:
             raise InvalidInput("`limit` and `offset` must not be negative")
-        items = self._items(op.namespace_prefix)
+        below = memories_below(self._store, _directory(op.namespace_prefix))
+        found = ((memory, _item(memory, text)) for memory, text in below if _is_item(memory.path))
+        items: Iterator[tuple[Item, float | None]] = ((item, None) for _, item in found)
         if op.query:
-            items = self._ranked(op.query, list(items))
+            by_path = {memory.path: (memory, item) for memory, item in found}
+            texts = [(memory, "\n".join(strings_in(item.value))) for memory, item in by_path.values()]
+            items = ((by_path[path][1], score) for path, score in ranked(self._store, op.query, texts))
         if op.filter:
-            items = (each for each in items if _has(op, each[1]))
-        return [item for _, item in islice(items, op.offset, op.offset + op.limit)]
-
-    def _items(self, namespace: tuple[str, ...]) -> Iterator[tuple[Memory, SearchItem]]:
-        for memory, text in memories_below(self._store, _directory(namespace)):
-            if _is_item(memory.path):
-                found = _item(memory, text)
-                yield memory, SearchItem(found.namespace, found.key, found.value, found.created_at, found.updated_at)
-
-    def _ranked(self, query: str, items: list[tuple[Memory, SearchItem]]) -> Iterator[tuple[Memory, SearchItem]]:
-        by_path = {memory.path: (memory, item) for memory, item in items}
-        texts = [(memory, "\n".join(strings_in(item.value))) for memory, item in items]
-        for path, score in ranked(self._store, query, texts):
-            by_path[path][1].score = score
-            yield by_path[path]
+            items = (each for each in items if _has(op, each[0]))
+        return [
+            SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
+            for item, score in islice(items, op.offset, op.offset + op.limit)
+        ]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         """Namespaces that contain items. LangGraph's own store applies the conditions of the operation to them."""
@@ -196,7 +186,7 @@ def _item(memory: Memory, text: str) -> Item:
     )
 
 
-def _has(op: SearchOp, item: SearchItem) -> bool:
+def _has(op: SearchOp, item: Item) -> bool:
     """Return True if the item matches the filter. The rules are those of LangGraph's own store.
 
     An item that lacks a field of the filter does not match.

@@ -110,10 +110,6 @@ def _executed(command: str | None, call: McpCall) -> ToolAnswer:
     return replace(answer, text=view_within_limit(answer.text, view)) if is_view else answer
 
 
-def _undo(call: McpCall) -> ToolAnswer:
-    return past.undo(call.store, call.arguments, call.call_id if call.run or is_api_id(call.call_id) else None)
-
-
 def _search(call: McpCall) -> ToolAnswer:
     """Run `search`. Its result and that of `fetch` have the form that ChatGPT and other research clients expect.
 
@@ -223,7 +219,9 @@ TOOLS: tuple[ToolSpec, ...] = (
             "change": _CHANGE,
             "path": text_field("Without `change`: the newest change of this file or directory."),
         },
-        _undo,
+        lambda call: past.undo(
+            call.store, call.arguments, call.call_id if call.run or is_api_id(call.call_id) else None
+        ),
         destructive=True,
     ),
     ToolSpec(

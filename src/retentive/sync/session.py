@@ -123,11 +123,9 @@ class SyncSession:
                 return self._report(found)
             if not acted:
                 time.sleep(SETTLE_S)
-        waits = {
-            path: SyncOutcome(path, "waits", "", "the file changes all the time, or cannot be read")
-            for path in scan.waiting
-        }
-        return self._report(found | {_key(each): each for each in waits.values()}, is_settled=False)
+        why = "the file changes all the time, or cannot be read"
+        waits = [SyncOutcome(path, "waits", "", why) for path in scan.waiting]
+        return self._report(found | {_key(each): each for each in waits}, is_settled=False)
 
     def _report(self, found: Mapping[tuple[str, ...], SyncOutcome], *, is_settled: bool = True) -> SyncReport:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
@@ -196,12 +194,9 @@ class SyncSession:
         for path in bases:
             if path in files and path not in memories:
                 memory_id = self.state.bases[path].memory_id
-                if memory_id not in present and self._is_deleted(memory_id):
+                versions = [] if memory_id in present else self.store.versions(memory_id=memory_id, limit=1)
+                if versions and versions[0].operation == "deleted":
                     yield memory_id
-
-    def _is_deleted(self, memory_id: str) -> bool:
-        versions = self.store.versions(memory_id=memory_id, limit=1)
-        return bool(versions) and versions[0].operation == "deleted"
 
 
 @contextmanager
@@ -221,7 +216,7 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
         with opened_state(folder, store.id, states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
             session = SyncSession(folder, store, state, store.settings(), chosen, states, is_older)
             if not given.dry_run:
-                folder.clean(partial(_is_stored, store))
+                folder.clean(lambda sha256: any(each.sha256 == sha256 for each in store.versions(limit=MOST_LOOKED_AT)))
             yield session
 
 
@@ -362,11 +357,6 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
     Two different warnings never have the same key.
     """
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
-
-
-def _is_stored(store: MemoryStore, sha256: str) -> bool:
-    """Return whether one of the newest `MOST_LOOKED_AT` versions in a store has the hash `sha256`."""
-    return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def rotate(location: Location, *, add: bool) -> None:
             raise InvalidInput("this command needs keys: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
         if add:
             _add_key(location)
-        with output.progress("Rotating", total=len(backend.list_stores())) as progress:
+        with output.progress("Rotating") as progress:
             done = rotation.rotate(backend, progress=progress)
     wrapped = output.counted(done["rewrapped"], "data key")
     text = f"{wrapped} wrapped with the current key, {done['current']} already current."

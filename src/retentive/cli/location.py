@@ -117,6 +117,20 @@ class Location:
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
 
+    def take_over(self) -> None:
+        """Record the plain files of a directory that retentive never opened as memories.
+
+        The memories keep the ids that earlier reads have shown.
+        """
+        with naming("Location", self.shown):
+            is_new = is_foreign(self.url) and location_exists(self.url)
+        if is_new:
+            with self.opened(create=True) as found:
+                store = found.store()
+                # not an operation, because it changes no memory
+                core_of(store).backend.write(store.id, lambda _: None)
+                store.memories()
+
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores.
@@ -163,8 +177,8 @@ class Location:
         Raises `InvalidInput` for invalid keys. If the key file cannot be read, raises an error that names the file.
         """
         if self.keys is None and os.environ.get(KEYS_VARIABLE):
-            return key_ring().from_environment(os.environ)
-        return None if self.key_file is None else read_key_file(self.key_file)
+            return read_keys(None)
+        return None if self.key_file is None else read_keys(self.key_file)
 
     @property
     def key_file(self) -> str | None:
@@ -177,22 +191,19 @@ def no_store(key: str) -> NotFound:
     return NotFound(f"there is no memory store {key!r}; `retentive stores` lists the existing ones")
 
 
-def read_key_file(path: str) -> KeyRing:
-    """Return the encryption keys that a file contains.
+def read_keys(path: str | None) -> KeyRing | None:
+    """Return the encryption keys that a file contains, or the environment if `path` is None.
 
     Raises `InvalidInput`, `NotFound` or `PermissionDenied`, with the name of the file.
     """
-    with naming("Key file", path):
-        return key_ring().from_file(path)
-
-
-def key_ring() -> type[KeyRing]:
-    """Import and return the class of key rings. Raises `InvalidInput` if the encryption library is not installed."""
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
         raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
-    return KeyRing
+    if path is None:
+        return KeyRing.from_environment(os.environ)
+    with naming("Key file", path):
+        return KeyRing.from_file(path)
 
 
 @contextmanager
@@ -247,12 +258,6 @@ def shown(url: str) -> str:
         return f"{scheme}://…"
     path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
     return f"{scheme}://{host}{path}"
-
-
-def take_over(store: MemoryStore) -> None:
-    """Record the plain files of a directory as memories. The memories keep the ids that earlier reads have shown."""
-    core_of(store).backend.write(store.id, lambda _: None)  # not an operation, because it changes no memory
-    store.memories()
 
 
 pass_location = click.make_pass_decorator(Location, ensure=True)

@@ -118,17 +118,14 @@ def _csv(value: object, rows: str | None) -> str:
     value = json.loads(to_json(value))
     if rows is not None and isinstance(value, dict) and rows in value:
         value = value[rows]
-    records = [each if isinstance(each, dict) else {"value": each} for each in _as_list(value)]
+    records: list[Any] = value if isinstance(value, list) else [value]
+    records = [each if isinstance(each, dict) else {"value": each} for each in records]
     names = list(dict.fromkeys(name for each in records for name in each))
     writer = csv.writer(file := StringIO(), lineterminator="\n")
     for each in [dict(zip(names, names, strict=True)), *records] if names else ():
         cells = [each.get(name) for name in names]
         writer.writerow(["" if cell is None else cell if isinstance(cell, str) else json.dumps(cell) for cell in cells])
     return file.getvalue()
-
-
-def _as_list(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
 
 
 def to_json(value: object) -> str:
@@ -377,7 +374,7 @@ def _beginning(text: str, width: int) -> str:
 
 
 @contextmanager
-def progress(label: str, *, total: int | None = None) -> Iterator[Callable[..., None] | None]:
+def progress(label: str) -> Iterator[Callable[..., None] | None]:
     """Context manager that yields a function which shows progress on the last line of a terminal, at most 10 times a
     second and after `PROGRESS_DELAY_S`. If standard output is not a terminal, None is yielded.
 
@@ -387,14 +384,14 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[..., 
     if not is_terminal():
         yield None
         return
-    last, known, is_shown = time.monotonic() + PROGRESS_DELAY_S - 0.1, total, False
+    last, is_shown = time.monotonic() + PROGRESS_DELAY_S - 0.1, False
 
     def advance(done: int, total: int | None = None, *, part: str = "") -> None:
         nonlocal last, is_shown
-        now, of = time.monotonic(), known if total is None else total
+        now = time.monotonic()
         if now - last >= (0.1 if PROGRESS_DELAY_S else 0.0):
             last, is_shown = now, True
-            count = f"{done:,}" if of is None else f"{done:,} of {of:,}"
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
             text = harmless(f"{label} {part}: {count}" if part else f"{label}: {count}")
             click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
 

@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from retentive.cli import output
-from retentive.cli.location import INTEGRATION, Location, take_over
+from retentive.cli.location import INTEGRATION, Location
 from retentive.cli.options import command, group
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
-from retentive.locations import is_foreign
 from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.settings import NAMES, describe
@@ -33,10 +32,8 @@ _DAYS = {"d": 1, "w": 7, "y": 365}
 @command(json="Print a JSON object.")
 def init(location: Location) -> None:
     """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
-    is_taken_over = is_foreign(location.url)
+    location.take_over()
     with location.created() as store:
-        if is_taken_over:
-            take_over(store)
         key, memories = store.key or location.store_key, store.usage().memories
     at = location.shown
     url = repr(location.url) if at == location.url else 'os.environ["RETENTIVE_AT"]'  # it contains a password

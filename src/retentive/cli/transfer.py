@@ -14,11 +14,11 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown, take_over
+from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
 from retentive.cli.parameters import MEMORY_PATH, STORE, file_to_write
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import is_foreign, location_exists, parse_location
+from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.remote import remote_location
 from retentive.storage.contract import Backend
@@ -163,7 +163,7 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     backups that this command made there of the same location and memory stores, the oldest are deleted, so that N are
     left.
     """
-    _take_over(location)
+    location.take_over()
     chosen = _chosen(location, stores)
     with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
         path, deleted = file, list[str]()
@@ -245,7 +245,7 @@ def migrate(
         is_directory = scheme is None and os.path.realpath(path) == os.path.realpath(to)
         if scheme == other and (path == to or is_directory):
             raise InvalidInput("TO is the same location as the source; choose another target")
-    _take_over(location)
+    location.take_over()
     stores = _chosen(location, stores)
     with (
         _backend(location.url, from_keys) as origin,
@@ -254,18 +254,6 @@ def migrate(
     ):
         done = copy_stores(origin, goal, stores=stores, progress=progress)
     _emit(done, [f"{one.added} copied now, up to revision {one.revision}" for one in done])
-
-
-def _take_over(location: Location) -> None:
-    """If the location is a directory that retentive never opened, record its plain files as memories.
-
-    Only recorded memories are copied.
-    """
-    with naming("Location", location.shown):
-        is_new = is_foreign(location.url) and location_exists(location.url)
-    if is_new:
-        with location.opened(create=True) as opened:
-            take_over(opened.store())
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
@@ -296,7 +284,7 @@ def _backend(url: str, keys: str | None, *, label: str = "Location", create: boo
         parse_location(url)
     if not create and not location_exists(url):
         raise NotFound(f"there is no location {shown(url)}")
-    ring = None if keys is None else read_key_file(keys)
+    ring = None if keys is None else read_keys(keys)
     with naming(label, shown(url)):
         opened = open_location(url, keys=ring)
     with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:

@@ -91,7 +91,7 @@ ADMIN: Mapping[str, Section] = {
 }
 """Commands below `retentive admin`."""
 
-_EXTRAS = {"mcp": "mcp", "encryption": "crypto"}
+_EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic"}
 """Extra that a command needs. The other ones that need any need `server`."""
 
 ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}

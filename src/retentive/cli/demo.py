@@ -18,9 +18,9 @@ import sys
 from collections import Counter
 from importlib.util import find_spec
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
 
 import click
+from anthropic import Anthropic, beta_tool
 
 import retentive
 from retentive.agent import Budget, Event, Text, ToolCall, ToolReply
@@ -28,13 +28,8 @@ from retentive.agent.loop import Agent
 from retentive.cli import output
 from retentive.cli.location import Location, shown
 from retentive.cli.options import command
-from retentive.errors import InvalidInput
-from retentive.values.extras import pip_install
+from retentive.testing.scripted_claude import Call, Prompt, ToolUse, Turn, scripted_claude
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude import Call, Prompt, ToolUse, Turn
-
-REQUIRED = ("anthropic",)
 OF_CONSOLE = ("jinja2", "markdown_it", "nh3")
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
 """Number of tickets of each week."""
@@ -58,9 +53,6 @@ def demo(location: Location) -> None:
     effect, because it names real memories. On a terminal, the web console of the location is served at the end, until
     Ctrl-C.
     """
-    missing = [module for module in REQUIRED if find_spec(module) is None]
-    if missing:
-        raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install('anthropic')}")
     url = location.url if "at" in location.typed else mkdtemp(prefix="memory-demo-", dir=".")
     with retentive.open(url) as opened:
         if opened.store().usage().memories:
@@ -75,8 +67,6 @@ def demo(location: Location) -> None:
 
 def _run_sessions(url: str) -> None:
     """Run both sessions, the first until it is killed. Raises `ClickException` if a session or the answer is wrong."""
-    from retentive.testing.scripted_claude import scripted_claude  # noqa: PLC0415 - imports the server
-
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
     with scripted_claude(answer, threads=False, keep_requests=False) as claude:
         for name, expected in (("first", -signal.SIGKILL), ("second", 0)):
@@ -120,8 +110,6 @@ def _show(url: str) -> int:
 
 def session(url: str, base_url: str, name: str) -> None:
     """Run one session and print its events. The first session kills its process after it has read `KILLED_AT`."""
-    from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow, and the first process does not need it
-
     with Anthropic(base_url=base_url, api_key="none") as client, retentive.open(url) as opened:
         runner = Agent(
             client,
@@ -185,58 +173,35 @@ def named(counts: Counter[str]) -> str:
 def answer(prompt: Prompt) -> Turn:
     """Return the next turn of Claude: view the memory, read a week, save its counts, or give the final answer."""
     if not prompt.calls:
-        return _turn("", _call("memory", command="view", path="/memories"))
-    last = prompt.calls[-1]
+        return Turn((Call({"command": "view", "path": NOTES}, name="memory"),))
+    found = [match for call in prompt.calls if (match := _PROGRESS.search(_noted(call)))]
+    if not found:
+        notes = {"command": "create", "path": NOTES, "file_text": f"{_progress(0, Counter())}\n"}
+        return Turn((Call(notes, name="memory"), Call({"week": 1}, name="read_week")))
+    done, last = int(found[-1][1]), prompt.calls[-1]
+    counts = Counter({lamp: int(number) for lamp, number in re.findall(r"(\w+) (\d+)", found[-1][2])})
     if last.name == "read_week":
-        done, counts = _progress(prompt)
-        more = [_call("read_week", week=done + 2)] if done + 1 < len(TICKETS) else []
-        return _turn("", _saved(done, counts, done + 1, counts + counted(_text(last))), *more)
-    if not any(_PROGRESS.search(_noted(call)) for call in prompt.calls):
-        if NOTES in _text(last):
-            return _turn("I have worked on this before.", _call("memory", command="view", path=NOTES))
-        first = f"Weeks done: 0\nSo far: {named(Counter())}.\n"
-        return _turn("", _call("memory", command="create", path=NOTES, file_text=first), _call("read_week", week=1))
-    done, counts = _progress(prompt)
+        old, new = _progress(done, counts), _progress(done + 1, counts + counted(_text(last)))
+        change = {"command": "str_replace", "path": NOTES, "old_str": old, "new_str": new}
+        more = [Call({"week": done + 2}, name="read_week")] if done + 1 < len(TICKETS) else []
+        return Turn((Call(change, name="memory"), *more))
     if done < len(TICKETS):
-        return _turn("", _call("read_week", week=done + 1))
-    return _turn(f"I have counted all {done} weeks. Returns: {named(counts)}.")
+        return Turn(("I have worked on this before.", Call({"week": done + 1}, name="read_week")))
+    return Turn((f"I have counted all {done} weeks. Returns: {named(counts)}.",))
 
 
-def _progress(prompt: Prompt) -> tuple[int, Counter[str]]:
-    """Return the weeks and the counts that Claude last wrote to the memory or read from it."""
-    found = next(match for call in reversed(prompt.calls) if (match := _PROGRESS.search(_noted(call))))
-    counts = {lamp: int(number) for lamp, number in re.findall(r"(\w+) (\d+)", found[2])}
-    return int(found[1]), Counter(counts)
+def _progress(done: int, counts: Counter[str]) -> str:
+    return f"Weeks done: {done}\nSo far: {named(counts)}."
 
 
 def _noted(call: ToolUse) -> str:
     """Return the text that a call wrote to the memory or read from it."""
-    if call.name != "memory":
-        return ""
-    return str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
+    given = call.input.get("new_str") or call.input.get("file_text")
+    return "" if call.name != "memory" else str(given or _text(call))
 
 
 def _text(call: ToolUse) -> str:
-    if call.result is None or call.result.is_error:
-        raise ValueError(f"{call.name} has no readable result")
-    return call.result.text
-
-
-def _saved(done: int, counts: Counter[str], now_done: int, now: Counter[str]) -> Call:
-    old, new = (f"Weeks done: {week}\nSo far: {named(lamps)}." for week, lamps in ((done, counts), (now_done, now)))
-    return _call("memory", command="str_replace", path=NOTES, old_str=old, new_str=new)
-
-
-def _turn(text: str, *calls: Call) -> Turn:
-    from retentive.testing.scripted_claude import Turn  # noqa: PLC0415 - needs extras, and --help does not
-
-    return Turn((*([text] if text else []), *calls))
-
-
-def _call(tool: str, **given: object) -> Call:
-    from retentive.testing.scripted_claude import Call  # noqa: PLC0415 - as above
-
-    return Call(given, name=tool)
+    return "" if call.result is None or call.result.is_error else call.result.text
 
 
 if __name__ == "__main__":

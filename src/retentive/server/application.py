@@ -16,8 +16,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from anyio import fail_after, to_thread
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Router
+from starlette.routing import Route as HttpRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
 from retentive.server.background import MaintenanceRun, last_run
@@ -29,6 +32,7 @@ from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits, Workers
 from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
+from retentive.server.protocol import Strict
 from retentive.server.requests import (
     MCP,
     METADATA,
@@ -47,12 +51,21 @@ from retentive.server.requests import (
 )
 from retentive.server.telemetry import Envelope, Telemetry, metrics
 from retentive.store import MemoryStore
-from retentive.values.extras import pip_install
 from retentive.wire.base import Answer, Fields
 from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
+
+
+LOG = logging.getLogger("retentive.server")
+MIN_BODY_BYTES = 1 << 20
+ESCAPED = 6
+"""Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
+MAX_BODY_BYTES = 64 << 20
+"""Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
+MAX_DISCARDED_BYTES = 8 << 20
+READY_S = 1.0
 
 
 class ClosingResponse(StreamingResponse):
@@ -79,29 +92,6 @@ class ClosingResponse(StreamingResponse):
             for each in reversed(self._generators):
                 stack.callback(each.close)
             await super().__call__(scope, receive, send)
-
-
-try:
-    from starlette.requests import Request
-    from starlette.responses import Response, StreamingResponse
-    from starlette.routing import BaseRoute, Router
-    from starlette.routing import Route as HttpRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from retentive.server.application import ClosingResponse
-    from retentive.server.protocol import Strict
-except ImportError as error:
-    raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
-
-
-LOG = logging.getLogger("retentive.server")
-MIN_BODY_BYTES = 1 << 20
-ESCAPED = 6
-"""Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
-MAX_BODY_BYTES = 64 << 20
-"""Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
-MAX_DISCARDED_BYTES = 8 << 20
-READY_S = 1.0
 
 
 class Server:

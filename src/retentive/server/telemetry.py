@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from starlette.responses import Response
 
 from retentive.server.background import MaintenanceRun
 from retentive.server.errors import HttpError
@@ -240,8 +239,11 @@ class Envelope:
                     BUGS.error("request %s failed: %s", state["request_id"], described(error))
                     if not state["status"]:  # otherwise part of the answer is sent, and uvicorn closes the connection
                         state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
-                        answer = Response(bug.body(state["request_id"]), 500, bug.headers(), "application/json")
-                        await answer(scope, receive, send_with_headers)
+                        body = bug.body(state["request_id"])
+                        named = {"content-type": "application/json", "content-length": str(len(body)), **bug.headers()}
+                        headers = [(name.encode(), value.encode()) for name, value in named.items()]
+                        await send_with_headers({"type": "http.response.start", "status": 500, "headers": headers})
+                        await send_with_headers({"type": "http.response.body", "body": body})
         finally:
             _log(scope, state, time.perf_counter() - started)
 

@@ -11,6 +11,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.errors import Damaged
+from retentive.search import index
 from retentive.search.index import CORPORA, Corpora, Corpus
 from retentive.storage.contract import Snapshot
 from support.commands import create, run
@@ -77,11 +78,14 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("max_kept_bytes", [1, 1_000])
-def test_damaged_memories_are_named_and_the_others_found(tmp_path: Path, max_kept_bytes: int) -> None:
+def test_damaged_memories_are_named_and_the_others_found(
+    tmp_path: Path, max_kept_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The unreadable text may contain the word. After a repair, the memory is searched again."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
-        corpus = Corpus(max_kept_bytes=max_kept_bytes)
+        monkeypatch.setattr(index, "MAX_KEPT_BYTES", max_kept_bytes)
+        corpus = Corpus()
 
         def search() -> tuple[list[str], tuple[str, ...]]:
             def work(snapshot: Snapshot) -> tuple[list[str], tuple[str, ...]]:
@@ -103,19 +107,23 @@ def test_damaged_memories_are_named_and_the_others_found(tmp_path: Path, max_kep
         assert search() == (["/memories/a", "/memories/b", "/memories/c", "/memories/d/e"], ())
 
 
-def test_a_store_over_the_bound_is_searched_without_a_kept_index(tmp_path: Path) -> None:
+def test_a_store_over_the_bound_is_searched_without_a_kept_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "MAX_KEPT_BYTES", 1_000)
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         for number in range(20):
             run(store, create(f"/memories/{number}", f"text {number} " * 100))
-        small = Corpus(max_kept_bytes=1_000)
+        small = Corpus()
         assert len(store._core.read(lambda snapshot: indexed(small, snapshot))) == 20
-        assert small.size == 0
+        assert small.index is None
 
 
-def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
+def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store that was not searched for longest loses its index first; the next search builds it again."""
-    corpora = Corpora(max_kept_bytes=250)
+    monkeypatch.setattr(index, "MAX_KEPT_BYTES", 250)
+    corpora = Corpora()
     with opened("sqlite", tmp_path) as place:
         stores = [place.store(name) for name in ("one", "two", "three")]
         for store in stores:
@@ -128,7 +136,7 @@ def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
             return len(found)
 
         def built() -> list[bool]:
-            return [corpora.of(store._core.backend, store.id).size > 0 for store in stores]
+            return [corpora.of(store._core.backend, store.id).index is not None for store in stores]
 
         assert [search(stores[at]) for at in (0, 1, 0)] == [1, 1, 1]
         assert built() == [True, True, False]

@@ -139,24 +139,12 @@ def _words(document: Document) -> frozenset[str]:
 class Corpus:
     """Index of one memory store. Threads may share it; one at a time uses it, in `with corpus.lock`."""
 
-    def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
-        self.max_kept_bytes = max_kept_bytes
+    def __init__(self) -> None:
         self.lock = threading.Lock()
         self.last_used = 0.0
-        self._index: Index | None = None
+        self.index: Index | None = None
         self._newest = ""
         self._usage: Usage | None = None
-
-    def drop_if_idle(self) -> None:
-        """Drop the index to free its memory, unless a thread is using it."""
-        if self.lock.acquire(blocking=False):
-            self._index = None
-            self.lock.release()
-
-    @property
-    def size(self) -> int:
-        """Bytes of text in the index."""
-        return 0 if self._index is None else self._index.size
 
     def updated(self, snapshot: Snapshot, languages: Sequence[str] = ()) -> tuple[Index, tuple[str, ...]]:
         """Return the index of the memories in a snapshot, and the paths of damaged memories. The caller has the lock.
@@ -165,14 +153,14 @@ class Corpus:
         """
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
         usage = snapshot.state.usage
-        index, damaged = self._index, tuple[str, ...]()
+        index, damaged = self.index, tuple[str, ...]()
         is_fit = index is not None and (not languages or index.languages == tuple(languages))
         if index is None or not is_fit or not self._follow(index, snapshot, newest):
             documents, damaged = all_documents(snapshot)
             index = index_of(documents, languages)
         # A repair of a damaged memory adds no version, so the next search must read all memories again.
         self._newest, self._usage = ("", None) if damaged else (newest, usage)
-        self._index = index if usage.size_bytes <= self.max_kept_bytes else None
+        self.index = index if usage.size_bytes <= MAX_KEPT_BYTES else None
         return index, damaged
 
     def _follow(self, index: Index, snapshot: Snapshot, newest: str) -> bool:
@@ -225,8 +213,7 @@ def _document(memory: Memory, data: bytes | None) -> Document:
 class Corpora:
     """All search indexes of a process, with a limit on their total bytes of text. Threads may share this object."""
 
-    def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
-        self._max_kept_bytes = max_kept_bytes
+    def __init__(self) -> None:
         self.renew_after_fork()
         forking.watch(self)
 
@@ -239,9 +226,7 @@ class Corpora:
         """Return the index of a store. A new index is empty until the first search."""
         with self._lock:
             by_id = self._of_backend.setdefault(backend, {})
-            if store_id not in by_id:
-                by_id[store_id] = Corpus(max_kept_bytes=self._max_kept_bytes)
-            return by_id[store_id]
+            return by_id.setdefault(store_id, Corpus())
 
     def trim(self, used: Corpus) -> None:
         """Record `used` as the most recently used index. Then drop indexes while their total size exceeds the limit.
@@ -253,9 +238,10 @@ class Corpora:
             corpora = [corpus for by_id in self._of_backend.values() for corpus in by_id.values()]
         kept = 0
         for corpus in sorted(corpora, key=attrgetter("last_used"), reverse=True):
-            kept += corpus.size
-            if kept > self._max_kept_bytes and corpus is not used:
-                corpus.drop_if_idle()
+            kept += corpus.index.size if corpus.index is not None else 0
+            if kept > MAX_KEPT_BYTES and corpus is not used and corpus.lock.acquire(blocking=False):
+                corpus.index = None
+                corpus.lock.release()
 
 
 CORPORA = Corpora()

@@ -8,7 +8,7 @@ import retentive
 from retentive.engine import visibility
 from retentive.engine.pending import with_proposals
 from retentive.engine.visibility import Assessment, Filtered, within
-from retentive.history.past import Past
+from retentive.history.revisions import Past
 from retentive.review.proposals import pending
 from retentive.storage.contract import Snapshot
 

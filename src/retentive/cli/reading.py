@@ -27,8 +27,7 @@ from retentive.engine.handlers import RunView
 from retentive.engine.lists import list_memories, load
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
-from retentive.history.past import AsOf
-from retentive.history.revisions import Revision
+from retentive.history.revisions import AsOf, Revision
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of

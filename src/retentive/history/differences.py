@@ -11,8 +11,17 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.visibility import Assessment, is_used
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter, LoggedChange, grouped
-from retentive.history.past import check_kept, version_at
-from retentive.history.revisions import Revision, in_scope, memory_at, moment, named_change, one_version, versions_in
+from retentive.history.revisions import (
+    Revision,
+    check_kept,
+    in_scope,
+    memory_at,
+    moment,
+    named_change,
+    one_version,
+    version_at,
+    versions_in,
+)
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath

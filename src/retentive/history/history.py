@@ -19,10 +19,9 @@ from retentive.history import log as reads
 from retentive.history import operations
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, grouped
-from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact, remove
-from retentive.history.revisions import Named, Revision, as_revision, one_version, versions_in
+from retentive.history.revisions import Named, Revision, as_revision, one_version, past_of, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
 from retentive.values.listing import ListPage

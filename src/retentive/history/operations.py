@@ -13,7 +13,6 @@ from retentive.engine.operation import Outcome, Plan, Write
 from retentive.engine.pending import is_under_review
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.log import LogFilter, grouped
-from retentive.history.past import Past, check_kept
 from retentive.history.plan import (
     Clash,
     Conflict,
@@ -29,7 +28,7 @@ from retentive.history.plan import (
     steps,
     text_of,
 )
-from retentive.history.revisions import Moment, Revision, moment, named_change, versions_in
+from retentive.history.revisions import Moment, Past, Revision, check_kept, moment, named_change, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions

@@ -12,8 +12,7 @@ from retentive.engine.operation import Read
 from retentive.engine.pending import is_under_review
 from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of
 from retentive.errors import Damaged, InvalidInput
-from retentive.history.past import past_of
-from retentive.history.revisions import Named, as_revision, parse_time
+from retentive.history.revisions import Named, as_revision, parse_time, past_of
 from retentive.review.proposals import AFTER, pending, text_key, text_of
 from retentive.search.index import CORPORA, Corpus, Index, all_documents, index_of
 from retentive.search.literal import Literal as LiteralQuery

@@ -13,7 +13,7 @@ from retentive.engine.handlers import entry_at, require_free
 from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Plan, Read, Write
 from retentive.errors import InvalidInput, NotFound, Refused
-from retentive.history.past import Past, past_of
+from retentive.history.revisions import Past, past_of
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text

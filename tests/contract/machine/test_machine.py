@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from retentive import InvalidInput, MemoryStore, Retentive, Usage
-from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.revisions import past_of
 from retentive.storage.contract import Snapshot
 from support.model import Model
 from support.places import ALL_LOCAL, COMPARED, opened

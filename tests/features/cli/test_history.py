@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.history.past import past_of
+from retentive.history.revisions import past_of
 from retentive.storage.contract import Snapshot, Version
 from support.command_line import here, terminal, version_ids
 

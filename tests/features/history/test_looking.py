@@ -11,7 +11,7 @@ import pytest
 
 from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
 from retentive.history.differences import Differences
-from retentive.history.past import past_of
+from retentive.history.revisions import past_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
 

@@ -13,8 +13,8 @@ import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, RetentiveError, SensitiveValue, TooLarge
-from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.revisions import past_of
 from retentive.storage.contract import Created, Snapshot
 from support.commands import tree
 from support.model import Model

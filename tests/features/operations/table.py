@@ -10,7 +10,7 @@ from typing import Any
 import retentive
 from retentive import MemoryStore, Mounts
 from retentive.engine.lists import list_memories
-from retentive.history.past import AsOf
+from retentive.history.revisions import AsOf
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import directory_source, import_files

@@ -19,7 +19,7 @@ from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import paths_named, rendered
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused, RetentiveError, error_of
-from retentive.history.past import AsOf
+from retentive.history.revisions import AsOf
 from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes

@@ -24,7 +24,6 @@ from anthropic.lib.tools import ToolError
 import retentive
 from retentive import MemoryStore, NotFound
 from retentive.agent import Agent, AgentError, Budget, Finished, Text, ToolCall, memory_context
-from retentive.agent.context import InputTokens
 
 SYSTEM = """You refactor a code base in small steps that keep its tests green. Do one feature of the checklist in this
 session, and call feature_done when it is. Your last message lists the work done and the next steps."""
@@ -145,7 +144,7 @@ def session(code: Path, *, goal: str, test: str, location: str, model: str) -> N
             model=model,
             system=SYSTEM,
             tools=[*file_tools(code), *testing_tools(code, test, known_ids, passed)],
-            context=memory_context(trigger=InputTokens(60_000)),
+            context=memory_context(clear_over=60_000),
             budget=Budget(max_turns=60),
         )
         with agent:

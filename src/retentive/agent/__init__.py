@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retentive.agent.context import (
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    ContextManagement,
-    InputTokens,
-    ToolUses,
-    memory_context,
-)
+from retentive.agent.context import betas_of, memory_context
 from retentive.agent.events import (
     AgentError,
     Compaction,
@@ -46,16 +38,11 @@ __all__ = [
     "AgentError",
     "AsyncAgent",
     "Budget",
-    "ClearThinking",
-    "ClearToolUses",
-    "Compact",
     "Compaction",
-    "ContextManagement",
     "EditsApplied",
     "Event",
     "Finished",
     "FunctionTool",
-    "InputTokens",
     "OtherBlock",
     "Stopped",
     "StreamRestarted",
@@ -63,8 +50,8 @@ __all__ = [
     "TokenUsage",
     "ToolCall",
     "ToolReply",
-    "ToolUses",
     "UsageReport",
+    "betas_of",
     "function_tool",
     "memory_context",
     "memory_protocol",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from retentive.agent.context import COMPACTION_BETA, ContextManagement
+from retentive.agent.context import BETAS, COMPACT, betas_of
 from retentive.agent.conversation import check_at_least, check_list, check_text
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
@@ -68,16 +68,16 @@ def request_fields(
 
 
 def request_of(
-    fields: Mapping[str, Any], context: ContextManagement | None, messages: Sequence[Mapping[str, Any]]
+    fields: Mapping[str, Any], context: Mapping[str, Any] | None, messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the fields of a request with these messages."""
     has_summary = any(block["type"] == "compaction" for message in messages for block in message["content"])
-    betas = [*fields["betas"], *(() if context is None else context.betas)]
-    betas += [COMPACTION_BETA] if has_summary else []
+    betas = [*fields["betas"], *(() if context is None else betas_of(context))]
+    betas += [BETAS[COMPACT]] if has_summary else []
     request = {**fields, "messages": messages, "betas": list(dict.fromkeys(betas))}
     if not betas:
         del request["betas"]
-    return request if context is None else {**request, "context_management": context.request()}
+    return request if context is None else {**request, "context_management": dict(context)}
 
 
 def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from retentive.agent.context import ContextManagement, default_context
+from retentive.agent.context import betas_of, memory_context
 from retentive.agent.conversation import (
     MessageDict,
     Response,
@@ -75,7 +75,7 @@ _REASONS: Mapping[str, Reason] = {
     "model_context_window_exceeded": "context_full",
 }
 _INVALID_REQUEST_STATUSES = (400, 413, 422)
-_CONTEXT = default_context()
+_CONTEXT = memory_context()
 _BUDGET = Budget()
 
 UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
@@ -122,7 +122,7 @@ class Conversation(Generic[C, R]):
         memory: MemoryLocation | MemoryTree = DEFAULT_LOCATION,
         store: str | None = None,
         tools: Iterable[Any] = (),
-        context: ContextManagement | None = _CONTEXT,
+        context: Mapping[str, Any] | None = _CONTEXT,
         system: str = "",
         language: str = "en",
         tidy: bool = True,
@@ -139,6 +139,8 @@ class Conversation(Generic[C, R]):
     ) -> None:
         self._fields = request_fields(model, budget, stream=stream, cache=cache, request=request)
         self._context = context
+        if context is not None:
+            betas_of(context)  # checks it
         if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
             self._fields["system"] = system_blocks(prompt, cache=cache)
         self._budget = budget

@@ -135,14 +135,12 @@ def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, st
                     "type": "clear_tool_uses_20250919",
                     "trigger": {"type": "input_tokens", "value": 100_000},
                     "keep": {"type": "tool_uses", "value": 3},
-                    "clear_tool_inputs": False,
                     "clear_at_least": {"type": "input_tokens", "value": 20_000},
                     "exclude_tools": ["memory"],
                 },
                 {
                     "type": "compact_20260112",
                     "trigger": {"type": "input_tokens", "value": 150_000},
-                    "pause_after_compaction": False,
                 },
             ]
         },

@@ -10,17 +10,11 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.agent import (
-    ClearThinking,
-    ClearToolUses,
-    Compact,
     Compaction,
-    ContextManagement,
     EditsApplied,
     Finished,
-    InputTokens,
     ToolCall,
     ToolReply,
-    ToolUses,
     UsageReport,
     memory_context,
 )
@@ -44,7 +38,10 @@ def store() -> Iterator[MemoryStore]:
 @streamed
 def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: MemoryStore) -> None:
     """The API clears results from the context of the model, but `agent.messages` keeps them."""
-    context = ContextManagement(ClearThinking(keep=1), ClearToolUses(trigger=ToolUses(1), keep=1))
+    one = {"type": "tool_uses", "value": 1}
+    clear = {"type": "clear_tool_uses_20250919", "trigger": one, "keep": one}
+    keep_thinking = {"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 1}}
+    context = {"edits": [keep_thinking, clear]}
     looks = tuple(Turn((Thinking("Again?"), VIEW)) for _ in range(3))
     with scripted_claude(Script((*looks, Turn(("Done.",)), *looks[:1], Turn(("Again.",))))) as server:
         request = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
@@ -56,7 +53,7 @@ def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: M
     edits = [edit for event in played.of(EditsApplied) for edit in event.edits]
     assert any(edit.get("cleared_tool_uses") == 2 for edit in edits)
     assert any(edit.get("cleared_thinking_turns", 0) >= 1 for edit in edits)
-    assert all(body["context_management"] == context.request() for body in bodies)
+    assert all(body["context_management"] == context for body in bodies)
     sent = [block for turn in bodies[-1]["messages"] for block in turn["content"]]
     assert [block["type"] for block in sent].count("thinking") == 4
     assert all("/memories" in block["content"] for block in sent if block["type"] == "tool_result")
@@ -71,7 +68,9 @@ def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
         return VIEW if len(prompt.calls) < 4 else "Done."
 
     with scripted_claude(answer) as server:
-        played = play(kind, server.url, "Entry.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
+        played = play(
+            kind, server.url, "Entry.", memory=store, context=memory_context(clear_over=0, keep=0, clear_at_least=0)
+        )
         assert server.failures == []
     assert played.of(Finished)[0].reason == "end_turn"
 
@@ -86,11 +85,11 @@ def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, st
             return VIEW
         return "Done, by the summary." if prompt.calls else VIEW
 
-    context = ContextManagement(Compact(trigger=InputTokens(50_000)))
+    context = memory_context(compact_over=50_000)
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
         played = play(kind, server.url, LONG, memory=store, context=context, stream=stream)
         assert server.failures == []
-        assert server.requests[0].headers["anthropic-beta"] == "compact-2026-01-12"
+        assert server.requests[0].headers["anthropic-beta"].endswith(",compact-2026-01-12")
         last: Any = server.requests[-1].body
     assert played.of(Compaction) == [Compaction("They like tea.")]
     (finished,) = played.of(Finished)
@@ -111,7 +110,7 @@ def test_a_run_pauses_after_compaction(kind: str, stream: bool, store: MemorySto
     def answer(prompt: Prompt) -> Turn | Call | str:
         return f"I know: {prompt.summary} {prompt.messages[-1].text}".strip()
 
-    context = ContextManagement(Compact(trigger=InputTokens(50_000), pause_after_compaction=True))
+    context = {"edits": [memory_context(compact_over=50_000)["edits"][1] | {"pause_after_compaction": True}]}
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
         paused = play(kind, server.url, LONG, memory=store, context=context, stream=stream)
         assert [message["role"] for message in paused.messages] == ["user", "assistant"]
@@ -126,7 +125,7 @@ def test_a_run_pauses_after_compaction(kind: str, stream: bool, store: MemorySto
 
 @both
 def test_a_failed_compaction_is_reported(kind: str, store: MemoryStore) -> None:
-    context = ContextManagement(Compact(trigger=InputTokens(50_000)))
+    context = memory_context(compact_over=50_000)
     with scripted_claude(lambda _seen: "Still here.", summarize=lambda _seen: None) as server:
         played = play(kind, server.url, LONG, "And now?", memory=store, context=context)
     assert played.of(Compaction)[0] == Compaction(None)
@@ -153,7 +152,7 @@ def test_a_long_task_fits_a_small_window_with_a_memory(kind: str, store: MemoryS
         return Call({"command": "view", "path": f"/memories/in/{done:02}.txt"})
 
     store.create("/memories/n.txt", "")
-    context = memory_context(trigger=InputTokens(12_000), keep=2, exclude_memory=False)
+    context = memory_context(clear_over=12_000, keep=2, clear_at_least=0, exclude_memory=False, compact_over=None)
     with scripted_claude(answer, context_window=30_000) as server:
         played = play(kind, server.url, "Add up.", memory=store, context=context)
         assert server.failures == []

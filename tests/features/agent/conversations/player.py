@@ -16,8 +16,7 @@ from anthropic.lib.tools import ToolError
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.agent import Agent, AgentError, AsyncAgent, Budget, Event, Finished, ToolReply
-from retentive.agent.context import default_context
+from retentive.agent import Agent, AgentError, AsyncAgent, Budget, Event, Finished, ToolReply, memory_context
 from retentive.agent.turns import NOT_RUN
 
 from .claude import MCP_BETA, MCP_SERVER, MCP_TOOLS, SEARCH, Play, Wire
@@ -194,7 +193,7 @@ class _Game:
             client,
             memory=self._memory,
             tools=[*tools, dict(SEARCH), dict(MCP_TOOLS)],
-            context=default_context() if scenario.context else None,
+            context=memory_context() if scenario.context else None,
             budget=Budget(max_turns=scenario.max_turns),
             actor=ACTOR,
             messages=messages,

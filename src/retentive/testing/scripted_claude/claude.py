@@ -49,30 +49,22 @@ from retentive.testing.scripted_claude.script import (
 MODEL = "scripted-claude"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Exception):
     """Failure of a script. `message` is the reason, such as a failed check or a tool that is not in the request.
 
     `turn` is the number of the turn. `request` is the number of the `POST /v1/messages` request. The first
-    request has the number 1. If the number is not known, `request` is 0.
+    request has the number 1.
     """
 
-    script: str
-    turn: int
-    message: str
-    request: int = 0
+    def __init__(self, script: str, turn: int, message: str) -> None:
+        super().__init__(script, turn, message)
+        self.script = script
+        self.turn = turn
+        self.message = message
+        self.request = 0
 
     def __str__(self) -> str:
-        request = f" (request {self.request})" if self.request else ""
-        return f"script {self.script!r}, turn {self.turn}: {self.message}{request}"
-
-
-class ScriptFailure(Exception):
-    """Exception for a failure of a script. `failure` has its data."""
-
-    def __init__(self, script: str, turn: int, message: str) -> None:
-        self.failure = Failure(script, turn, message)
-        super().__init__(str(self.failure))
+        return f"script {self.script!r}, turn {self.turn}: {self.message} (request {self.request})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +178,8 @@ class ScriptedClaude:
                 reply, prompt = self._reply(check_request(headers, data))
             except ApiError as error:
                 reply = error
-            except ScriptFailure as failed:
-                failure = replace(failed.failure, request=self._count)
+            except Failure as failure:
+                failure.request = self._count
                 self.failures.append(failure)
                 reply = ApiError(400, f"[scripted Claude] {failure}")
             if self._keep_requests:
@@ -254,22 +246,22 @@ class ScriptedClaude:
         try:
             summary = self._summarize(prompt)
         except Exception as error:  # the function of a test may raise anything
-            raise ScriptFailure("summarize", 0, f"the function raised {error!r}") from error
+            raise Failure("summarize", 0, f"the function raised {error!r}") from error
         if summary is not None and not isinstance(summary, str):
-            raise ScriptFailure("summarize", 0, f"`summarize` must return a string or None, got {summary!r}")
+            raise Failure("summarize", 0, f"`summarize` must return a string or None, got {summary!r}")
         return summary
 
     def _next_turn(self, conversation: Prompt, prompt: Prompt) -> Turn:
         """Return the next turn of a conversation. A script function is called with `prompt`.
 
-        For a script, the checks of the previous turn run first. Raises `ScriptFailure` if a check fails, if the script
+        For a script, the checks of the previous turn run first. Raises `Failure` if a check fails, if the script
         has no more turns, if no script matches, or if the turn calls a tool that is not in the request.
         """
         opening = conversation.opening
         scripts = (each for each in self._scripts if not isinstance(each, Script) or each.when in opening)
         script = next(scripts, None)
         if script is None:
-            raise ScriptFailure("none", 0, f"no script matches the first user message {opening[:200]!r}")
+            raise Failure("none", 0, f"no script matches the first user message {opening[:200]!r}")
         replies = [
             message for message in conversation.messages if message.role == "assistant" and not _compacts(message)
         ]
@@ -282,18 +274,18 @@ class ScriptedClaude:
             if found is None:
                 last = json.dumps(conversation.messages[-1].blocks, ensure_ascii=False)[:500]
                 turns = f"{len(script.turns)} turns" if len(script.turns) != 1 else "1 turn"
-                raise ScriptFailure(name, number, f"the script has only {turns}; the request ends with {last}")
+                raise Failure(name, number, f"the script has only {turns}; the request ends with {last}")
             turn = found
         else:
             name = getattr(script, "__name__", "function")
             try:
                 turn = to_turn(script(prompt))
             except Exception as error:  # the function of a test may raise anything
-                raise ScriptFailure(name, number, f"the function raised {error!r}") from error
+                raise Failure(name, number, f"the function raised {error!r}") from error
         for call in turn.calls:
             if call.name not in prompt.tool_names:
                 offered = f"the tool {call.name!r} is not in the request, which has {list(prompt.tool_names)}"
-                raise ScriptFailure(name, number, f"{_described(call)}: {offered}")
+                raise Failure(name, number, f"{_described(call)}: {offered}")
         self._played[id(script)] = max(self._played.get(id(script), 0), number)
         return turn
 
@@ -339,7 +331,7 @@ def _completed(script: Script, replies: Sequence[Message]) -> int:
 def _check_turn(script: Script, number: int, conversation: Prompt) -> None:
     """Check the tool calls and results of the previous turn.
 
-    Raises `ScriptFailure` if the client changed the tool calls in the history, or if a check of the turn fails.
+    Raises `Failure` if the client changed the tool calls in the history, or if a check of the turn fails.
     """
     reply, results_message = [message for message in conversation.messages if not _compacts(message)][-2:]
     turn = script.turn(number)
@@ -349,12 +341,12 @@ def _check_turn(script: Script, number: int, conversation: Prompt) -> None:
     sent_back = [{"name": block.get("name"), "input": block.get("input")} for block in blocks]
     if json.dumps(expected, sort_keys=True) != json.dumps(sent_back, sort_keys=True):
         message = f"the client changed the history: expected the tool calls {expected}, got {sent_back}"
-        raise ScriptFailure(script.name, number, message)
+        raise Failure(script.name, number, message)
     results = {block.get("tool_use_id"): parse_result(block) for block in results_message.of_type("tool_result")}
     for call, block in zip(calls, blocks, strict=True):
         problem = call.check.problem(results[block.get("id")]) if call.check else None
         if problem is not None:
-            raise ScriptFailure(script.name, number, f"{_described(call)}: {problem}")
+            raise Failure(script.name, number, f"{_described(call)}: {problem}")
 
 
 def _described(call: Call) -> str:

@@ -16,8 +16,7 @@ import click
 from retentive import __version__
 from retentive.cli import output
 from retentive.cli.exits import INTERRUPTED, TERMINATED, status_of
-from retentive.cli.options import asks_for_json, global_options
-from retentive.values.extras import pip_install
+from retentive.cli.options import asks_for_json, global_options, lacking
 from retentive.values.replies import Reply
 
 Section = Mapping[str, tuple[str, str]]
@@ -91,9 +90,6 @@ ADMIN: Mapping[str, Section] = {
 }
 """Commands below `retentive admin`."""
 
-_EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic"}
-"""Extra that a command needs. The other ones that need any need `server`."""
-
 ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
 """Commands of the memory tool that have another name on the command line, with this name."""
 
@@ -141,11 +137,8 @@ class App(click.Group):
             return None
         try:
             found = vars(import_module(f"retentive.cli.{self.table[name][0]}")).values()
-        except ModuleNotFoundError as error:
-            packages = pip_install(_EXTRAS.get(name, "server"))
-            raise click.UsageError(f"`retentive {name}` needs {error.name}: {packages}") from None
-        except ImportError as error:  # names the extra itself
-            raise click.UsageError(f"`retentive {name}`: {error}") from None
+        except ImportError as error:
+            raise lacking(name, error) from None
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
     def resolve_command(

@@ -16,8 +16,11 @@ from retentive.cli.output import FORMAT, emit, failure
 from retentive.cli.parameters import ARGUMENT_TYPES, STORE, user_by_default
 from retentive.errors import RetentiveError
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
+from retentive.values.extras import pip_install
 
 P = ParamSpec("P")
+_EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic"}
+"""Extra that a command needs. The other ones that need any need `server`."""
 
 GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--at": {
@@ -125,6 +128,17 @@ class Command(click.Command):
         except RetentiveError as error:
             reply = failure(error)
             emit(reply, error=reply.text, status=status_of(reply.code))
+        except ImportError as error:
+            raise lacking(str(self.name), error) from None
+
+
+def lacking(name: str, error: ImportError) -> click.UsageError:
+    """Return the error for a command that needs a package which is not installed."""
+    if error.name is None:  # the message names the extra
+        return click.UsageError(f"`retentive {name}`: {error}")
+    if error.name.startswith("retentive."):
+        raise error
+    return click.UsageError(f"`retentive {name}` needs {error.name}: {pip_install(_EXTRAS.get(name, 'server'))}")
 
 
 def command(

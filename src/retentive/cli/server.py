@@ -7,7 +7,6 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -21,7 +20,6 @@ from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, Key
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
-from retentive.values.extras import pip_install
 
 _PATHS = "Limit the key to paths that match, such as /memories/team/**; may be repeated."
 
@@ -81,12 +79,9 @@ def serve(location: Location, **given: Any) -> None:
     configuration file; see docs/server.md.
     """
     need_posix("`retentive serve`")
-    try:
-        from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
-    except ImportError as error:
-        raise InvalidInput(str(error)) from None
-    has_packages = all(find_spec(name) is not None for name in ("jinja2", "markdown_it", "nh3"))
-    pages = "retentive.console.web:routes" if given["console"] and has_packages else None
+    from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
+
+    pages = "retentive.console.web:routes" if given["console"] else None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
     options = ServeOptions(location.url, key_file=key_file, pages=pages, **given)
 
@@ -114,13 +109,10 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
     within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
-    try:
-        from retentive.console.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
-        from retentive.console.web import console as made  # noqa: PLC0415 - needs an extra
-        from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
-    except ImportError:
-        packages = pip_install("server")
-        raise InvalidInput(f"`retentive console` needs the extra `server` of retentive: {packages}") from None
+    from retentive.console.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
+    from retentive.console.web import console as made  # noqa: PLC0415 - imports the server
+    from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
+
     with location.opened() as opened:
         code = OneTimeCode(location.actor_name)
 
@@ -144,10 +136,8 @@ def mcp(location: Location, *, one_tool: bool) -> None:
 
     Creates the location and the memory store if they do not exist.
     """
-    try:
-        from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
-    except ModuleNotFoundError:
-        raise InvalidInput(f"`retentive mcp` needs the extra `mcp` of retentive: {pip_install('mcp')}") from None
+    from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
+
     with location.created(sweep=True) as store:
         stdio.serve(store, one_tool=one_tool)
 

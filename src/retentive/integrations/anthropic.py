@@ -208,14 +208,11 @@ class _SearchTool(_OpenedStore):
         *,
         store: str | None = None,
         actor: Actor | str | None = None,
-        keys: opening.Keys | None = None,
-        api_key: str | None = None,
-        ca_file: str | os.PathLike[str] | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         self._cache_control = cache_control
         self.actor = as_actor(actor)
-        self.tree, self._close = open_memory(location, store, keys=keys, api_key=api_key, ca_file=ca_file)
+        self.tree, self._close = open_memory(location, store)
 
     def _search(self, request: object) -> Reply:
         return search_reply(self.tree.through("anthropic"), request, actor=self.actor)

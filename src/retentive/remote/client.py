@@ -95,7 +95,9 @@ class HttpRequest(Generic[A]):
         try:
             if self.body is not None:
                 headers["content-type"] = b"application/json"
-                text = json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_time)
+                text = json.dumps(
+                    self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=datetime.isoformat
+                )
                 found["content"] = text.encode()
             query = {name: _plain(value) for name, value in self.query.items() if value is not None}
             url = f"{self.path}?{urlencode(query, quote_via=quote)}" if query else self.path
@@ -341,9 +343,3 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def _time(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)

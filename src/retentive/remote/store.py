@@ -224,7 +224,15 @@ class RemoteStore(Remote, MemoryStore):
         }
         answer = await self.get(MemoryPage, "/memories", query)
         following = None if answer.next_page is None else ListingCursor(answer.next_page, "")
-        return ListPage(tuple(map(_listed, answer.data)), following)
+        return ListPage(
+            tuple(
+                ListedDirectory(each.path)
+                if isinstance(each, PrefixObject)
+                else ListedMemory(each.value(), each.content)
+                for each in answer.data
+            ),
+            following,
+        )
 
     @like(MemoryStore.versions)
     async def versions(self, path: str | None, memory_id: str | None, limit: int | None) -> list[Version]:
@@ -325,9 +333,3 @@ def _named(command: object) -> tuple[MemoryPath, ...]:
         return paths_of(command if isinstance(command, Command | Clear) else parse(command))
     except Refused:
         return (MemoryPath.known(ROOT),)
-
-
-def _listed(given: MemoryObject | PrefixObject) -> Listed:
-    if isinstance(given, PrefixObject):
-        return ListedDirectory(given.path)
-    return ListedMemory(given.value(), given.content)

@@ -6,7 +6,6 @@ Handlers run in worker threads.
 from __future__ import annotations
 
 import json
-import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
 
 
-LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
 """Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
@@ -230,7 +228,7 @@ class Server:
         if record is None:
             raise unauthorized()
         if self.location.keys.is_use_due(record.id):
-            await self.workers.run(partial(_note_use, self.location, record))
+            await self.workers.run(partial(self.location.keys.note_use, record.id))
         return Caller(record, named_actor(request.headers, record))
 
     async def read_body(
@@ -317,13 +315,6 @@ async def _healthy(_: Request) -> Response:
 
 async def _described(_: Request) -> Response:
     return json_response(document())
-
-
-def _note_use(location: ServedLocation, record: KeyRecord) -> None:
-    try:
-        location.keys.note_use(record.id)
-    except RetentiveError:
-        LOG.warning("the time of the last use of %s was not stored", record.id)
 
 
 def _body_limit(store: Callable[[], MemoryStore] | None) -> int:

@@ -141,16 +141,13 @@ class Maintenance:
         if self._monotonic() < self._next:
             return
         self._next = self._monotonic() + RETRY_S  # if this round raises
-        wait = self._wait_s()
+        last = last_run(self._opened.records)
+        since = 0.0 if last is None else self._clock() - last.finished_at
+        wait = 0.0 if last is None or since < 0 else (INTERVAL_S if last.is_ok else RETRY_S) - since
         if wait <= 0:
             run = maintain(self._opened, may_go_on=may_go_on, clock=self._clock)
             wait = INTERVAL_S if run.is_ok else RETRY_S
         self._next = self._monotonic() + wait
-
-    def _wait_s(self) -> float:
-        last = last_run(self._opened.records)
-        since = 0.0 if last is None else self._clock() - last.finished_at
-        return 0.0 if last is None or since < 0 else (INTERVAL_S if last.is_ok else RETRY_S) - since
 
 
 KIND, NAME = "leader", "background"

@@ -90,10 +90,18 @@ class Deliverer:
             return
         now = self._monotonic()
         self._look_at_marked(endpoints, now)
-        self._look_at_unmarked(endpoints, may_go_on, now, is_first=bool(self._workspaces - known))
+        if now - self._looked_at >= LOOK_S:
+            self._look_at_all(endpoints, may_go_on)
+            self._looked_at = now
+        if self._workspaces - known:  # other processes do not know yet that they must set marks
+            self._looked_at = now - LOOK_S + KNOWN_S
         if now - self._trimmed_at >= TRIM_S:
             self._webhooks.trim(self._now(), self._max_deliveries)
             self._trimmed_at = now
+        self._start_due(endpoints, may_go_on)
+        wait([future for _, future in self._running.values()], timeout=0.2)
+
+    def _start_due(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
         self._running = {key: each for key, each in self._running.items() if not each[1].done()}
         busy, pending = Counter(running[0] for running in self._running.values()), self._webhooks.deliveries(PENDING)
         waiting = Counter(each.webhook_endpoint_id for each in pending)
@@ -112,7 +120,6 @@ class Deliverer:
             elif delivery.due <= self._now() and busy[endpoint.id] < PER_ENDPOINT and len(self._running) < AT_ONCE:
                 busy[endpoint.id] += 1
                 self._running[delivery.key] = endpoint.id, self._pool.submit(self._attempt, endpoint, delivery)
-        wait([future for _, future in self._running.values()], timeout=0.2)
 
     def close(self) -> None:
         """Wait for the running deliveries to end."""
@@ -133,16 +140,6 @@ class Deliverer:
                 del self._marks[store_id]
                 with suppress(Conflict):  # it was renewed
                     self._records.put(MARK, store_id, None, expected=text)
-
-    def _look_at_unmarked(
-        self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool], now: float, *, is_first: bool
-    ) -> None:
-        """Look at all memory stores if it is time. `is_first` says that a workspace has its first endpoint."""
-        if now - self._looked_at >= LOOK_S:
-            self._look_at_all(endpoints, may_go_on)
-            self._looked_at = now
-        if is_first:  # other processes do not know yet that they must set marks
-            self._looked_at = now - LOOK_S + KNOWN_S
 
     def _look_at_all(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
         workspaces = {each.workspace_id for each in endpoints.values()}

@@ -11,12 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from retentive.engine.lists import StoreEvent
 from retentive.errors import RetentiveError
 from retentive.history.log import Feed, feed, position_of
 from retentive.server.calls import Events
 from retentive.server.errors import HttpError
-from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
 from retentive.wire.history import change_object
 
@@ -106,7 +104,9 @@ class Hub:
                     yield b"event: resync\ndata: {}\n\n"
                 is_first = False
                 for change in batch.items:
-                    yield _event(change, events.store.id)
+                    data = change_object(change, events.store.id)
+                    head = f"id: {position_of(change.id)}\nevent: {data.type}\n"
+                    yield f"{head}data: {data.model_dump_json()}\n\n".encode()
                 cursor = batch.next
                 if len(batch.items) < BATCH and not await arrived(news, self._keep_alive_s):
                     yield b": keep-alive\n\n"
@@ -155,8 +155,3 @@ class Hub:
                     news.set()
             await arrived(watch.poke, self._poll_s)
             watch.poke.clear()
-
-
-def _event(change: Version | StoreEvent, store_id: str) -> bytes:
-    data = change_object(change, store_id)
-    return f"id: {position_of(change.id)}\nevent: {data.type}\ndata: {data.model_dump_json()}\n\n".encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 import string
 import time
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from retentive.errors import Conflict, Damaged, InvalidInput, NotFound
+from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.storage.contract import Actor, as_actor
 from retentive.store.location_records import LocationRecords
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
@@ -33,6 +34,7 @@ PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
 TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
 """Prefix of the ids of the records made for OAuth tokens. These records are not stored."""
+LOG = logging.getLogger("retentive.server")
 _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 random characters out of 62 have 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
@@ -139,7 +141,10 @@ def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **f
         check_name_pattern(pattern)
     for pattern in record.act_as:
         check_actor_pattern(pattern)
-    scopes, paths = _scopes(record.scopes), tuple(map(check_path_pattern, record.paths))
+    scopes = tuple(scope for scope in SCOPES if scope in record.scopes)
+    if not record.scopes or set(record.scopes) - set(scopes):
+        raise InvalidInput(f"scopes must be one or more of {', '.join(SCOPES)}")
+    paths = tuple(map(check_path_pattern, record.paths))
     if paths and set(scopes) - OF_PATHS:
         raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
     check_principal(record.principal)
@@ -175,13 +180,6 @@ def check_principal(principal: str | None) -> None:
         raise InvalidInput(
             f"ids of service accounts that begin with {RESERVED_ACCOUNT} are reserved for the jobs of the server"
         )
-
-
-def _scopes(given: tuple[str, ...]) -> tuple[Scope, ...]:
-    known = tuple(scope for scope in SCOPES if scope in given)
-    if not given or set(given) - set(known):
-        raise InvalidInput(f"scopes must be one or more of {', '.join(SCOPES)}")
-    return known
 
 
 def _random(chars: int) -> str:
@@ -354,7 +352,10 @@ class KeyStore:
         if not self.is_use_due(key_id):
             return
         self._used[key_id] = self._monotonic()
-        self._records.put(USED, _short(key_id), self.now().isoformat())
+        try:
+            self._records.put(USED, _short(key_id), self.now().isoformat())
+        except RetentiveError:
+            LOG.warning("the time of the last use of %s was not stored", key_id)
 
     def _valid(self, record: KeyRecord | None, text: str) -> KeyRecord | None:
         """Return the record of a key if it is active and `text` is its text.

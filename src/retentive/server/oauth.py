@@ -68,7 +68,11 @@ class KeySource:
         self._issuer = issuer
         self._uri = jwks_uri
         self._monotonic = monotonic
-        self._opener = build_opener(_NoRedirects, ProxyHandler({})) if _is_local(issuer) else build_opener(_NoRedirects)
+        self._opener = (
+            build_opener(_NoRedirects, ProxyHandler({}))
+            if urlsplit(issuer).hostname in LOCAL
+            else build_opener(_NoRedirects)
+        )
         self._keys: Mapping[str, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = Lock()
@@ -133,10 +137,6 @@ def _usable(given: object) -> Key | None:
     except (JoseError, ValueError, KeyError, TypeError):
         return None
     return None if isinstance(key, RSAKey) and key.public_key.key_size < MIN_RSA_BITS else key
-
-
-def _is_local(url: str) -> bool:
-    return urlsplit(url).hostname in LOCAL
 
 
 LEEWAY_S = 30
@@ -294,9 +294,9 @@ class Tokens:
     def cached(self, text: str) -> KeyRecord | None:
         """Return the rights of a token from the cache, or None if the token was not verified within the last minute."""
         known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
-        if known is None or known[0] <= self._monotonic() or _is_over(known[1], self._clock()):
+        if known is None or known[0] <= self._monotonic():
             return None
-        return known[1]
+        return known[1] if known[1].status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active" else None
 
     def authenticated(self, text: str) -> KeyRecord | None:
         """Verify a token. Return its rights, or None if it is invalid.
@@ -317,10 +317,6 @@ class Tokens:
             if len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
         return record
-
-
-def _is_over(record: KeyRecord, now: float) -> bool:
-    return record.status_at(datetime.fromtimestamp(now, UTC)) != "active"
 
 
 def _text(value: object) -> str:

@@ -121,6 +121,11 @@ def _operation(route: Route) -> Json:
     content = (
         _json(route.answer) if route.answer is not None else {kind: {"schema": TEXT} for kind in route.media_types}
     )
+    is_repeatable = (
+        route.path.startswith(f"{STORE}/") and route.method != "GET" and route.name != "archive_memory_store"
+    )
+    unused = (set() if route.conflicts else {"409"}) | (set() if route.method == "POST" else {"413"})
+    errors = {status: {"$ref": f"#/components/responses/{status}"} for status in ERRORS if status not in unused}
     found: Json = {
         "operationId": route.name,
         "summary": route.summary,
@@ -128,10 +133,10 @@ def _operation(route: Route) -> Json:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
             *_parameters(route),
-            *([_IDEMPOTENCY_KEY] if _is_in_store(route) and route.method != "GET" else []),
+            *([_IDEMPOTENCY_KEY] if is_repeatable else []),
             *([_RUN] if route.name in {"run_tool", "run_command"} else []),
         ],
-        "responses": {"200": {"description": "Success", "content": content}, **_errors(route)},
+        "responses": {"200": {"description": "Success", "content": content}, **errors},
     }
     if route.body is not None:
         is_required = any(field.is_required() for field in route.body.model_fields.values())
@@ -140,10 +145,6 @@ def _operation(route: Route) -> Json:
         file = {"type": "string", "contentMediaType": "application/octet-stream"}
         found["requestBody"] = {"required": True, "content": {kind: {"schema": file} for kind in route.upload}}
     return found
-
-
-def _is_in_store(route: Route) -> bool:
-    return route.path.startswith(f"{STORE}/") and route.name != "archive_memory_store"
 
 
 def _parameters(route: Route) -> Iterator[Json]:
@@ -165,12 +166,6 @@ def _parameters(route: Route) -> Iterator[Json]:
 
 def _json(model: type[BaseModel]) -> Json:
     return {"application/json": {"schema": {"$ref": REF.format(model=model.__name__)}}}
-
-
-def _errors(route: Route) -> Json:
-    unused = set() if route.conflicts else {"409"}
-    unused |= set() if route.method == "POST" else {"413"}
-    return {status: {"$ref": f"#/components/responses/{status}"} for status in ERRORS if status not in unused}
 
 
 REFERENCE = """\

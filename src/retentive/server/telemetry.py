@@ -73,7 +73,14 @@ class Metrics:
 
     def text(self, last_run: Callable[[], MaintenanceRun | None]) -> bytes:
         """Return the metrics of all worker processes of this server, in the text format of Prometheus."""
-        return self._of_processes() + _of_maintenance(last_run())
+        run = last_run()
+        if run is None:
+            return self._of_processes()
+        of = CollectorRegistry()
+        ended = "retentive_maintenance_last_end_timestamp_seconds"
+        Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
+        Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
+        return self._of_processes() + generate_latest(of)
 
     def _of_processes(self) -> bytes:
         directory = os.environ.get(DIRECTORY)
@@ -93,16 +100,6 @@ class Metrics:
     def media_type(self) -> str:
         """Media type of the bytes that `text` returns."""
         return CONTENT_TYPE_LATEST
-
-
-def _of_maintenance(run: MaintenanceRun | None) -> bytes:
-    if run is None:
-        return b""
-    of = CollectorRegistry()
-    ended = "retentive_maintenance_last_end_timestamp_seconds"
-    Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
-    Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
-    return generate_latest(of)
 
 
 @cache

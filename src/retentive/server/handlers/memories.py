@@ -14,7 +14,7 @@ from pydantic import Field
 
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
-from retentive.engine.lists import Listed, ListedDirectory, ListingCursor, ListMemories, load
+from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import paths_named, rendered
@@ -139,13 +139,13 @@ def list_memories(
     except CursorExpired:
         raise expired() from None
     following = None if found.next is None else cursor_of([found.next.pin, found.next.last], of)
-    return MemoryPage(data=[_listed(each, store.id) for each in found.items], next_page=following)
-
-
-def _listed(each: Listed, store_id: str) -> MemoryObject | PrefixObject:
-    if isinstance(each, ListedDirectory):
-        return PrefixObject(path=each.path)
-    return MemoryObject.of(each.memory, memory_store_id=store_id, content=each.text)
+    data = [
+        PrefixObject(path=each.path)
+        if isinstance(each, ListedDirectory)
+        else MemoryObject.of(each.memory, memory_store_id=store.id, content=each.text)
+        for each in found.items
+    ]
+    return MemoryPage(data=data, next_page=following)
 
 
 @route("GET", f"{STORE}/memory", READ)

@@ -320,16 +320,11 @@ def _as_request() -> Iterator[None]:
         raise invalid(f"the body cannot be imported: {error}") from None
 
 
-def _archive(raw: IO[bytes]) -> Archive:
-    """Return the archive in the body of a request. The archive is verified first."""
-    with _as_request():
-        return Archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
-
-
 @route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
 def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
     """Import the memory store of an export with its ids, times and history."""
-    archive = _archive(call.upload.file)
+    with _as_request():
+        archive = Archive(call.upload.file, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
     header = archive.exported()
     _check_store(call, header.id, header.key if key is None else key)
     done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)

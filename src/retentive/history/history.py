@@ -25,6 +25,7 @@ from retentive.history.revisions import Named, Revision, as_revision, one_versio
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
 from retentive.values.listing import ListPage
+from retentive.values.paths import MemoryPath
 from retentive.values.provenance import Origin
 from retentive.values.text import decoded
 
@@ -73,7 +74,7 @@ class History:
         """
         only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
         reads.check_limit(limit)
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             versions = versions_in(snapshot, target, memory_id, first=limit if only == LogFilter() else None)
@@ -98,7 +99,7 @@ class History:
         """
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
         below = "" if target is None or target.is_root else target.text + "/"
 
         def work(snapshot: Snapshot) -> ListPage[Version, str]:
@@ -137,7 +138,7 @@ class History:
         Raises `NotFound` if no memory is or was at or below `path`.
         """
         reads.check_limit(limit)
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
         chosen = only or LogFilter()
 
         def work(snapshot: Snapshot) -> list[LoggedChange]:
@@ -155,7 +156,7 @@ class History:
         If `path` is given, only versions at or below it count. Raises `NotFound`, and `InvalidInput` if the revision
         names a change with several versions.
         """
-        named, target = self._named(revision), None if path is None else self._context.parsed(path)
+        named, target = self._named(revision), self._target(path)
 
         def work(snapshot: Snapshot) -> tuple[Version, str | None]:
             version = one_version(snapshot, named, target)
@@ -212,7 +213,7 @@ class History:
         if only is None and change is None and since is None:
             raise InvalidInput("`until` can only be used together with `since` or `only`")
         change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
@@ -285,7 +286,7 @@ class History:
         `partial`, what `merge` can reverse is reversed, and `left` lists the other memories with the reasons. `source`
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
         operation = operations.undo(operations.change_named(self._named(change), target), mode, path=target)
         return self._change(operation, dry_run, actor, origin)
 
@@ -307,7 +308,7 @@ class History:
         own = str(as_actor(actor) or self._context.actor or "")
         if not own:
             raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
-        target = None if path is None else self._context.parsed(path)
+        target = self._target(path)
         named = None if change is None else self._named(change)
         choose = operations.newest_change_by(own, target) if named is None else operations.change_named(named, target)
         operation = operations.undo(choose, mode, path=target, own=own)
@@ -345,7 +346,7 @@ class History:
         Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
         a new version or delete the memory.
         """
-        target = None if all_of is None else self._context.parsed(all_of)
+        target = self._target(all_of)
         ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
         return remove(self._context, redact(ids, self._context.clock(), target), actor)
 
@@ -359,6 +360,9 @@ class History:
         """
         target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return remove(self._context, erase(target), actor)
+
+    def _target(self, path: str | None) -> MemoryPath | None:
+        return None if path is None else self._context.parsed(path)
 
     def _named(self, given: Named) -> Revision:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))

@@ -137,22 +137,21 @@ def erase(target: MemoryPath | str) -> Write[_Facts]:
 
 
 def erase_store() -> Write[None]:
-    """Check that an actor may erase the whole store. `retentive.Retentive.erase` then removes the store."""
+    """Check that an actor may erase the whole store. `retentive.Retentive.erase` then removes the store.
+
+    Raises `ReadOnly` if the store, or one of its existing or deleted memories, is read-only.
+    """
 
     def work(view: Snapshot, guard: Guard) -> Plan[None]:
-        check_erasable(view, guard)
+        if guard.settings.read_only:
+            raise ReadOnly("the memory store is read-only")
+        paths = {memory.path for memory, _ in view.list(ROOT)} | {version.path for version in all_versions(view)} - {""}
+        if not all(map(guard.may_change, paths)):
+            why = "because an existing or deleted memory in it is read-only"
+            raise ReadOnly(f"the memory store cannot be erased, {why}")
         return Plan(None)
 
     return Write("erase.store", work, only_removes=True)
-
-
-def check_erasable(found: Snapshot, guard: Guard) -> None:
-    """Raise `ReadOnly` if the store, or one of its existing or deleted memories, is read-only."""
-    if guard.settings.read_only:
-        raise ReadOnly("the memory store is read-only")
-    paths = {memory.path for memory, _ in found.list(ROOT)} | {version.path for version in all_versions(found)} - {""}
-    if not all(map(guard.may_change, paths)):
-        raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 
 
 def _to_erase(view: Snapshot, target: MemoryPath | str) -> tuple[list[str], str | None]:

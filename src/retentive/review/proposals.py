@@ -213,31 +213,22 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
     frees a path that the later one uses.
     """
     found: dict[str, set[str]] = {}
-    known: dict[tuple[Actor | None, str, str], str] = {}
+    known: dict[tuple[Actor | None, str, str], str] = {}  # what the newest proposal so far establishes, and its id
     for proposal in proposals:
-        who = proposal.actor
-        needed = {(who, *each) for change in proposal.changes for each in _needed(change)}
-        below = {known[each] for each in needed if each in known}
+        who, below, given = proposal.actor, set[str](), list[tuple[str, str]]()
         for change in proposal.changes:
-            known |= {(who, *each): proposal.id for each in _given(change)}
+            needed = [("memory", change.memory_id)]
+            given.append(("memory", change.memory_id))
+            if change.operation in {"created", "renamed"} and change.path is not None:
+                needed += [("no memory", place) for place in (change.path, *ancestors(change.path))]
+                needed.append(("no directory", change.path))
+            if change.operation in {"deleted", "renamed"} and change.before is not None:
+                given.append(("no memory", change.before))
+                given += [("no directory", place) for place in ancestors(change.before)]
+            below |= {known[who, *each] for each in needed if (who, *each) in known}
+        known |= {(who, *each): proposal.id for each in given}
         found[proposal.id] = below.union(*(found[each] for each in below))
     return found
-
-
-def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change needs and that an earlier proposed change can establish."""
-    yield "memory", change.memory_id
-    if change.operation in {"created", "renamed"} and change.path is not None:
-        yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
-        yield "no directory", change.path
-
-
-def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change establishes: its memory exists, and a path that the memory leaves is free."""
-    yield "memory", change.memory_id
-    if change.operation in {"deleted", "renamed"} and change.before is not None:
-        yield "no memory", change.before
-        yield from (("no directory", place) for place in ancestors(change.before))
 
 
 def parsed_proposal(key: str, value: str) -> Proposal:

@@ -72,16 +72,6 @@ def test_verify_distinguishes_valid_from_modified_logs(at: str, tmp_path: Path) 
     assert json.loads(found.stdout)["problem"] == {"what": "altered", "seq": 2}
 
 
-def test_a_log_that_was_never_on(tmp_path: Path) -> None:
-    place = f"sqlite:///{tmp_path}/memory.db"
-    here(place, "create", "/memories/a.md", "one")
-    assert here(place, "admin", "audit", "show").stdout == ""
-    verified = here(place, "admin", "audit", "verify", "--json")
-    empty: dict[str, object] = {"entries": 0, "problem": None, "differences": [], "head": None, "unaudited": []}
-    assert (verified.exit_code, json.loads(verified.stdout)) == (0, empty)
-    assert here(place, "--store", "other", "admin", "audit", "verify").exit_code == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "answer", "expected"),
     [

@@ -94,19 +94,6 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     assert SECRET not in str(store._core.read(lambda found: list(found.records(ENTRY))))
 
 
-def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> None:
-    """A detail may be missing only if the entry of a removal says that it is withheld."""
-    used(store)
-    store.history.erase(PATH)
-    last = dict(store._core.read(lambda found: list(found.records(ENTRY))))
-    key = next(key for key, value in last.items() if "\n" in value)
-    entry = last[key].partition("\n")[0]
-    store._core.backend.write(store.id, lambda tx: tx.put_record(ENTRY, key, entry))
-    problem = store.audit.verify().problem
-    assert problem is not None
-    assert (problem.what, problem.seq) == ("altered", int(key))
-
-
 @pytest.mark.parametrize("audit", [True, False])
 def test_a_refused_redaction_changes_nothing(audit: bool, store: MemoryStore) -> None:
     """One of the versions cannot be redacted. The other version and its proposals stay too."""

@@ -334,17 +334,6 @@ def test_an_open_location_expires_idle_memories_by_itself(place: Retentive, time
     assert paths(store) == [A, C]
 
 
-def test_a_process_that_only_reads_sweeps_when_it_closes(tmp_path: Path, time: Time) -> None:
-    with opened("directory", tmp_path, clock=time) as place:
-        store = place.store()
-        store.change_settings({"expire_after_days": 5})
-        create(store, A, B)
-        time.pass_days(6)
-        run(store, "view", path=B)
-    with opened("directory", tmp_path, clock=time, sweep=False) as place:
-        assert paths(place.store()) == [B]
-
-
 def test_a_process_that_never_closes_sweeps_when_it_exits(tmp_path: Path) -> None:
     program = """
 import sys, retentive

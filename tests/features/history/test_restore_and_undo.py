@@ -418,14 +418,6 @@ def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> 
     assert refused(quick.history.undo(edited)) == [(A, "a later change deleted the memory")]
 
 
-def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
-    """After the first undo, there is nothing left to undo."""
-    create(quick, A, "one")
-    change = replace(quick, A, "one", "two")
-    assert done(quick.history.undo(change)) == [("changed", A)]
-    assert done(quick.history.undo(change)) == []
-
-
 def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
     """The changes of the session before that time stay."""
     create(quick, A, "one", "session:s")

@@ -60,10 +60,7 @@ def test_different_backends_make_one_tree(tmp_path: Path) -> None:
         (tmp_path / "plain" / "memories" / "by hand").write_text("new")
         taken = "Error: The path {} is taken by something that is not a memory"
         assert at.run("create", "/memories/files//link", "") == taken.format("/memories/files//link")
-        assert at.run("rename", "/memories/files/d", "/memories/files/link") == taken.format("/memories/files/link")
-        assert at.run("rename", "/memories/a", "/memories/files//link") == taken.format("/memories/files//link")
         assert at.run("rename", "/memories/files//link", "/memories/b") == taken.format("/memories/files//link")
-        assert at.run("create", "/memories/files/link/x", "") == taken.format("/memories/files/link/x")
         assert at.run("rename", "/memories/a", "/memories/files/link/x") == taken.format("/memories/files/link/x")
         (tmp_path / "plain" / "memories" / "e").mkdir()
         (tmp_path / "plain" / "memories" / "e" / "b").write_bytes(b"\xff")

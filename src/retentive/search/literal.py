@@ -152,11 +152,8 @@ def _hit(query: Literal, document: Document, counts: Counter[int]) -> Hit:
     in_text = [line for line in counts if line]  # line 0 is the path, not text
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[:SNIPPETS])
     rows = document.text.split("\n") if best else []
-    shown = tuple(snippet(line, rows[line - 1], spans_of(rows[line - 1])) for line in best)
-    in_path = spans_of(document.path.removeprefix(ROOT))
-    path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
-    memory = (document.path, document.memory_id, document.version_id, document.updated_at)
-    return Hit(*memory, len(in_text), shown, path_spans, actor=document.actor)
+    shown = (snippet(line, rows[line - 1], spans_of(rows[line - 1])) for line in best)
+    return document.hit(len(in_text), shown, spans_of(document.path.removeprefix(ROOT)))
 
 
 def _word_spans(words: Sequence[str], row: str) -> list[Span]:

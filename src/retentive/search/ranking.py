@@ -231,8 +231,4 @@ def _hit(index: Index, number: int, score: float, lines: Mapping[int, float], te
         above = _headings_above(index.rows[number], row)
         headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in above)
         snippets.append(snippet(row + 1, rows[row], _marks(rows[row], terms, index), headings))
-    return Hit(
-        document.path, document.memory_id, document.version_id, document.updated_at, len(lines), tuple(snippets),
-        tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path), score=round(score, 4),
-        actor=document.actor,
-    )  # fmt: skip
+    return document.hit(len(lines), snippets, in_path, round(score, 4))

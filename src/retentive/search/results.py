@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import SupportsIndex, TypeAlias, overload
 
+from retentive.values.paths import ROOT
 from retentive.values.provenance import Provenance, parse_provenance
 
 Span: TypeAlias = tuple[int, int]
@@ -39,6 +40,12 @@ class Document:
     def actor(self) -> str | None:
         """Actor of the newest change, or None if no actor was recorded."""
         return next((each.actor for each in reversed(self.provenance.contributors) if each.actor), None)
+
+    def hit(self, lines: int, snippets: Iterable[Snippet], in_path: Iterable[Span], score: float = 0.0) -> Hit:
+        """Return the hit for this text. `in_path` are the positions of the matches in the path below `/memories`."""
+        spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
+        found = self.path, self.memory_id, self.version_id, self.updated_at
+        return Hit(*found, lines, tuple(snippets), spans, score=score, actor=self.actor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,10 +171,6 @@ def keys() -> None:
 @click.option(
     "--rate", "rate_limit", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]"
 )
-@click.option(
-    *("--max-body", "max_body_bytes"), type=click.IntRange(1, 1 << 26), metavar="BYTES",
-    help="Maximum size of a request body.",
-)  # fmt: skip
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
 def new(location: Location, /, *, name: str, expires_in_days: int | None, **given: Any) -> None:
     """Create an API key and print it. It is shown only once.

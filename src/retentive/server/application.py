@@ -27,7 +27,6 @@ from retentive.server.calls import Caller, Events, Json, Route, RouteAnswer, Rou
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
-from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits, Workers
 from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
@@ -202,10 +201,10 @@ class Server:
         if route.upload:
             if is_in_store:
                 await self.workers.run(call.check_store)
-            call.uploaded = await read_upload(request, call.caller.key, reserve)
+            call.uploaded = await read_upload(request, reserve)
         elif route.method == "POST":
             store = (lambda: call.store) if is_in_store else None
-            body = read_object(await self.read_body(request, call.caller.key, store, reserve))
+            body = read_object(await self.read_body(request, store, reserve))
             call.given = {**call.given, **body}
             found = (route.body or Fields).read(body)
             if route.body is not None:
@@ -232,21 +231,16 @@ class Server:
         return Caller(record, named_actor(request.headers, record))
 
     async def read_body(
-        self,
-        request: Request,
-        key: KeyRecord,
-        store: Callable[[], MemoryStore] | None,
-        reserve: Callable[[int], None],
+        self, request: Request, store: Callable[[], MemoryStore] | None, reserve: Callable[[int], None]
     ) -> bytes:
         """Return the body of a request. Raises `HttpError` 413 if it is too long.
 
-        The limit is 1 MiB, or more if the memory store may contain longer memories. The API key can set a lower limit.
+        The limit is 1 MiB, or more if the memory store may contain longer memories.
         `store` returns the memory store. `reserve` is called with the size of each piece of the body.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, INVALID, "Content-Encoding is not supported", "invalid_input")
-        own = key.max_body_bytes or MAX_BODY_BYTES
-        limit, found, size, is_asked, more = min(own, MIN_BODY_BYTES), bytearray(), 0, False, True
+        limit, found, size, is_asked, more = MIN_BODY_BYTES, bytearray(), 0, False, True
         while more and size - len(found) < MAX_DISCARDED_BYTES:
             message = await request.receive()
             if message["type"] == "http.disconnect":
@@ -254,7 +248,7 @@ class Server:
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
             if size > limit and not is_asked:
-                limit, is_asked = min(own, await self.workers.run(partial(_body_limit, store))), True
+                limit, is_asked = await self.workers.run(partial(_body_limit, store)), True
             if size <= limit:
                 reserve(len(piece))
                 found += piece

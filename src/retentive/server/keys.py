@@ -74,7 +74,6 @@ class KeyRecord:
     principal: str | None = None
     expires_at: str | None = None
     rate_limit: str | None = None
-    max_body_bytes: int | None = None
     paths: tuple[str, ...] = ()
 
     def status_at(self, now: datetime) -> KeyStatus:

@@ -70,7 +70,7 @@ class McpEndpoint:
             raise forbidden("the API key needs the scope read or write")
         sessions = await self._running()
         store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
-        body = await self._server.read_body(request, caller.key, lambda: store, reserve)
+        body = await self._server.read_body(request, lambda: store, reserve)
         owner = f"{caller.key.id} {caller.actor} {store.id}"
         messages = _again(body, request.receive)
         await sessions.answer(request.scope, messages, send, self._target(caller, store, request), owner)

@@ -274,18 +274,12 @@ class Upload:
             self.file.close()
 
 
-async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int], None]) -> Upload:
-    """Write the body of a request to a temporary file. Raises `HttpError`.
-
-    The limit is `MAX_UPLOAD_BYTES`, or less if the API key sets a lower limit.
-    """
+async def read_upload(request: Request, reserve: Callable[[int], None]) -> Upload:
+    """Write the body of a request to a temporary file. Raises `HttpError`."""
     reserve(_PIECE_BYTES)
-    limit = min(key.max_body_bytes or MAX_UPLOAD_BYTES, MAX_UPLOAD_BYTES)
-    digest, size, file = hashlib.sha256(), 0, spool()
+    digest, file = hashlib.sha256(), spool()
     try:
         async for piece in _pieces_in(request):
-            size += len(piece)
-            _check_size(size, limit)
             digest.update(piece)
             await to_thread.run_sync(_write, file, piece)
     except BaseException:
@@ -295,22 +289,21 @@ async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int],
 
 
 async def _pieces_in(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body in pieces of about 1 MiB."""
-    piece, more = bytearray(), True
+    """Yield the body in pieces of about 1 MiB. Raises `HttpError` 413 if it is too long."""
+    piece, size, more = bytearray(), 0, True
     while more:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
         piece += message.get("body", b"")
+        size += len(message.get("body", b""))
         more = message.get("more_body", False)
+        if size > MAX_UPLOAD_BYTES:
+            text = f"the body must have at most {MAX_UPLOAD_BYTES} bytes"
+            raise HttpError(413, "request_too_large", text, "body_too_large")
         if len(piece) >= _PIECE_BYTES or not more:
             yield bytes(piece)
             piece.clear()
-
-
-def _check_size(size: int, limit: int) -> None:
-    if size > limit:
-        raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
 
 
 def _write(file: IO[bytes], data: bytes) -> None:

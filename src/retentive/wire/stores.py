@@ -246,9 +246,6 @@ class KeyCreation(Fields):
     principal: Principal | None = Field(None, description="Actor of the changes made with the key; default: the key")
     expires_at: Time | None = Field(None, description="When the key expires")
     rate_limit: RateText | None = Field(None, description=_RATE)
-    max_body_bytes: int | None = Field(
-        None, ge=1, le=1 << 26, description="Limit of a body, if it is less than that of the store"
-    )
 
 
 class KeyUpdate(Fields):
@@ -291,7 +288,6 @@ class KeyObject(Answer):
     paths: list[str]
     act_as: list[str]
     rate_limit: str | None
-    max_body_bytes: Count | None
     last_used_at: UtcTime | None
 
 

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retentive
-from retentive import MemoryStore
 from retentive.errors import InvalidInput, StoreFull, Unavailable
 from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
@@ -94,8 +93,8 @@ def test_a_key_over_its_rate_gets_429(limited: Api, clock: Clock) -> None:
 def test_keys_have_rates_of_their_own(limited: Api) -> None:
     """The wait is never more than 60 s in the answer, and a rate can be changed while the key is used."""
     admin = limited.with_key("admin", rate_limit="none")
-    made = admin.post("/v1/organizations/api_keys", {"name": "slow", "rate_limit": "1/h", "max_body_bytes": 50}).body
-    assert (made["rate_limit"], made["max_body_bytes"]) == ("1/h", 50)
+    made = admin.post("/v1/organizations/api_keys", {"name": "slow", "rate_limit": "1/h"}).body
+    assert made["rate_limit"] == "1/h"
     slow = Api(limited.url, made["api_key"], limited.place)
     answers = [slow.get("/v1/memory_stores") for _ in range(2)]
     assert [each.status for each in answers] == [200, 429]
@@ -112,15 +111,6 @@ def test_an_invalid_key_takes_no_token(limited: Api) -> None:
     wrong = Api(limited.url, key.key[:-1] + "x", limited.place)
     assert {wrong.get("/v1/memory_stores").status for _ in range(5)} == {401}
     assert key.get("/v1/memory_stores").status == 200
-
-
-def test_a_key_with_a_smaller_limit_of_bodies(api: Api, store: MemoryStore, at: str) -> None:
-    key = api.with_key("write", max_body_bytes=100)
-    body = {"path": "/a", "content": "x"}
-    assert key.post(f"{at}/memories", body).status == 200
-    answer = key.post(f"{at}/memories", {**body, "content": "x" * 100})
-    assert (answer.status, answer.error["message"]) == (413, "the body must have at most 100 bytes")
-    assert api.post(f"{at}/memories", {**body, "path": "/b", "content": "x" * 100}).status == 200
 
 
 def test_a_server_without_memory_for_bodies(tmp_path: Path) -> None:
@@ -221,32 +211,26 @@ def test_storage_that_is_away() -> None:
 
 
 def test_a_store_that_is_locked_for_too_long() -> None:
-    """A command that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
+    """A command that failed gets 503, although the storage can be read, and succeeds when it is sent again.
+
+    An invalid command gets it too, so that it is sent again and the audit log gets its entry.
+    """
     url = servers.postgresql().new_database("server_limits_locked")
     with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
         at = f"/v1/memory_stores/{opened.store().id}"
         create = {"command": "create", "path": "/memories/a", "file_text": "x"}
         block = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": create}
+        invalid = {"command": {"command": "create"}}
+        opened.store().change_settings({"audit": True})
         other.execute("SELECT 1 FROM stores FOR UPDATE")
-        for answer in (api.post(f"{at}/tool", block), api.post(f"{at}/commands", {"command": create})):
+        bodies = [("tool", block), ("commands", {"command": create}), ("commands", invalid)]
+        for answer in [api.post(f"{at}/{route}", body) for route, body in bodies]:
             assert (answer.status, answer.error["type"]) == (503, "overloaded_error")
             assert answer.headers["retry-after"] == "1"
         other.rollback()
         assert "is_error" not in api.post(f"{at}/tool", block).body
+        assert api.post(f"{at}/commands", invalid).body["is_error"]
         assert opened.store().read("/memories/a") == "x"
-
-
-def test_an_invalid_command_that_cannot_be_audited() -> None:
-    """It gets 503 too, so that the client sends it again and the audit log gets its entry."""
-    url = servers.postgresql().new_database("server_limits_audit")
-    with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
-        opened.store().change_settings({"audit": True})
-        at, invalid = f"/v1/memory_stores/{opened.store().id}/commands", {"command": {"command": "create"}}
-        other.execute("SELECT 1 FROM stores FOR UPDATE")
-        answer = api.post(at, invalid)
-        assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
-        other.rollback()
-        assert api.post(at, invalid).body["is_error"]
 
 
 def test_many_calls_of_one_client_are_answered(tmp_path: Path) -> None:

@@ -293,13 +293,6 @@ def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
     assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["resource"] == RESOURCE
 
 
-def test_a_configuration(tmp_path: Path) -> None:
-    (tmp_path / "oauth.toml").write_text(CONFIGURED, "utf-8")
-    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["authorization_servers"] == [
-        "https://login.example.com"
-    ]
-
-
 @pytest.mark.parametrize("audience", [RESOURCE, f"{RESOURCE}/mcp", [f"{RESOURCE}/mcp"]], ids=str)
 def test_an_mcp_client_finds_the_issuer_and_uses_its_token(api: Api, provider: Provider, audience: Any) -> None:
     """Clients ask for a token for the URL that they use. Its description has its own place (RFC 9728, section 3.1)."""

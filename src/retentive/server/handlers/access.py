@@ -56,7 +56,6 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
         expires_at=body.expires_at,
         created_by=str(call.caller.actor),
         rate_limit=body.rate_limit,
-        max_body_bytes=body.max_body_bytes,
     )
     shown = key_object(made.record, call.location.keys.now(), None)
     return NewKeyObject(**dict(shown), api_key=made.text)

@@ -45,7 +45,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "anthropic,openai-agents": ("tests/features/integrations/test_openai_agents.py",),
     "postgres": (SMOKE, "-k", "postgresql and not sealed and not hidden"),
     "pydantic-ai": ("tests/features/integrations/test_pydantic_ai.py",),
-    "server": ("tests/features/server/test_openapi.py", "tests/features/server/test_tool.py",
+    "server": ("tests/features/server/test_openapi.py", "tests/features/server/test_our_routes.py",
                "tests/features/server/test_our_routes.py", "tests/features/server/test_telemetry.py"),
     "anthropic,strands": ("tests/frameworks/test_strands.py",),
     "sync": ("tests/features/sync/test_failures.py",),

@@ -1,13 +1,20 @@
-"""Routes beyond the hosted API: history, review, settings, usage, audit, export and erasure."""
+"""Routes beyond the hosted API: tool and commands, history, review, trust, search, the past, export and erasure."""
 
 from __future__ import annotations
 
 import io
 import tarfile
+import threading
+import time as clock
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+import retentive
 from retentive import MemoryStore
+from retentive.server.keys import id_in
+from retentive.store.by_id import ById
 from support.http_api import Api
 
 A, B = "/memories/a.md", "/memories/b.md"
@@ -63,3 +70,233 @@ def test_own_changes_are_undone_by_their_actor_only(api: Api, store: MemoryStore
     undone = mine.post(f"{at}/undo", {"own": True})
     assert [(step["operation"], step["path"]) for step in undone.body["steps"]] == [("deleted", "/a.md")]
     assert [memory.path for memory in store.memories()] == ["/memories/b.md"]
+
+
+def block(block_id: str, command: object) -> dict[str, object]:
+    return {"type": "tool_use", "id": block_id, "name": "memory", "input": command}
+
+
+def test_the_result_is_that_of_the_library(api: Api, store: MemoryStore, at: str) -> None:
+    commands: list[object] = [
+        {"command": "create", "path": A, "file_text": "one\r\nzwei ü\u2028\x00"},
+        {"command": "create", "path": A, "file_text": "one\r\nzwei ü\u2028\U0001f600"},
+        {"command": "create", "path": A, "file_text": "x"},
+        {"command": "str_replace", "path": A, "old_str": "one", "new_str": "1"},
+        {"command": "view", "path": A},
+        {"command": "rename", "old_path": A, "new_path": "/memories/b.md"},
+        {"command": "delete", "path": "/memories/../etc"},
+        {"command": "nothing"},
+        None,
+        "text",
+    ]
+    twin = api.place.opened.store(f"twin of {store.key}"[-250:])
+    for number, command in enumerate(commands):
+        sent = block(f"toolu_{number}", command)
+        answer = api.post(f"{at}/tool", sent)
+        assert (answer.status, answer.body) == (200, retentive.tool_result(twin, sent))
+    assert [store.load(each.path)[1] for each in store.memories()] == ["1\r\nzwei ü\u2028\U0001f600"]
+
+
+def test_another_tool_is_an_error_of_the_model(api: Api, at: str) -> None:
+    answer = api.post(f"{at}/tool", {**block("t", {}), "name": "bash"})
+    assert (answer.status, answer.body["is_error"]) == (200, True)
+
+
+@pytest.mark.parametrize("given", [{"type": "tool_use"}, {"type": "tool_use", "id": ""}, {"type": "text", "id": "t"}])
+def test_what_is_no_block(api: Api, at: str, given: dict[str, object]) -> None:
+    assert api.post(f"{at}/tool", given).status == 400
+
+
+def test_one_id_changes_once(api: Api, store: MemoryStore, at: str) -> None:
+    """The same block from several connections at the same time, and again later."""
+    store.create(A, "")
+    sent = block(f"toolu_{24 * 'a'}", {"command": "insert", "path": A, "insert_line": 0, "insert_text": "line"})
+    results: list[object] = []
+    threads = [threading.Thread(target=lambda: results.append(api.post(f"{at}/tool", sent).body)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results.append(api.post(f"{at}/tool", sent).body)
+    assert results == [results[0]] * 7
+    assert store.read(A) == "line\n"
+
+
+def test_an_erased_store(api: Api, store: MemoryStore, at: str) -> None:
+    """A store that was erased elsewhere is unknown, also if this process has used it."""
+    assert api.post(f"{at}/tool", block("t", {"command": "view", "path": "/memories"})).status == 200
+    api.place.opened.erase(store.id)
+    answer = api.post(f"{at}/tool", block("u", {"command": "view", "path": "/memories"}))
+    assert (answer.status, answer.error["message"]) == (404, "memory store not found")
+
+
+def send(api: Api, at: str, command: object, **more: object) -> dict[str, object]:
+    answer = api.post(f"{at}/commands", {"command": command, **more})
+    assert answer.status == 200, answer.body
+    body: dict[str, object] = answer.body
+    return body
+
+
+def test_a_change_and_its_versions(api: Api, store: MemoryStore, at: str) -> None:
+    made = send(api, at, {"command": "create", "path": A, "file_text": "one"}, source="user", session="s1")
+    memory = store.load(A)[0]
+    assert (made["content"], made["error_code"]) == (f"File created successfully at: {A}", None)
+    assert (made["memory_id"], made["memory_version_id"]) == (memory.id, memory.version_id)
+    ids = {"memory_id": memory.id, "memory_version_id": memory.version_id}
+    assert made["changes"] == [{"path": "/a.md", **ids, "operation": "created"}]
+    assert (memory.provenance.source, memory.provenance.session) == ("user", "s1")
+    seen = send(api, at, {"command": "view", "path": A})
+    assert (seen["memory_version_id"], seen["change_count"]) == (memory.version_id, 0)
+
+
+def test_commands_that_only_applications_send(api: Api, store: MemoryStore, at: str) -> None:
+    send(api, at, {"command": "write", "path": A, "file_text": "one\n"})
+    send(api, at, {"command": "append", "path": A, "file_text": "two"})
+    assert store.read(A) == "one\ntwo\n"
+    stale = send(api, at, {"command": "write", "path": A, "file_text": "x"}, if_version="")
+    assert (stale["is_error"], stale["error_code"]) == (True, "conflict")
+    assert send(api, at, {"command": "clear"})["change_count"] == 1
+    assert store.memories() == []
+
+
+def test_the_memory_in_the_way(api: Api, store: MemoryStore, at: str) -> None:
+    store.create(A, "one")
+    taken = send(api, at, {"command": "create", "path": f"{A}/b", "file_text": "x"})
+    assert (taken["error_code"], taken["conflicting_path"]) == ("not_a_directory", "/a.md")
+
+
+@pytest.mark.parametrize("command", [None, "view", {"command": "nothing"}, {"command": "write", "path": A}])
+def test_a_malformed_command_is_an_error_reply(api: Api, at: str, command: object) -> None:
+    if command is None:
+        assert api.post(f"{at}/commands", {"command": None}).status == 400
+    else:
+        assert send(api, at, command)["is_error"] is True
+
+
+def test_a_key_that_only_reads(api: Api, store: MemoryStore, at: str) -> None:
+    store.create(A, "one")
+    reader = api.with_key("read")
+    assert send(reader, at, {"command": "view", "path": A})["is_error"] is False
+    assert reader.post(f"{at}/commands", {"command": {"command": "delete", "path": A}}).status == 403
+
+
+def test_a_memory_by_its_path(api: Api, store: MemoryStore, at: str) -> None:
+    store.create("/memories/ü b.md", "one")
+    found = api.get(f"{at}/memory?path=/%C3%BC%20b.md").body
+    assert (found["path"], found["content"]) == ("/ü b.md", "one")
+    assert api.get(f"{at}/memory?path=/none").status == 404
+
+
+def test_undo_by_the_name_of_a_change(api: Api, store: MemoryStore, at: str) -> None:
+    store.create(A, "one")
+    store.write(A, "two")
+    newest = api.get(f"{at}/memory_versions?limit=1").body["data"][0]
+    assert newest["revision"] == store.versions()[0].revision
+    assert api.post(f"{at}/undo", {"revision": "HEAD", "path": "/a.md"}).status == 200
+    assert store.read(A) == "one"
+    assert api.post(f"{at}/undo", {"revision": "HEAD", "actor": "user:ann"}).status == 400
+    assert api.post(f"{at}/undo", {"memory_version_id": newest["id"], "path": "/a.md"}).status == 400
+
+
+def test_decisions_on_trust_are_audited_with_the_key(api: Api, store: MemoryStore, at: str) -> None:
+    store.change_settings({"audit": True})
+    store.create(TEAM, "text\n")
+    api.post(f"{at}/trust/quarantine", {"pattern": "session:bad"})
+    api.post(f"{at}/trust/confirm", {"path": "/"})
+    found = [each for each in store.audit.entries() if str(each.operation or "").startswith("trust.")]
+    assert [each.operation for each in found] == ["trust.quarantine", "trust.confirm"]
+    assert {str(each.actor) for each in found} == {f"api_key:{id_in(api.key)}"}
+
+
+def test_a_malformed_pattern_is_refused(api: Api, at: str) -> None:
+    assert api.post(f"{at}/trust/quarantine", {"pattern": "source:"}).status == 400
+
+
+def test_a_version_names_all_its_contributors(api: Api, store: MemoryStore, at: str) -> None:
+    """Also if there are more than its provenance holds."""
+    sessions = [f"session:{number}" for number in range(20)]
+    for session in sessions:
+        store.append(TEAM, "x\n", actor=session)
+    version = api.get(f"{at}/memory_versions/{store.load(TEAM)[0].version_id}").body
+    assert [each["actor"] for each in version["provenance"]["contributors"]] == sessions
+
+
+TEAM = "/memories/team/a.md"
+
+
+def test_a_search_finds_memories_with_their_best_lines(api: Api, store: MemoryStore, at: str) -> None:
+    store.create(TEAM, "# Trips\nAnn flew to Lisbon in May.\nBen stayed.\n", actor="session:s1")
+    store.create(B, "Nothing of that kind.\n")
+    answer = api.post(f"{at}/search", {"query": "when did Ann fly to Lisbon"})
+    first = answer.body["data"][0]
+    assert (first["path"], first["updated_by"]) == ("/team/a.md", {"type": "session_actor", "session_id": "s1"})
+    assert first["memory"] == api.get(f"{at}/memories/{first['memory_id']}?view=basic").body
+    line = first["snippets"][0]
+    assert (line["line"], line["headings"]) == (2, ["Trips"])
+    assert "Lisbon" in [line["text"][start:end] for start, end in line["marks"]]
+    assert answer.body["next_page"] is None
+
+
+@pytest.mark.parametrize("query", ["", "x" * 5_000, 7, None])
+def test_an_invalid_query(api: Api, at: str, query: object) -> None:
+    assert api.post(f"{at}/search", {"query": query}).status == 400
+
+
+def test_memories_as_they_were(api: Api, store: MemoryStore, at: str) -> None:
+    memory_id = store.create(TEAM, "one\n").memory_id
+    first = store.versions()[0].id
+    clock.sleep(0.002)
+    between = datetime.now(UTC).isoformat()
+    store.rename(TEAM, B)
+    store.write(B, "two\n")
+    store.create("/memories/new.md", "new\n")
+    for moment in (first, between.replace("+00:00", "Z")):
+        body = api.get(f"{at}/memories/{memory_id}?at={moment}").body
+        assert (body["path"], body["content"], body["memory_version_id"]) == ("/team/a.md", "one\n", first)
+        assert api.get(f"{at}/memory?path=/team/a.md&at={moment}").body == body
+        listed = api.get(f"{at}/memories?at={moment}&view=full").body
+        assert listed == {"data": [body], "next_page": None}
+    assert api.get(f"{at}/memories/{memory_id}").body["content"] == "two\n"
+    assert api.get(f"{at}/memory?path=/b.md&at={first}").status == 404
+    assert api.get(f"{at}/memories/{memory_id}?at=2020-01-01T00:00:00Z").status == 404
+    assert api.get(f"{at}/memories/{memory_id}?at=2020-13-01").status == 400
+
+
+def test_a_listing_of_the_past_in_pages(api: Api, store: MemoryStore, at: str) -> None:
+    for number in range(5):
+        store.create(f"/memories/{number}.md", str(number))
+    moment = store.versions()[0].id
+    store.delete("/memories/3.md")
+    found: list[str] = []
+    page: str | None = ""
+    while page is not None:
+        body = api.get(f"{at}/memories?at={moment}&limit=2{page and f'&page={page}'}").body
+        found += [each["path"] for each in body["data"]]
+        page = body["next_page"]
+    assert found == [f"/{number}.md" for number in range(5)]
+
+
+@pytest.mark.parametrize("change", ["edit", "rename", "delete"])
+def test_a_create_that_others_change_at_once(
+    api: Api, store: MemoryStore, at: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Id, hash and content are those of the version that the request made."""
+    read, changes = (
+        ById.get,
+        {
+            "edit": lambda: store.write(A, "theirs"),
+            "rename": lambda: store.rename(A, "/memories/b.md"),
+            "delete": lambda: store.delete(A),
+        },
+    )
+
+    def late(self: ById, memory_id: str) -> Any:
+        changes.pop(change, lambda: None)()
+        return read(self, memory_id)
+
+    monkeypatch.setattr(ById, "get", late)
+    body = api.post(f"{at}/memories?view=full", {"path": "/a.md", "content": "ours"}).body
+    first = store.versions()[-1]
+    assert (body["path"], body["content"], body["memory_version_id"]) == ("/a.md", "ours", first.id)
+    assert (body["content_sha256"], body["content_size_bytes"]) == (first.sha256, 4)
+    assert change not in changes

@@ -23,7 +23,7 @@ from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_M
 from retentive.storage.paging import readable_texts, stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
-from retentive.transfer.archive import COMPRESSED, Archive, entry_of, write_archive
+from retentive.transfer.archive import COMPRESSED, Archive, TarReader, add_entry, entry_of, new_tar, write_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import (
     TransferProgress,
@@ -36,7 +36,6 @@ from retentive.transfer.files import (
 )
 from retentive.transfer.import_files import LAYOUT, tar_source
 from retentive.transfer.lines import Header, Record, to_json, to_line
-from retentive.transfer.tar import TarReader, add_entry, new_tar
 from retentive.values.paths import ROOT, is_reserved
 from retentive.values.text import is_text
 

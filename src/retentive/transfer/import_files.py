@@ -19,9 +19,8 @@ from retentive.remote import remote_store
 from retentive.storage.contract import Actor, Snapshot
 from retentive.storage.disk import expanded, need_posix
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.archive import ABOUT
+from retentive.transfer.archive import ABOUT, TarReader, add_entry, new_tar
 from retentive.transfer.files import TransferProgress, counted, mapped_os_errors, pieces, spool
-from retentive.transfer.tar import TarReader, add_entry, new_tar
 from retentive.values.paths import ROOT, MemoryPath, is_editor_file, is_reserved, visible_path
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Recorded

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -132,16 +131,6 @@ def test_a_malformed_field_is_named_with_the_expected_value(scene: Scene) -> Non
                     assert " It should be " in said
 
 
-def test_a_missing_field_is_named(scene: Scene) -> None:
-    with scene.calling() as call:
-        for name in SIX:
-            for field in FIELDS[name].keys() - {"view_range", "new_str"}:
-                given = {key: value for key, value in FIELDS[name].items() if key != field}
-                said = call({"command": name, **given})
-                assert said.startswith(f"Error: Missing `{field}` parameter of the {name} command. It should be ")
-                assert call({"command": name, **given, field: None}) == said
-
-
 @pytest.mark.parametrize("value", [[], "", 0, None, [{}], "view", b"{}", json.dumps({"command": "view"}), object()])
 def test_input_other_than_an_object(scene: Scene, value: object) -> None:
     """The reply to input that is not an object lists the six commands."""
@@ -149,13 +138,6 @@ def test_input_other_than_an_object(scene: Scene, value: object) -> None:
         said = call(value)
         assert said.startswith("Error: The input must be an object")
         assert ", ".join(SIX) in said
-
-
-def test_unknown_keys_are_ignored(scene: Scene) -> None:
-    strange: dict[Any, object] = {1: 2, None: 3, ("a",): [], "\0": NotJson(), "deep": VALUES["deep_dict"], "self": 1}
-    with scene.calling() as call:
-        said = call({"command": "create", "path": "/memories/a.txt", "file_text": "x", **strange})
-        assert said == "File created successfully at: /memories/a.txt"
 
 
 def test_text_of_every_kind_is_stored_unchanged(scene: Scene) -> None:

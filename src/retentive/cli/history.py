@@ -253,14 +253,14 @@ def diff(
         )
     if until is not None and since is None and only is None:
         raise click.UsageError("--until needs --since, --by or --session.")
+    if len(revisions) == 2:
+        since, until = revisions
+    elif revisions and revisions[0].is_time:
+        since = revisions[0]
     with location.existing() as store:
         path = path and named(store, path)
-        if len(revisions) == 2:
-            found = store.history.differences(path, since=revisions[0], until=revisions[1])
-        elif has_span:
+        if since is not None or has_span:
             found = store.history.differences(path, since=since, until=until, only=only)
-        elif revisions and revisions[0].is_time:
-            found = store.history.differences(path, since=revisions[0])
         else:
             found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
     reasons = [each.reason for each in found.found if each.reason]

@@ -23,7 +23,6 @@ from retentive.cli.hook import MAX_CHARS
 from retentive.cli.hook_settings import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
-from support.modules import run as run_code
 from support.waiting import until
 
 EVENTS = ("session-start", "prompt", "edited", "stop", "pre-compact", "session-end")
@@ -145,21 +144,6 @@ def test_the_end_of_a_session_pushes_in_a_process_of_its_own(machine: Machine, a
     assert machine.run("session-end") is None  # returns when the last holder of the streams closes them
     until(lambda: machine.log.exists() and "status 0" in machine.log.read_text())
     assert texts(at) == {"/memories/tea.md": "tea\n"}
-
-
-def test_the_process_that_pushes_is_detached(tmp_path: Path) -> None:
-    asked = "(os.getsid(0) == os.getpid(), [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1, 2)])"
-    code = f"""
-import os
-from pathlib import Path
-from retentive.cli import hook
-from retentive.cli.location import Location
-hook._MAIN = "import os; print(1); open('found', 'w').write(str({asked}))"
-os.chdir({str(tmp_path)!r})
-hook.start(Location(), {str(tmp_path)!r}).wait()
-print(Path("found").read_text())
-"""
-    assert run_code(code) == "(True, ['/dev/null', '/dev/null', '/dev/null'])"
 
 
 @pytest.mark.long

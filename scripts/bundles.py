@@ -97,13 +97,13 @@ def dependencies(project: Mapping[str, Any]) -> str:
     return (
         f'[project]\nname = "{project["name"]}-bundle"\nversion = "{project["version"]}"\n'
         f'requires-python = "{project["requires-python"]}"\n'
-        f'dependencies = ["{project["name"]}[mcp,remote]=={project["version"]}"]\n'
+        f'dependencies = ["{project["name"]}[mcp,client]=={project["version"]}"]\n'
     )
 
 
 def registry_entry(project: Mapping[str, Any]) -> dict[str, object]:
     """The entry of the MCP registry."""
-    package = f"{project['name']}[mcp,remote]=={project['version']}"
+    package = f"{project['name']}[mcp,client]=={project['version']}"
     variables = [
         {
             "name": variable,

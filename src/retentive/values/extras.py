@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
 
 
 def pip_install(*extras: str) -> str:
     """Return a `pip install` command that names the packages of these extras, rather than `retentive[extra]`."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - takes 40 ms, for errors only
+
     try:
         needed = [each.partition("; extra == ") for each in requires("retentive") or ()]
     except PackageNotFoundError:  # run from a source tree

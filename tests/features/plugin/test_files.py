@@ -82,8 +82,8 @@ def test_the_bundle_starts_the_mcp_server(bundles: ModuleType, tmp_path: Path) -
     manifest = parsed(tmp_path / "bundle" / "manifest.json")
     assert (manifest["name"], manifest["version"]) == (PROJECT["name"], PROJECT["version"])
     needed = tomllib.loads((tmp_path / "bundle" / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert needed == [f"retentive[mcp,remote]=={PROJECT['version']}"]
-    assert {"mcp", "remote"} <= PROJECT["optional-dependencies"].keys()
+    assert needed == [f"retentive[mcp,client]=={PROJECT['version']}"]
+    assert {"mcp", "client"} <= PROJECT["optional-dependencies"].keys()
     start = tmp_path / "bundle" / manifest["server"]["entry_point"]
     code = f"""
 import runpy, sys

@@ -79,14 +79,15 @@ class RateLimits:
         rate = rate_of(text)
         if text is None or rate is None:
             return
+        burst, per_s = rate
         now = self._clock()
-        tokens, since = self._buckets.pop((key_id, text), (float(rate.burst), now))
-        tokens = min(float(rate.burst), tokens + (now - since) * rate.per_s)
+        tokens, since = self._buckets.pop((key_id, text), (float(burst), now))
+        tokens = min(float(burst), tokens + (now - since) * per_s)
         if len(self._buckets) == _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]  # the least recently used one
         self._buckets[key_id, text] = max(tokens - 1, 0.0) if tokens >= 1 else tokens, now
         if tokens < 1:
-            after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / rate.per_s))
+            after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / per_s))
             message = f"the API key has reached its rate limit of {text}; try again in {after} s"
             raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
 

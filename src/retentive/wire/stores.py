@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
@@ -196,21 +195,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _RATE_TEXT = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Limit on requests, as a token bucket.
+def rate_of(text: str | None) -> tuple[int, float] | None:
+    """Return the size of a token bucket and its tokens per second, for a text such as `50/s`, `600/m` or `1000/h`.
 
-    A request takes one token. The bucket holds at most `burst` tokens, and gains `per_s` tokens each second.
-    """
-
-    burst: int
-    per_s: float
-
-
-def rate_of(text: str | None) -> Rate | None:
-    """Return the rate in a text such as `50/s`, `600/m` or `1000/h`. Return None for None and for `none`.
-
-    Raises `InvalidInput` if the text is not a rate.
+    Returns None for None and for `none`. Raises `InvalidInput` if the text is not a rate.
     """
     if text is None or text == NO_LIMIT:
         return None
@@ -220,7 +208,7 @@ def rate_of(text: str | None) -> Rate | None:
             "a rate must be a number per second, minute or hour, such as 50/s, 600/m or 1000/h, or `none`"
         )
     number = int(found[1])
-    return Rate(number, number / _SECONDS[found[2]])
+    return number, number / _SECONDS[found[2]]
 
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]

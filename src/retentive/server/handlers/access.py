@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -43,7 +44,7 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
     Only the response to this call contains the text of the key.
     """
     own, stores = call.caller.key, tuple(body.stores or ())
-    if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
+    if not _manages(own, stores):
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
     made = call.location.keys.create(
         body.name,
@@ -81,7 +82,7 @@ def list_api_keys(
     found = [
         record
         for record in call.location.keys.all(call.caller.workspace_id)
-        if _manages(call.caller.key, record)
+        if _manages(call.caller.key, record.stores)
         and status in {None, record.status_at(now)}
         and workspace_id in {None, record.workspace_id}
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
@@ -126,17 +127,17 @@ def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> Ke
 def _key_of(call: RouteCall) -> KeyRecord:
     with finding("API key"):
         found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
-    if not _manages(call.caller.key, found):
+    if not _manages(call.caller.key, found.stores):
         raise missing("API key")
     return found
 
 
-def _manages(own: KeyRecord, other: KeyRecord) -> bool:
-    """Return whether the key `own` may see and change the key `other`.
+def _manages(own: KeyRecord, stores: Sequence[str]) -> bool:
+    """Return whether the key `own` may see and change a key or an endpoint that has these patterns of memory stores.
 
-    If `own` has patterns of memory stores, `other` must have patterns too, and `own` must have all of these.
+    If `own` has patterns, the other must have patterns too, and `own` must have all of these.
     """
-    return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
+    return not own.stores or (bool(stores) and set(stores) <= set(own.stores))
 
 
 def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
@@ -267,14 +268,7 @@ def _endpoint_of(call: RouteCall) -> Endpoint:
 
 
 def _sees_endpoint(call: RouteCall, endpoint: Endpoint) -> bool:
-    """Return whether the caller may see an endpoint.
-
-    The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
-    patterns too, and the key must have all of these.
-    """
-    own = call.caller.key.stores
-    is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
-    return endpoint.workspace_id == call.caller.workspace_id and is_within
+    return endpoint.workspace_id == call.caller.workspace_id and _manages(call.caller.key, endpoint.stores)
 
 
 def _checked_url(call: RouteCall, url: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from contextlib import suppress
+from threading import Thread
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 import anyio
 from anyio import to_thread
@@ -77,12 +80,28 @@ async def _receive(
     async with arrived:
         # Not sys.stdin: Python waits for its lock at the end, which a blocked read holds.
         stdin = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - read in a thread, until the end
-        while line := await to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
+        while line := await _read_line(stdin):
             message = message_of(line.decode("utf-8", "replace")) if line.strip() else None
             if isinstance(message, t.JSONRPCError):
                 await writer.send(SessionMessage(message))
             elif message is not None:
                 await arrived.send(SessionMessage(message))
+
+
+async def _read_line(stdin: IO[bytes]) -> bytes:
+    """Read a line in a daemon thread: at its end, Python would wait for a thread of anyio that is still reading."""
+    found: asyncio.Queue[bytes] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        line = b""
+        with suppress(OSError):
+            line = stdin.readline()
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(found.put_nowait, line)
+
+    Thread(target=read, name="retentive-mcp-input", daemon=True).start()
+    return await found.get()
 
 
 def message_of(line: str) -> t.JSONRPCMessage:

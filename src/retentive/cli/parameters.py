@@ -235,7 +235,9 @@ def mode_options(**helps: str) -> Decorator:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for mode, text in reversed(helps.items()):
-            function = click.option(f"--{mode}", "mode", flag_value=mode, default="refuse", help=text)(function)
+            function = click.option(
+                f"--{mode}", "mode", flag_value=mode, default="refuse", show_default=False, help=text
+            )(function)
         return function
 
     return decorate

@@ -212,10 +212,10 @@ class Conversation(Generic[C, R]):
         paused = [_last_text(self.messages)] if stop_reason == _PAUSE else []  # texts before the pauses of this turn
         # After a crash, the conversation may already end with an answer. The API would refuse to continue it without a
         # new message. It does continue a turn that it paused, and one that ends with a server tool or a compaction.
-        last = blocks_of(newest) if newest.get("role") == "assistant" else []
-        is_over = bool(last) and last[-1].get("type") in _LAST and stop_reason != _PAUSE
+        last, calls = blocks_of(newest) if newest.get("role") == "assistant" else [], unanswered_calls(self.messages)
+        is_over = bool(last) and last[-1].get("type") in _LAST and stop_reason != _PAUSE and not calls
         text = _last_text(self.messages) if is_over else ""
-        yield from map(block_event, unanswered_calls(self.messages))
+        yield from map(block_event, calls)
         while True:
             for call in unanswered_calls(self.messages):
                 result = yield RunTool({**call, "input": inputs.get(call["id"], call.get("input"))})

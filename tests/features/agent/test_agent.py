@@ -559,6 +559,14 @@ def test_a_resumed_agent_needs_no_actor_to_make_a_change_once(store: MemoryStore
     assert {str(agent.actor) for agent in agents} == {str(store.versions()[0].actor)}
 
 
+def test_a_resumed_turn_continues_after_calls_before_a_text(store: MemoryStore) -> None:
+    """A text after a call is no answer: the model has not seen the result."""
+    store.create("/memories/log", "")
+    paying = [PAYING[0], {"role": "assistant", "content": [*PAYING[1]["content"], {"type": "text", "text": "Paying."}]}]
+    with scripted_claude(lambda _: "Done.") as server, Anthropic(base_url=server.url, api_key="k") as client:
+        assert Agent(client, memory=store, messages=paying).ask() == "Done."
+
+
 def test_each_turn_of_a_conversation_may_use_the_same_ids(store: MemoryStore) -> None:
     store.create("/memories/log", "")
     messages = json.loads(json.dumps(PAYING))

@@ -28,7 +28,7 @@ import retentive
 from figures import duration, parser, report, table, workplace
 from retentive import MemoryStore
 from retentive.audit.chain import append
-from retentive.console.routes import PAGES
+from retentive.console.pages import PAGES
 from retentive.console.web import console
 from retentive.storage.contract import Actor, Transaction, Version, as_actor, create_or_update, now_us
 

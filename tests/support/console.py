@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 import httpx2
 
 from retentive import MemoryStore
-from retentive.console.routes import PAGES
+from retentive.console.pages import PAGES
 from support.http_api import Api
 
 TAGS = frozenset(

@@ -39,7 +39,7 @@ _OF_PROPOSALS = frozenset({"proposed", "accepted", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class StoreRow:
-    """Figures of one store. `full` is the used percentage of the limit that the store is closest to.
+    """Figures of one store, changed last `at`. `full` is the used percentage of the limit that the store is closest to.
 
     `waiting` is the number of pending proposals. `days` has the number of changes on each of the last days, today last.
     It is empty if the key may see only some paths of the store. If the figures cannot be read, `problem` is the code of
@@ -47,17 +47,13 @@ class StoreRow:
     """
 
     info: StoreInfo
+    at: datetime
     last: Version | None = None
     full: int = 0
     waiting: int = 0
     days: tuple[int, ...] = ()
     is_audited: bool = False
     problem: str = ""
-
-    @property
-    def at(self) -> datetime:
-        """Time of the newest change."""
-        return self.info.created_at if self.last is None else self.last.created_at
 
     @property
     def today(self) -> int:
@@ -70,16 +66,18 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore], days:
 
     def work(snapshot: Snapshot) -> StoreRow:
         newest, settings = next(iter(snapshot.versions(limit=1)), None), core.settings_of(snapshot)
+        at, full = info.created_at if newest is None else newest.created_at, fullness(info, settings)
         if core.scope:
-            return StoreRow(info, newest, fullness(info, settings), is_audited=settings.audit)
-        counts, waiting = tuple(changes_of_days(snapshot, days)), sum(1 for _ in snapshot.records(PROPOSAL))
-        return StoreRow(info, newest, fullness(info, settings), waiting, counts, settings.audit)
+            return StoreRow(info, at, newest, full, is_audited=settings.audit)
+        return StoreRow(
+            info, at, newest, full, _proposals(snapshot), tuple(_changes_of(snapshot, days)), settings.audit
+        )
 
     try:
         core = core_of(opened(info))
         return core.peek(Read("list", work))
     except (Locked, Damaged, NotFound) as error:
-        return StoreRow(info, problem=error.code)
+        return StoreRow(info, info.created_at, problem=error.code)
 
 
 def fullness(info: StoreInfo, settings: Settings) -> int:
@@ -90,7 +88,7 @@ def fullness(info: StoreInfo, settings: Settings) -> int:
 
 def number_waiting(store: MemoryStore) -> int:
     """Return the number of pending proposals in a memory store."""
-    return core_of(store).peek(Read("review.list", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
+    return core_of(store).peek(Read("review.list", _proposals))
 
 
 def last_days(count: int, today: date) -> list[date]:
@@ -98,7 +96,11 @@ def last_days(count: int, today: date) -> list[date]:
     return [today - timedelta(days=ago) for ago in reversed(range(count))]
 
 
-def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
+def _proposals(snapshot: Snapshot) -> int:
+    return sum(1 for _ in snapshot.records(PROPOSAL))
+
+
+def _changes_of(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
     """Return the number of changes on each day in `days`, which are consecutive days in UTC, oldest first.
 
     Revisions are numbered without gaps, so only the newest version before each day with changes is read. If all
@@ -129,58 +131,39 @@ def days_of(store: MemoryStore, count: int, *, is_audited: bool = False) -> list
     if core.scope:
         return []
     days = last_days(count, datetime.fromtimestamp(core.clock(), UTC).date())
-    operation = Read("usage", lambda snapshot: changes_of_days(snapshot, days))
-    counts = core.result_of(operation) if is_audited else core.peek(operation)
-    return list(zip(days, counts, strict=True))
+    operation = Read("usage", lambda snapshot: _changes_of(snapshot, days))
+    return list(zip(days, core.result_of(operation) if is_audited else core.peek(operation), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Number of changes on each of the last days (UTC), oldest first.
+def chart(days: Sequence[tuple[date, int]], moment: datetime | None = None) -> Mapping[str, object] | None:
+    """Return the picture of the number of changes on days (UTC), oldest first. None if there are no days.
 
-    On a page that shows an earlier state of the store, `then` is the horizontal position of the time of that state.
+    `bars` has the name of each day, its number, the position, the height, and the end of the day (empty for today).
+    `then` is the position of the time `moment`, for a page that shows an earlier state.
     """
-
-    days: Sequence[tuple[date, int]]
-    then: int | None = None
-
-    @property
-    def most(self) -> int:
-        """Largest number of changes on a day, at least 1: the top of the axis."""
-        return max([count for _, count in self.days] + [1])
-
-    @property
-    def width(self) -> int:
-        """Width of the picture."""
-        return WIDTH * len(self.days)
-
-    @property
-    def bars(self) -> list[tuple[str, int, int, int, str]]:
-        """Bars: the name of the day, its number, the position, the height, and the end of the day (empty for today)."""
-        ends = [f"{day + timedelta(days=1)}T00:00:00Z" for day, _ in self.days[:-1]] + [""]
-        return [
-            (f"{day.day} {day:%B}", count, WIDTH * at, max(HEIGHT * count // self.most, 2 if count else 0), end)
-            for at, ((day, count), end) in enumerate(zip(self.days, ends, strict=True))
-        ]
-
-    @property
-    def labels(self) -> list[str]:
-        """Texts below the bars, at equal distances."""
-        step = len(self.days) // _LABELS
-        return [f"{day.day} {day:%b}" for day, _ in self.days[: step * _LABELS : step]] + ["today"]
+    if not days:
+        return None
+    most, step, then = max([count for _, count in days] + [1]), len(days) // _LABELS, None
+    if moment is not None:
+        start = datetime.combine(days[0][0], time(), UTC)
+        then = int((moment.astimezone(UTC) - start) / timedelta(days=1) * WIDTH)
+    ends = [f"{day + timedelta(days=1)}T00:00:00Z" for day, _ in days[:-1]] + [""]
+    return {
+        "days": days,
+        "most": most,
+        "width": WIDTH * len(days),
+        "then": then if then is not None and 0 <= then < WIDTH * len(days) else None,
+        "labels": [f"{day.day} {day:%b}" for day, _ in days[: step * _LABELS : step]] + ["today"],
+        "bars": [
+            (f"{day.day} {day:%B}", count, WIDTH * at, max(HEIGHT * count // most, 2 if count else 0), end)
+            for at, ((day, count), end) in enumerate(zip(days, ends, strict=True))
+        ],
+    }
 
 
-def strip_of(store: MemoryStore, moment: datetime | None = None) -> Chart | None:
-    """Return the chart of a store, with a mark at the time `moment`.
-
-    Returns None for an API key that is limited to some paths, because the chart counts the changes at all paths.
-    """
-    days = days_of(store, STRIP_DAYS)
-    if not days or moment is None:
-        return Chart(days) if days else None
-    start = datetime.combine(days[0][0], datetime.min.time(), UTC)
-    then = int((moment.astimezone(UTC) - start) / timedelta(days=1) * WIDTH)
-    return Chart(days, then if 0 <= then < WIDTH * STRIP_DAYS else None)
+def strip_of(store: MemoryStore, moment: datetime | None = None) -> Mapping[str, object] | None:
+    """Return the chart of the last days of a store. None for a key that is limited to some paths."""
+    return chart(days_of(store, STRIP_DAYS), moment)
 
 
 def recent_versions(store: MemoryStore) -> Sequence[Version]:

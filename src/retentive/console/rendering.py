@@ -1,4 +1,7 @@
-"""Templates and their filters for paths, actors, times and sizes. Hidden characters in stored texts are shown."""
+"""Pages from templates, with filters for paths, actors, times and sizes, and the URLs of pages.
+
+Hidden characters in stored texts are shown.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,33 @@ import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.responses import Response
 
 from retentive.console.visible import boxed, plain
-from retentive.console.visits import page_path, store_url, url_name
-from retentive.storage.contract import Actor
+from retentive.storage.contract import Actor, StoreInfo
 from retentive.values.paths import ROOT
+
+BASE = "/console"
+ID = "memstore_"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers send `Origin: null` with our own forms
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+PRIVATE = {**HEADERS, "cache-control": "no-store", "vary": "cookie"}
+"""Headers of pages, which no browser keeps."""
 
 STATIC = {
     "console.css": "text/css",
@@ -58,13 +80,21 @@ def environment() -> Environment:
         "when": when,
         "size": size,
         "path": page_path,
+        "crumbs": crumbs,
         "inner": inner,
         "verbatim": escape,
         "counted": counted,
         "number": lambda value: f"{value:,}",
     }
-    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "url_name": url_name}
+    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "name_of": name_of}
     return found
+
+
+def html_page(template: str, title: str = "", status: int = 200, /, **values: object) -> Response:
+    """Return the response for a page: a template with its values."""
+    common = {"visit": None, "info": None, "at": "", "title": title}
+    body = environment().get_template(template).render(common | values)
+    return Response(body, status, PRIVATE, media_type="text/html")
 
 
 def _shown(value: object) -> object:
@@ -121,6 +151,40 @@ def inner(text: str) -> str:
     return text.removeprefix(ROOT).lstrip("/") or "/"
 
 
+def page_path(text: str) -> str:
+    """Convert a memory path to a path in a URL, percent-encoded."""
+    return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
+
+
+def crumbs(path: str) -> list[tuple[str, str]]:
+    """Split a path into its names. Return each name with the path that ends with it."""
+    names = path.split("/")[2:]
+    return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]
+
+
+def name_of(info: StoreInfo) -> str:
+    """Return the name of a memory store for people: its key, or else its name or id."""
+    return info.key or info.name or info.id
+
+
+def store_url(info: StoreInfo, *parts: str, **query: object) -> str:
+    """Return the URL of a page of a memory store. `parts` must be percent-encoded already.
+
+    The store is named by its key, or by its id if it has no key. The path of a URL is decoded before it is split, so a
+    slash in a key is encoded twice.
+    """
+    name = info.id
+    if info.key and not info.key.startswith(ID) and info.key not in {".", ".."}:
+        name = quote(info.key.replace("%", "%25").replace("/", "%2F"), safe="")
+    return with_query("/".join([BASE, "s", name, *parts]), **query)
+
+
+def with_query(url: str, **query: object) -> str:
+    """Return a URL with a query. Empty fields are left out."""
+    asked = {name: value for name, value in query.items() if value not in {None, ""}}
+    return url + (f"?{urlencode(asked)}" if asked else "")
+
+
 def shortcuts_table() -> str:
     """Return the table of keys for the documentation, as Markdown."""
     rows = (f"| {' '.join(f'`{key}`' for key in keys)} | {meaning} |" for keys, meaning in SHORTCUTS)
@@ -136,4 +200,4 @@ def static_file(name: str) -> bytes:
 @lru_cache
 def static_url(name: str) -> str:
     """Return the URL of a static file. The URL changes with the content, so browsers may cache the file."""
-    return f"/console/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
+    return f"{BASE}/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"

@@ -1,4 +1,4 @@
-"""Argument and results of the functions that make pages."""
+"""Requests of signed-in people, and the table of the pages that answer them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TypeAlias
-from urllib.parse import quote, unquote, urlencode
+from typing import TypeAlias, TypeVar
+from urllib.parse import quote, unquote
+
+from starlette.responses import RedirectResponse, Response
 
 from retentive.console.figures import number_waiting
+from retentive.console.rendering import BASE, ID, PRIVATE, html_page, with_query
 from retentive.console.sessions import Sessions
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.server.application import ClosingResponse
 from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
-from retentive.server.errors import forbidden, invalid, missing
+from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
@@ -21,10 +25,8 @@ from retentive.values.replies import REPLIES
 from retentive.wire.base import moment
 from retentive.wire.stores import Scope
 
-BASE = "/console"
 INTEGRATION = "console"
 """Name of the console in audit logs and in the provenance of versions."""
-ID = "memstore_"
 
 
 class PageCall(RouteCall):
@@ -40,12 +42,14 @@ class PageCall(RouteCall):
 
 @dataclass(frozen=True)
 class Visit:
-    """One request by a signed-in person."""
+    """One request by a signed-in person. `area` is the tab of the page, and `csrf` the token for its forms."""
 
     location: ServedLocation
     sessions: Sessions
     caller: Caller
     method: str
+    area: str
+    csrf: str
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
@@ -93,6 +97,11 @@ class Visit:
         return self.caller.key.allows(scope)
 
     @property
+    def is_post(self) -> bool:
+        """True if the person sent a form that may change something."""
+        return self.method == "POST"
+
+    @property
     def is_whole(self) -> bool:
         """True if the key may see all paths. Pages show figures of whole stores only to such keys."""
         return not self.caller.key.paths
@@ -105,7 +114,7 @@ class Visit:
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):
-            raise forbidden(f"the API key needs the scope {scope}")
+            raise forbidden(f"this page needs an API key with the scope {scope}")
 
     def given(self, name: str, default: str = "") -> str:
         """Return the value of a field in the form."""
@@ -114,6 +123,13 @@ class Visit:
     def asked(self, name: str) -> str:
         """Return the value of a field in the form, or else in the query."""
         return (self.given(name) or self.query.get(name, "")).strip()
+
+    def number(self, name: str, low: int = 1, high: int = 10_000_000) -> int:
+        """Return a number in the query, or `low` if it is not given. Raises `HttpError` 400."""
+        text = self.query.get(name) or str(low)
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+            raise invalid(f"{name}: the number in the URL must be from {low} to {high}")
+        return int(text)
 
     def check_key(self) -> None:
         """Raise `HttpError` 403 unless the person typed the key again."""
@@ -134,9 +150,9 @@ class Visit:
         named = self.query.get("at")
         return moment(named) if named else None
 
-    def url(self, *parts: str, **query: str | int | None) -> str:
+    def url(self, *parts: str, **query: object) -> str:
         """Return the URL of a page of the memory store. The store has the name that the person's URL has."""
-        return store_url(quote(self.ids["store"], safe=""), *parts, **query)
+        return with_query("/".join([BASE, "s", quote(self.ids["store"], safe=""), *parts]), **query)
 
     def proposed_url(self) -> str:
         """Return the URL of the page to open after a change became a proposal.
@@ -145,50 +161,66 @@ class Visit:
         """
         return self.url("review" if self.can("review") else "activity")
 
-
-@dataclass(frozen=True, slots=True)
-class HtmlPage:
-    """Answer in HTML: a template and its values."""
-
-    template: str
-    values: Mapping[str, object] = field(default_factory=dict)
-    status: int = 200
-    title: str = ""
+    def page(self, template: str, title: str, status: int = 200, /, **values: object) -> Response:
+        """Return a page: a template with its values."""
+        try:
+            info = self.info if "store" in self.ids else None
+        except (HttpError, RetentiveError):  # the page says so
+            info = None
+        return html_page(template, title, status, visit=self, info=info, area=self.area, **values)
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """Redirect (status 303) to another page of the console."""
-
-    url: str
+def redirect(url: str) -> Response:
+    """Return a redirect (status 303) to another page of the console."""
+    return RedirectResponse(url, 303, PRIVATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """File for the browser to save. The browser never displays it."""
+def download(name: str, pieces: Iterator[bytes], media_type: str = "text/plain; charset=utf-8") -> Response:
+    """Return a file for the browser to save. The browser never displays it."""
+    headers = {
+        **PRIVATE,
+        "content-security-policy": "sandbox; default-src 'none'",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+    }
+    return ClosingResponse(pieces, media_type, headers=headers)
 
-    name: str
-    pieces: Iterator[bytes]
-    media_type: str = "text/plain; charset=utf-8"
+
+def nothing() -> Response:
+    """Return the answer that leaves the page as it is."""
+    return Response(None, 204, PRIVATE)
 
 
-PageAnswer: TypeAlias = "HtmlPage | Redirect | Download | None"
-PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
+PageHandler: TypeAlias = Callable[[Visit], Response]
+H = TypeVar("H", bound=PageHandler)
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One page or action below `/console`. `scope` is the scope that the key needs.
+    """One page or action below `/console`, in the tab `area`. `scope` is the scope that the key needs.
 
-    `is_poll` is true for what pages ask for every few seconds. It does not prolong the sign-in. The handler returns
-    None if there is nothing new.
+    `is_poll` is true for what pages ask for every few seconds. It does not prolong the sign-in.
     """
 
     method: str
     path: str
     scope: Scope
     handler: PageHandler
+    area: str
     is_poll: bool = False
+
+
+class PageTable(list[PageRoute]):
+    """Pages of one module, in the order of their functions."""
+
+    def __call__(self, methods: str, path: str, scope: Scope, area: str = "", **options: bool) -> Callable[[H], H]:
+        """Return a decorator that adds a page. A path without a slash at the start is one of a memory store."""
+
+        def add(handler: H) -> H:
+            whole = path if path.startswith("/") else f"/s/{{store}}/{path}".rstrip("/")
+            self.extend(PageRoute(method, whole, scope, handler, area, **options) for method in methods.split())
+            return handler
+
+        return add
 
 
 def typed_path(path: str) -> str:
@@ -197,38 +229,3 @@ def typed_path(path: str) -> str:
         return MemoryPath.parse(path).text
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
-
-
-def page_path(text: str) -> str:
-    """Convert a memory path to a path in a URL, percent-encoded."""
-    return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
-
-
-def url_name(info: StoreInfo) -> str:
-    """Return the name of a memory store in URLs, percent-encoded: its key, or its id if it has no key.
-
-    The path of a URL is decoded before it is split, so a slash in a key is encoded twice.
-    """
-    if not info.key or info.key.startswith(ID) or info.key in {".", ".."}:
-        return info.id
-    return quote(info.key.replace("%", "%25").replace("/", "%2F"), safe="")
-
-
-def store_url(name: str, *parts: str, **query: str | int | None) -> str:
-    """Return the URL of a page of a memory store. `name` and `parts` must be percent-encoded already."""
-    return with_query("/".join([BASE, "s", name, *parts]), **query)
-
-
-def with_query(url: str, **query: str | int | None) -> str:
-    """Return a URL with a query. Empty fields are left out."""
-    asked = {name: value for name, value in query.items() if value not in {None, ""}}
-    return url + (f"?{urlencode(asked)}" if asked else "")
-
-
-def number(text: str, low: int, high: int, default: int) -> int:
-    """Parse a number in the query. Raises `HttpError` 400."""
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
-        raise invalid(f"the number in the URL must be from {low} to {high}")
-    return int(text)

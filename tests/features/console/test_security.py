@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from retentive import MemoryStore
-from retentive.console.routes import PAGES
+from retentive.console.pages import PAGES
 from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions
 from retentive.console.visits import PageRoute
 from support.console import Person, pages_of, url_name
@@ -98,7 +98,7 @@ def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:
     answer = person.sign_in()
     cookie = next(each for each in answer.headers.get_list("set-cookie") if each.startswith("retentive="))
     assert "chosen-by-an-attacker" not in cookie
-    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
     assert "Domain" not in cookie
     token = cookie.partition("=")[2].partition(";")[0]
     stored = api.place.opened.records.list("console_session")

@@ -26,8 +26,8 @@ def test_the_help_lists_the_keys(person: Person, at: str) -> None:
 def test_each_key_of_a_template_is_in_the_table_and_each_of_the_table_does_something() -> None:
     templates = "".join(each.read_text("utf-8") for each in (ROOT / "src/retentive/console/templates").glob("*.html"))
     script = static_file("console.js").decode()
-    pressed = {each for each in re.findall(r'data-key="([^"]+)"', templates) if "{" not in each} | {"b", "h"}
-    pressed |= set(re.findall(r'"(g \w)"\) [%}]', templates))
+    pressed = {each for each in re.findall(r'(?:data-|, )key="([^"]+)"', templates) if "{" not in each} | {"b", "h"}
+    pressed |= set(re.findall(r'"(g \w)"[,)]', templates))
     moving = set(re.findall(r"^    (\w): \(\)", script, re.MULTILINE))
     assert moving == {"j", "k", "o", "x"}
     assert pressed | moving == KEYS

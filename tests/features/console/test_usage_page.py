@@ -12,7 +12,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.console import figures
-from retentive.console.pages import usage
+from retentive.console.pages import stores
 from retentive.console.web import console
 from support.console import Person
 from support.http_api import Api, serving
@@ -31,7 +31,7 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
     assert answer.headers["content-disposition"].startswith("attachment; ")
     head, *rows = csv.reader(answer.body.splitlines())
     assert head == ["day", "changes"]
-    assert len(rows) == usage.DAYS
+    assert len(rows) == stores.USAGE_DAYS
     assert [day for day, _ in rows] == sorted(day for day, _ in rows)
     shown = re.findall(r'<tr><td>(\d{4}-\d\d-\d\d)</td><td class="num">(\d+)</td></tr>', page.body)
     assert shown == [(day, count) for day, count in rows if count != "0"]

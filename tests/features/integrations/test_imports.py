@@ -76,7 +76,7 @@ DRIVERS = {
     "click": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
-    "starlette": {"testing/scripted_claude", "server", "console/web.py", "console/live.py"},
+    "starlette": {"testing/scripted_claude", "server", "console"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py"},
     "mcp": {"mcp", "server/mcp.py"},
     "deepagents": {"integrations/deepagents.py"},

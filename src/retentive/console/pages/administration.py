@@ -10,9 +10,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+from starlette.responses import Response
+
 from retentive.console.figures import audit_page
 from retentive.console.pages.stores import VERIFIED, note_check
-from retentive.console.visits import BASE, Download, HtmlPage, PageAnswer, Redirect, Visit, number
+from retentive.console.rendering import BASE
+from retentive.console.visits import PageTable, Visit, download, redirect
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.server.calls import Streamed
@@ -32,11 +35,13 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "files": ("files.tar", "application/x-tar"),
 }
 """Formats of an export, each with the ending of the file name and the media type."""
-_PAGE = 200
+_AT_ONCE = 200
 _SEQ = re.compile(r"[0-9]{12}")
+page = PageTable()
 
 
-def audit(visit: Visit) -> PageAnswer:
+@page("GET", "audit", "admin", "audit")
+def audit(visit: Visit) -> Response:
     """Show a page of the audit log, newest entries first. With `verify=1`, verify the log."""
     before, expect = visit.query.get("before", ""), visit.query.get("expect", "").strip()[:100]
     if before and not _SEQ.fullmatch(before):
@@ -44,36 +49,31 @@ def audit(visit: Visit) -> PageAnswer:
     verified = None
     if visit.query.get("verify") == "1":
         verified = verify_audit(visit.call(), expect)
-        note_check(visit.location.opened.records, VERIFIED, visit.info.id, not verified.is_sound)
-    page = audit_page(visit.store, before, ROWS)
-    values = {
-        "entries": page.items,
-        "following": page.next,
-        "expect": expect,
-        "is_on": visit.store.settings().audit,
-        "verified": verified,
-        "area": "audit",
-    }
-    return HtmlPage("audit.html", values, title="Audit log")
+        note_check(visit, VERIFIED, not verified.is_sound)
+    found, is_on = audit_page(visit.store, before, ROWS), visit.store.settings().audit
+    values = {"entries": found.items, "following": found.next, "expect": expect, "is_on": is_on, "verified": verified}
+    return visit.page("audit.html", "Audit log", **values)
 
 
-def list_keys(visit: Visit) -> PageAnswer:
+@page("GET", "/keys", "admin")
+def list_keys(visit: Visit) -> Response:
     """Show the API keys of the workspace."""
     return _keys(visit, None)
 
 
-def _keys(visit: Visit, made: object) -> PageAnswer:
+def _keys(visit: Visit, made: object) -> Response:
     found = access.list_api_keys(visit.call(), limit=ROWS, after_id=visit.query.get("after"))
     following = found.last_id if found.has_more else None
-    values = {"keys": found.data, "made": made, "scopes": SCOPES, "following": following}
-    return HtmlPage("keys.html", values, title="API keys")
+    return visit.page("keys.html", "API keys", keys=found.data, made=made, scopes=SCOPES, following=following)
 
 
-def create_key(visit: Visit) -> PageAnswer:
+@page("POST", "/keys/create", "admin")
+def create_key(visit: Visit) -> Response:
     """Create an API key, and show its text once."""
     visit.check_key()
-    days = number(visit.given("days").strip(), 1, 36_500, 0)
-    principal = visit.given("user").strip()
+    days, principal = visit.given("days").strip(), visit.given("user").strip()
+    if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= 36_500):
+        raise invalid("days: must be a number from 1 to 36,500")
     body = {
         "name": visit.given("name").strip(),
         "scopes": list(visit.form.get("scope", ())),
@@ -81,28 +81,31 @@ def create_key(visit: Visit) -> PageAnswer:
         "paths": visit.given("paths").split(),
         "act_as": visit.given("act_as").split(),
         "principal": {"type": "user_actor", "user_id": principal} if principal else None,
-        "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
+        "expires_at": datetime.now(UTC) + timedelta(days=int(days)) if days else None,
         "rate_limit": visit.given("rate").strip() or None,
     }
     return _keys(visit, access.create_api_key(visit.call(), KeyCreation.read(body)))
 
 
-def archive_key(visit: Visit) -> PageAnswer:
+@page("POST", "/keys/archive", "admin")
+def archive_key(visit: Visit) -> Response:
     """Revoke an API key."""
     visit.check_key()
     try:
         access.update_api_key(visit.call(api_key_id=visit.given("id")), KeyUpdate.read({"status": "archived"}))
     except Conflict:
         raise InvalidInput("the key was changed meanwhile; open the page again") from None
-    return Redirect(f"{BASE}/keys")
+    return redirect(f"{BASE}/keys")
 
 
-def show_export(visit: Visit) -> PageAnswer:
+@page("GET", "export", "admin", "export")
+def show_export(visit: Visit) -> Response:
     """Show the page that offers the formats of an export."""
-    return HtmlPage("export.html", {"area": "export", "usage": visit.store.usage()}, title="Export")
+    return visit.page("export.html", "Export", usage=visit.store.usage())
 
 
-def export_file(visit: Visit) -> PageAnswer:
+@page("GET", "export/file", "admin")
+def export_file(visit: Visit) -> Response:
     """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
     wanted = visit.query.get("format", "tar.gz")
     if wanted not in FORMATS:
@@ -110,22 +113,17 @@ def export_file(visit: Visit) -> PageAnswer:
     found = stores.export_store(visit.call(), cast("stores.Format", wanted))
     assert isinstance(found, Streamed)
     ending, media_type = FORMATS[wanted]
-    return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)
+    return download(f"{visit.info.id}.{ending}", found.pieces, media_type)
 
 
-def show_backup(visit: Visit) -> PageAnswer:
+@page("GET", "/backup", "admin")
+def show_backup(visit: Visit) -> Response:
     """Show the page for a backup, with its size."""
-    stores = list(_stores(visit))
-    values = {
-        "count": len(stores),
-        "memories": sum(each.memories for each in stores),
-        "size_bytes": sum(each.size_bytes for each in stores),
-        "encrypted": sum(each.seal is not None for each in stores),
-    }
-    return HtmlPage("backup.html", values, title="Backup")
+    return visit.page("backup.html", "Backup", stores=list(_stores(visit)))
 
 
-def backup_file(visit: Visit) -> PageAnswer:
+@page("GET", "/backup/file", "admin")
+def backup_file(visit: Visit) -> Response:
     """Send a backup of all memory stores that the key may see, as one file."""
     ids = [each.id for each in _stores(visit)]
     if not ids:  # for an empty list, `back_up` would back up all stores of the location
@@ -133,25 +131,22 @@ def backup_file(visit: Visit) -> PageAnswer:
     for store_id in ids:
         with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
             core_of(visit.location.store(store_id, visit.caller)[1]).result_of(AuditOnly("backup"))
-    directory = tempfile.TemporaryDirectory(prefix="retentive-backup-")
-    path = os.path.join(directory.name, "backup.tar.gz")
-    try:
+    with tempfile.TemporaryDirectory(prefix="retentive-backup-") as directory:
+        path = os.path.join(directory, "backup.tar.gz")
         back_up(visit.location.opened.backend, path, stores=ids)
-        raw = open(path, "rb")  # noqa: SIM115 - the answer closes it
-    finally:
-        directory.cleanup()  # the open file stays readable
+        raw = open(path, "rb")  # noqa: SIM115 - the answer closes it; the open file stays readable
     name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    return Download(name, stores.pieces_of(raw), "application/gzip")
+    return download(name, stores.pieces_of(raw), "application/gzip")
 
 
 def _stores(visit: Visit) -> Iterator[StoreInfo]:
     """Yield the memory stores that the key may see, including archived ones."""
     after: str | None = None
     while True:
-        page = visit.location.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=True, after=after, limit=_PAGE
+        found = visit.location.opened.list_stores(
+            workspace=visit.caller.workspace_id, include_archived=True, after=after, limit=_AT_ONCE
         )
-        yield from filter(visit.caller.sees, page.items)
-        if page.next is None:
+        yield from filter(visit.caller.sees, found.items)
+        if found.next is None:
             return
-        after = page.next
+        after = found.next

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+from starlette.responses import Response
+
 from retentive.console import differences
+from retentive.console.rendering import page_path
 from retentive.console.visible import is_hidden
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, page_path
+from retentive.console.visits import PageTable, Visit, redirect
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import finding, invalid
 from retentive.storage.contract import Memory
@@ -16,12 +19,14 @@ from retentive.values.records import Written
 
 MAX_PLACES = 50
 """Maximum number of conflicting places with a choice for each. With more places, the person edits the whole text."""
+page = PageTable()
 
 
-def edit(visit: Visit) -> PageAnswer:
+@page("GET POST", "edit/{path:path}", "write", "tree")
+def edit(visit: Visit) -> Response:
     """Show a form with the text of a memory. With POST, save the text."""
     path = visit.memory_path
-    if visit.method == "POST":
+    if visit.is_post:
         return _save(visit, path)
     with finding("memory"):
         memory, text = visit.store.load(path)
@@ -29,16 +34,12 @@ def edit(visit: Visit) -> PageAnswer:
         raise invalid(
             "the text has mixed line ends, which a browser would change; edit the memory with `retentive edit`"
         )
-    return _form(path, text, memory.version_id)
-
-
-def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> HtmlPage:
     hidden = sum(char not in "\n\t" and is_hidden(char) for char in text)
-    values = {"path": path, "text": text, "version_id": version_id, "is_new": is_new, "hidden": hidden, "area": "tree"}
-    return HtmlPage("edit.html", values, title="New memory" if is_new else f"Edit {path}")
+    values = {"path": path, "text": text, "version_id": memory.version_id, "is_new": False, "hidden": hidden}
+    return visit.page("edit.html", f"Edit {path}", **values)
 
 
-def _save(visit: Visit, path: str) -> PageAnswer:
+def _save(visit: Visit, path: str) -> Response:
     """Save the text, or the choices made on the conflict page. If the memory has a newer version, show the conflict."""
     seen_id, choosing = visit.given("version"), visit.given("choose")
     theirs = _text_of(visit, seen_id)
@@ -70,7 +71,7 @@ def _text_of(visit: Visit, version_id: str) -> str:
 
 def _conflict(
     visit: Visit, path: str, mine: str, base_id: str, *, is_shown: bool = False, edited: str | None = None
-) -> PageAnswer:
+) -> Response:
     """Show the conflict page, because somebody else changed the memory.
 
     The page shows both changes, the conflicting places with a choice for each, and the merged text.
@@ -93,24 +94,25 @@ def _conflict(
     places = differences.places(parts, picks)
     at = path if memory is None else memory.path
     newest = visit.store.history.log(at, limit=1)
-    values = {
-        "path": at,
-        "was": path,
-        "version_id": "" if memory is None else memory.version_id,
-        "base_id": base_id,
-        "by": newest[0] if newest else None,
-        "theirs": differences.shown(at, base, None if memory is None else theirs),
-        "mine": differences.shown(at, base, mine),
-        "mine_text": mine,
-        "text": text,
-        "places": places if len(places) <= MAX_PLACES else [],
-        "overlaps": len(places),
-        "is_shown": bool(picks),
-        "is_edited": edited is not None,
-        "filled": _digest(text),
-        "area": "tree",
-    }
-    return HtmlPage("conflict.html", values, 409, title=f"Conflict: {at}")
+    return visit.page(
+        "conflict.html",
+        f"Conflict: {at}",
+        409,
+        path=at,
+        was=path,
+        version_id="" if memory is None else memory.version_id,
+        base_id=base_id,
+        by=newest[0] if newest else None,
+        theirs=differences.shown(at, base, None if memory is None else theirs),
+        mine=differences.shown(at, base, mine),
+        mine_text=mine,
+        text=text,
+        places=places if len(places) <= MAX_PLACES else [],
+        overlaps=len(places),
+        is_shown=bool(picks),
+        is_edited=edited is not None,
+        filled=_digest(text),
+    )
 
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
@@ -126,41 +128,43 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
         return None, ""
 
 
-def create(visit: Visit) -> PageAnswer:
+@page("GET POST", "new", "write", "tree")
+def create(visit: Visit) -> Response:
     """Show the form for a new memory. With POST, create the memory."""
-    if visit.method != "POST":
-        under = visit.query.get("under") or ROOT
-        return _form(under.rstrip("/") + "/", "", "", is_new=True)
-    path, text = visit.given("path").strip(), _line_ends(visit.given("text"), "")
-    return _saved(visit, visit.store.write(path, text, if_version=""))
+    if visit.is_post:
+        path, text = visit.given("path").strip(), _line_ends(visit.given("text"), "")
+        return _saved(visit, visit.store.write(path, text, if_version=""))
+    path = (visit.query.get("under") or ROOT).rstrip("/") + "/"
+    return visit.page("edit.html", "New memory", path=path, text="", is_new=True, hidden=0)
 
 
-def rename(visit: Visit) -> PageAnswer:
+@page("GET POST", "move/{path:path}", "write", "tree")
+def rename(visit: Visit) -> Response:
     """Show the form for a new path. With POST, rename the memory."""
-    path = visit.memory_path
-    if visit.method != "POST":
-        return _about(visit, "move.html", f"Rename {path}")
+    if not visit.is_post:
+        return _about(visit, "move.html", "Rename")
     target = visit.given("path").strip()
-    return _saved(visit, visit.store.rename(path, target, if_version=visit.given("version")))
+    return _saved(visit, visit.store.rename(visit.memory_path, target, if_version=visit.given("version")))
 
 
-def delete(visit: Visit) -> PageAnswer:
+@page("GET POST", "delete/{path:path}", "write", "tree")
+def delete(visit: Visit) -> Response:
     """Ask for confirmation. With POST, delete the memory. Its history is kept."""
+    if not visit.is_post:
+        return _about(visit, "delete.html", "Delete")
+    written = visit.store.delete(visit.memory_path, if_version=visit.given("version"))
+    return redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
+
+
+def _about(visit: Visit, template: str, verb: str) -> Response:
     path = visit.memory_path
-    if visit.method != "POST":
-        return _about(visit, "delete.html", f"Delete {path}")
-    written = visit.store.delete(path, if_version=visit.given("version"))
-    return Redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
-
-
-def _about(visit: Visit, template: str, title: str) -> PageAnswer:
     with finding("memory"):
-        memory, _ = visit.store.load(visit.memory_path)
-    return HtmlPage(template, {"path": visit.memory_path, "memory": memory, "area": "tree"}, title=title)
+        memory, _ = visit.store.load(path)
+    return visit.page(template, f"{verb} {path}", path=path, memory=memory)
 
 
-def _saved(visit: Visit, written: Written) -> PageAnswer:
-    return Redirect(visit.proposed_url() if written.is_proposed else visit.url("m", page_path(written.path)))
+def _saved(visit: Visit, written: Written) -> Response:
+    return redirect(visit.proposed_url() if written.is_proposed else visit.url("m", page_path(written.path)))
 
 
 def _line_ends(typed: str, before: str) -> str:

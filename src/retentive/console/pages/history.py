@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 
+from starlette.responses import Response
+
 from retentive.console.differences import Shown, of_memory
 from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position, strip_of
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, number, with_query
+from retentive.console.rendering import with_query
+from retentive.console.visits import PageTable, Visit, nothing, redirect
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter, LoggedChange
@@ -30,56 +33,34 @@ LOOKED_AT = 4_000
 """Maximum number of versions that a page reads to find changes of an actor, or changes since an earlier time."""
 _REVISIONS = 10**18
 _ASKED = ("actor", "path", "operation", "since")
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRun:
-    """Consecutive changes of one actor in one session, through one integration. The newest change is first."""
-
-    actor: str
-    integration: str
-    session: str
-    versions: tuple[Version, ...]
-
-    @property
-    def undo(self) -> dict[str, str]:
-        """Query fields for the undo page: the actor and the session, if known. All their changes are undone.
-
-        There are no fields if the undo would read a name as a pattern, because it would then undo the changes of others
-        too.
-        """
-        if is_pattern(self.actor) or is_pattern(self.session):
-            return {}
-        return {name: value for name, value in (("actor", self.actor), ("session", self.session)) if value}
-
-    @property
-    def is_session(self) -> bool:
-        """True if the changes belong to a session: they were recorded with one, or their actor is a session."""
-        return bool(self.session) or self.actor.startswith("session:")
+page = PageTable()
 
 
 def is_pattern(name: str) -> bool:
     """Return whether an undo or a filter reads the name of an actor or a session as a pattern."""
-    return any(char in name for char in "*?")
+    return "*" in name or "?" in name
 
 
-def compare(visit: Visit) -> PageAnswer:
+@page("GET", "compare", "read")
+def compare(visit: Visit) -> Response:
     """Redirect to the difference between two selected versions."""
     old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
     check_version_id(old, new)
-    return Redirect(visit.url("diff", f"{old}..{new}"))
+    return redirect(visit.url("diff", f"{old}..{new}"))
 
 
-def show_versions(visit: Visit) -> PageAnswer:
+@page("GET", "diff/{pair}", "read", "activity")
+def show_versions(visit: Visit) -> Response:
     """Show the difference between two versions."""
     old, _, new = visit.ids["pair"].partition("..")
     check_version_id(old, new)
     with finding(NO_VERSION):
         found = visit.store.history.differences(since=old, until=new)
-    return _page(visit, found, heading="Compare two versions")
+    return _page(visit, found, "Compare two versions")
 
 
-def show_change(visit: Visit) -> PageAnswer:
+@page("GET", "change/{revision}", "read", "activity")
+def show_change(visit: Visit) -> Response:
     """Show the difference that one change made. The URL names the change by a revision or by the id of a version."""
     core, named = core_of(visit.store), visit.ids["revision"]
     with finding("change"):
@@ -87,10 +68,11 @@ def show_change(visit: Visit) -> PageAnswer:
     revisions = {version.revision for change in found.changes for version in change.versions}
     name = f"r{min(revisions)}" if len(revisions) == 1 else named[-12:]
     older, newer = _neighbours(visit, found.changes)
-    return _page(visit, found, heading=f"Change {name}", change=named, older=older, newer=newer)
+    return _page(visit, found, f"Change {name}", change=named, older=older, newer=newer)
 
 
-def show_since(visit: Visit) -> PageAnswer:
+@page("GET", "since/{path:path}", "read", "activity")
+def show_since(visit: Visit) -> Response:
     """Show the differences between an earlier state and the current one.
 
     For a directory, only the newest versions of the store are read, because versions have no index by directory.
@@ -102,13 +84,14 @@ def show_since(visit: Visit) -> PageAnswer:
         compared = Compare(since=start, only=LogFilter(), actor=core.actor, limit=limit, most_read=most_read)
         found = core.result_of(compared)
     if path != ROOT:
-        chosen = tuple(each for each in found.found if is_below(each.path, path))
-        changes = tuple(each for each in found.changes if any(is_below(one.path, path) for one in each.versions))
+        chosen = tuple(each for each in found.found if _is_below(each.path, path))
+        changes = tuple(each for each in found.changes if any(_is_below(one.path, path) for one in each.versions))
         found = replace(found, found=chosen, changes=changes)
-    return _page(visit, found, heading=f"Now, compared with {at[-40:]}")
+    return _page(visit, found, f"Now, compared with {at[-40:]}")
 
 
-def show_actor(visit: Visit) -> PageAnswer:
+@page("GET", "by/{actor:path}", "read", "activity")
+def show_actor(visit: Visit) -> Response:
     """Show the differences that an actor made in the newest `LOOKED_AT` versions."""
     actor, until = visit.ids["actor"], visit.query.get("until", "")
     if until:
@@ -116,31 +99,36 @@ def show_actor(visit: Visit) -> PageAnswer:
     only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
     found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
-    return _page(visit, found, heading="Changes by this actor", actor=actor)
+    return _page(visit, found, "Changes by this actor", actor=actor)
 
 
 def _page(
-    visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "", **more: object
-) -> HtmlPage:
+    visit: Visit,
+    found: Differences,
+    heading: str,
+    *,
+    change: str = "",
+    actor: str = "",
+    older: str | None = None,
+    newer: str | None = None,
+) -> Response:
     files = [of_memory(each) for each in found.found[:FILES]]
     kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
-    values = {
-        "heading": heading,
-        "found": found,
-        "files": files,
-        "total": len(found.found) + found.more,
-        "later": _changed_later(visit, found, files),
-        "older": None,
-        "newer": None,
-        "change": change,
-        "actor": actor,
-        "is_pattern": is_pattern(actor),
-        "is_split": visit.query.get("view") != "unified",
-        "query": lambda **changed: with_query("", **{**kept, **changed}) or "?",
-        "area": "activity",
-        **more,
-    }
-    return HtmlPage("diff.html", values, title=heading)
+    return visit.page(
+        "diff.html",
+        heading,
+        found=found,
+        files=files,
+        total=len(found.found) + found.more,
+        later=_changed_later(visit, found, files),
+        older=older,
+        newer=newer,
+        change=change,
+        actor=actor,
+        is_pattern=is_pattern(actor),
+        is_split=visit.query.get("view") != "unified",
+        query=lambda **changed: with_query("", **{**kept, **changed}) or "?",
+    )
 
 
 def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> dict[str, Version]:
@@ -164,48 +152,58 @@ def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> tuple[str | None, str | None]:
     """Return the revisions of the changes before and after the shown change."""
-    ids, page = [each.id for change in changes for each in change.versions], visit.store.history.page
+    ids, versions = [each.id for change in changes for each in change.versions], visit.store.history.page
     if not ids:
         return None, None
-    older = page(after=min(ids), limit=1).items
-    newer = page(after=max(ids), oldest_first=True, limit=1).items
+    older = versions(after=min(ids), limit=1).items
+    newer = versions(after=max(ids), oldest_first=True, limit=1).items
     return f"r{older[0].revision}" if older else None, f"r{newer[0].revision}" if newer else None
 
 
-def show_activity(visit: Visit) -> PageAnswer:
+@page("GET", "activity", "read", "activity")
+def show_activity(visit: Visit) -> Response:
     """Show the changes of a store, newest first. Consecutive changes of one actor are grouped."""
-    path, only = asked_filter(visit)
-    asked = {name: visit.query.get(name, "").strip() for name in _ASKED}
+    asked, path, only = _asked_filter(visit)
     before = visit.query.get("before")
     again = "" if before else news_url(visit, **asked)
     if before and not VERSION_ID.fullmatch(before):
         raise invalid("before: must be the id of a version")
     found = visit.store.history.page(None if path == ROOT else path, only=only, after=before, limit=VERSIONS)
-    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(found.items, key=_origin)]
-    values = {
-        "runs": runs,
-        "following": found.next,
-        "asked": asked,
-        "area": "activity",
-        "strip": None if before else strip_of(visit.store),
-        "again": again,
-    }
-    return HtmlPage("activity.html", values, title="Activity")
+    return visit.page(
+        "activity.html",
+        "Activity",
+        runs=[(_fields_of_undo(*origin), list(group)) for origin, group in groupby(found.items, key=_origin)],
+        following=found.next,
+        asked=asked,
+        strip=None if before else strip_of(visit.store),
+        again=again,
+    )
 
 
 def _origin(version: Version) -> tuple[str, str, str]:
-    made = version.provenance
-    return str(version.actor or ""), made.integration, made.session
+    return str(version.actor or ""), version.provenance.session, version.provenance.integration
 
 
-def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
-    """Read the path and the filter of the activity page from the query. Raises `HttpError` 400."""
-    actor, path, operation, since = (visit.query.get(name, "").strip() for name in _ASKED)
+def _fields_of_undo(actor: str, session: str, _: str) -> dict[str, str]:
+    """Return the fields of the query for the undo of all changes of an actor and a session.
+
+    There are none if the undo would read a name as a pattern, because it would then undo the changes of others too.
+    """
+    return {} if is_pattern(actor + session) else {"actor": actor, "session": session}
+
+
+def _asked_filter(visit: Visit) -> tuple[dict[str, str], str, LogFilter]:
+    """Return the fields of the activity page in the query, and the path and the filter that they mean.
+
+    Raises `HttpError` 400.
+    """
+    asked = {name: visit.query.get(name, "").strip() for name in _ASKED}
+    actor, path, operation, since = asked.values()
     if operation not in {"", "created", "modified", "deleted"}:
         raise invalid("operation: must be `created`, `modified` or `deleted`")
     wanted: Operation | None = operation or None  # type: ignore[assignment] # checked above
     only = LogFilter(actor=actor or None, operation=wanted, since=time_of(since))
-    return (path if path.startswith(ROOT) else f"{ROOT}/{path.lstrip('/')}").rstrip("/"), only
+    return asked, (path if path.startswith(ROOT) else f"{ROOT}/{path.lstrip('/')}").rstrip("/"), only
 
 
 def time_of(text: str) -> datetime | None:
@@ -216,29 +214,31 @@ def time_of(text: str) -> datetime | None:
         raise invalid("since: must be a time such as 2026-11-20 14:00, yesterday or 2d") from None
 
 
-def is_below(path: str, directory: str) -> bool:
-    """Return whether a path is a directory, or below it."""
+def _is_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(f"{directory}/")
+
+
+def _waiting(visit: Visit) -> int:
+    return number_waiting(visit.store) if visit.can("review") else 0
 
 
 def news_url(visit: Visit, **asked: str) -> str:
     """Return the URL at which a page asks for news. Call this before reading the page, so that no change is missed."""
     revision, event = position(visit.store)
-    waiting = number_waiting(visit.store) if visit.can("review") else 0
-    return visit.url("news", after=str(revision), event=event, waiting=str(waiting), **asked)
+    return visit.url("news", after=str(revision), event=event, waiting=str(_waiting(visit)), **asked)
 
 
-def show_news(visit: Visit) -> PageAnswer:
+@page("GET", "news", "read", is_poll=True)
+def show_news(visit: Visit) -> Response:
     """Say how many changes a page does not show yet, or that there was a removal. The view is not audited.
 
     `after`, `event` and `waiting` in the query are what the page shows, `said` is what the answer before said. If
-    nothing else is to be said, there is no page.
+    nothing else is to be said, the answer is empty.
     """
-    path, only = asked_filter(visit)
-    after = number(visit.query.get("after", ""), 0, _REVISIONS, 0)
+    _, path, only = _asked_filter(visit)
+    after = visit.number("after", 0, _REVISIONS)
     count, has_changed = news_since(visit.store, after, visit.query.get("event", ""), path, only)
-    said = ""
-    waiting = number_waiting(visit.store) if visit.can("review") else 0
+    said, waiting = "", _waiting(visit)
     if str(waiting) != visit.query.get("waiting", "0"):
         said = f"{waiting:,} waiting for review."
     if has_changed:
@@ -246,6 +246,6 @@ def show_news(visit: Visit) -> PageAnswer:
     if count:
         said = f"{count if count < NEWS else f'More than {NEWS - 1}'} new change{'' if count == 1 else 's'}."
     if said == visit.query.get("said", ""):
-        return None
-    asked: Mapping[str, str] = {name: text for name, text in visit.query.items() if name != "said"}
-    return HtmlPage("_news.html", {"said": said, "again": visit.url("news", **asked, said=said)})
+        return nothing()
+    asked = {name: text for name, text in visit.query.items() if name != "said"}
+    return visit.page("_news.html", "", said=said, again=visit.url("news", **asked, said=said))

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from markupsafe import Markup
+from starlette.responses import Response
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import is_pattern
-from retentive.console.pages.tree import levels, parts
+from retentive.console.pages.tree import levels
+from retentive.console.rendering import page_path
 from retentive.console.visible import boxed
-from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number, page_path
+from retentive.console.visits import PageTable, Visit, download, redirect
 from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
 from retentive.server.handlers.memories import read_memory, retrieve_memory
@@ -30,6 +32,7 @@ VERSIONS = 50
 NEWEST = 6
 MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
 VIEWS = ("rendered", "raw", "blame", "history")
+page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class SourceLine:
     is_first: bool = False
 
 
-def show_memory(visit: Visit) -> PageAnswer:
+@page("GET", "m/{path:path}", "read", "tree")
+def show_memory(visit: Visit) -> Response:
     """Show a memory in one of its views."""
     path, at, core = visit.memory_path, visit.query.get("at", ""), core_of(visit.store)
     try:
@@ -54,40 +58,33 @@ def show_memory(visit: Visit) -> PageAnswer:
         if error.status != 404 or at:
             raise
         return _gone(visit, path, visit.store.history.log(path, limit=20))
-    text, view = memory.content or "", _view(visit, memory)
-    newest = versions_of(visit, memory.id, NEWEST).data
-    version = _version(visit, memory.memory_version_id)
-    last = core.accesses.recorded(core.id, memory.id)
-    values = {
-        "path": path,
-        "parts": parts(path),
-        "levels": levels(visit, path.rpartition("/")[0]),
-        "memory": memory,
-        "version": version,
-        "viewed_at": None if last is None else datetime.fromtimestamp(last, UTC),
-        "is_pattern": is_pattern,
-        "newest": newest,
-        "older": _neighbour(visit, memory.id, memory.memory_version_id),
-        "view": view,
-        "at": at,
-        "then": None,
-        "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
-        **_content(visit, memory, text, view),
-    }
-    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path)
-
-
-def versions_of(visit: Visit, memory_id: str, limit: int, page: str | None = None) -> AnswerPage[VersionObject]:
-    """Return versions of a memory, newest first: the answer of the API."""
-    return list_memory_versions(visit.call(), limit=limit, page=page, path_prefix=ROOT, memory_id=memory_id)
-
-
-def _version(visit: Visit, version_id: str) -> VersionObject | None:
-    """Return a version without its text. None if it is a proposed text, which is no version yet."""
     try:
-        return retrieve_memory_version(visit.call(memory_version_id=version_id), "basic")
-    except HttpError:
-        return None
+        version = retrieve_memory_version(visit.call(memory_version_id=memory.memory_version_id), "basic")
+    except HttpError:  # a proposed text is no version yet
+        version = None
+    text, view = memory.content or "", _view(visit, memory)
+    last = core.accesses.recorded(core.id, memory.id)
+    return visit.page(
+        "memory.html",
+        path,
+        path=path,
+        levels=levels(visit, path.rpartition("/")[0]),
+        memory=memory,
+        version=version,
+        viewed_at=None if last is None else datetime.fromtimestamp(last, UTC),
+        is_pattern=is_pattern,
+        newest=_versions_of(visit, memory.id, NEWEST).data,
+        older=_neighbour(visit, memory.id, memory.memory_version_id),
+        view=view,
+        at=at,
+        then=None,
+        line_count=text.count("\n") + (not text.endswith("\n") and text != ""),
+        **_content(visit, memory, text, view),
+    )
+
+
+def _versions_of(visit: Visit, memory_id: str, limit: int, cursor: str | None = None) -> AnswerPage[VersionObject]:
+    return list_memory_versions(visit.call(), limit=limit, page=cursor, path_prefix=ROOT, memory_id=memory_id)
 
 
 def _view(visit: Visit, memory: MemoryObject) -> str:
@@ -102,7 +99,7 @@ def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[s
     if view == "rendered":
         return {"html": rendered(text, visit.url("m"))}
     if view == "history":
-        found = versions_of(visit, memory.id, VERSIONS, visit.query.get("page"))
+        found = _versions_of(visit, memory.id, VERSIONS, visit.query.get("page"))
         return {"versions": found.data, "following": found.next_page}
     if view == "raw":
         return _lines(visit, raw_lines(text))
@@ -111,12 +108,12 @@ def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[s
         version_id = each.memory_version_id
         lines.append(SourceLine(each.line, boxed(each.text.removesuffix("\n")), each, version_id != before))
         before = version_id
-    known = versions_of(visit, memory.id, 100).data
+    known = _versions_of(visit, memory.id, 100).data
     return {**_lines(visit, lines), "before": {newer.id: older.id for newer, older in pairwise(known)}}
 
 
 def _lines(visit: Visit, lines: Sequence[SourceLine]) -> dict[str, object]:
-    first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
+    first = visit.number("from")
     shown = lines[first - 1 : first - 1 + LINES]
     return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
 
@@ -129,20 +126,20 @@ def raw_lines(text: str) -> list[SourceLine]:
     return [SourceLine(at, boxed(row)) for at, row in enumerate(rows, start=1)]
 
 
-def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> PageAnswer:
+def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> Response:
     """Show the last versions of a deleted memory. Raises `HttpError` 404 if there are none."""
     if not versions:
         raise missing("memory")
-    values = {"path": path, "parts": parts(path), "versions": versions, "area": "tree"}
-    return HtmlPage("gone.html", values, 404, title=path or "Deleted memory")
+    return visit.page("gone.html", path or "Deleted memory", 404, path=path, versions=versions)
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
-    page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
-    return page.items[0].id if page.items else None
+    found = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1).items
+    return found[0].id if found else None
 
 
-def by_id(visit: Visit) -> PageAnswer:
+@page("GET", "id/{memory_id}", "read", "tree")
+def by_id(visit: Visit) -> Response:
     """Redirect from the id of a memory to its current path, so that links survive renames."""
     memory_id = visit.ids["memory_id"]
     try:
@@ -150,32 +147,28 @@ def by_id(visit: Visit) -> PageAnswer:
     except HttpError:
         versions = visit.store.history.page(memory_id=memory_id, limit=20).items
         return _gone(visit, (versions[0].path if versions else None) or "", versions)
-    return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
+    return redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
 
 
-def _shown_version(visit: Visit) -> VersionObject:
-    return retrieve_memory_version(visit.call(memory_version_id=visit.ids["version_id"]))
-
-
-def show_version(visit: Visit) -> PageAnswer:
+@page("GET", "v/{version_id}", "read", "tree")
+def show_version(visit: Visit) -> Response:
     """Show one version with its text."""
-    version = _shown_version(visit)
-    path = version.path or ""
-    values = {
-        "version": version,
-        "path": path,
-        "parts": parts(path),
+    version = retrieve_memory_version(visit.call(memory_version_id=visit.ids["version_id"]))
+    return visit.page(
+        "version.html",
+        f"Version r{version.revision}",
+        version=version,
+        path=version.path or "",
+        older=_neighbour(visit, version.memory_id, version.id),
+        newer=_neighbour(visit, version.memory_id, version.id, is_newer=True),
         **_lines(visit, raw_lines(version.content or "")),
-        "older": _neighbour(visit, version.memory_id, version.id),
-        "newer": _neighbour(visit, version.memory_id, version.id, is_newer=True),
-        "area": "tree",
-    }
-    return HtmlPage("version.html", values, title=f"Version r{version.revision}")
+    )
 
 
-def download(visit: Visit) -> PageAnswer:
+@page("GET", "v/{version_id}/download", "read")
+def send_version(visit: Visit) -> Response:
     """Send the text of a version as a file to save. The browser does not display it."""
-    version = _shown_version(visit)
+    version = retrieve_memory_version(visit.call(memory_version_id=visit.ids["version_id"]))
     if version.content is None:
         raise missing("text")
-    return Download((version.path or "").rpartition("/")[2] or "memory.txt", iter([version.content.encode()]))
+    return download((version.path or "").rpartition("/")[2] or "memory.txt", iter([version.content.encode()]))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from starlette.responses import Response
 
 from retentive.console.pages.history import time_of
 from retentive.console.pages.stores import listed
+from retentive.console.rendering import BASE, name_of, with_query
 from retentive.console.visible import marked
-from retentive.console.visits import BASE, HtmlPage, PageAnswer, Visit, store_url, typed_path, url_name, with_query
+from retentive.console.visits import PageTable, Visit, typed_path
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.search.ranking import order
 from retentive.search.results import age
@@ -30,6 +34,8 @@ AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timede
         ("30d", "Last 30 days", timedelta(days=30)))  # fmt: skip
 _FIELDS = ("q", "under", "actor", "since", "re", "in")
 """Fields of the form. Only the search in all stores uses `in`: a part of the key, name or id of the wanted stores."""
+Hits = Sequence[tuple[StoreInfo, HitObject]]
+page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class SearchFound:
     `problems` lists the stores that could not be searched, each with the code of its error.
     """
 
-    hits: Sequence[tuple[StoreInfo, HitObject]]
+    hits: Hits
     answers: Sequence[SearchAnswer]
     problems: Sequence[tuple[StoreInfo, str]] = ()
 
@@ -55,26 +61,30 @@ class SearchFound:
         return [word for word in first if all(word in each for each in others)]
 
 
-def search(visit: Visit) -> PageAnswer:
+@page("GET POST", "search", "read", "search")
+def search(visit: Visit) -> Response:
     """Show the best matches of a query with their best lines. POST keeps the query out of URLs and logs."""
-    asked = {**_asked(visit), "in": ""}
-    values = {"url": lambda **query: visit.url("search", **query), "is_one": True, "searched": 1, "is_more": False}
-    if not asked["q"]:
-        return _page(visit, asked, None, **values)
-    answer = search_memories(visit.call(), _request(asked))
-    return _page(visit, asked, SearchFound([(visit.info, each) for each in answer.data], [answer]), **values)
+    asked, found = {**_asked(visit), "in": ""}, None
+    if asked["q"]:
+        answer = search_memories(visit.call(), _request(asked))
+        found = SearchFound([(visit.info, each) for each in answer.data], [answer])
+    return _page(visit, asked, found, partial(visit.url, "search"), is_one=True, searched=1, is_more=False)
 
 
-def search_all(visit: Visit) -> PageAnswer:
+@page("GET POST", "/search", "read")
+def search_all(visit: Visit) -> Response:
     """Search the stores that the API key may see. If there are more than `STORES`, only the newest are searched."""
     asked = _asked(visit)
     infos, is_more = listed(visit, asked["in"], is_archived=False)
-    values = {"url": lambda **query: with_query(f"{BASE}/search", **query), "is_one": False,
-              "searched": min(len(infos), STORES), "is_more": is_more or len(infos) > STORES}  # fmt: skip
-    if not asked["q"]:
-        return _page(visit, asked, None, **values)
+    found = _found(visit, asked, infos[:STORES]) if asked["q"] else None
+    searched, is_more = min(len(infos), STORES), is_more or len(infos) > STORES
+    return _page(visit, asked, found, partial(with_query, f"{BASE}/search"), searched=searched, is_more=is_more)
+
+
+def _found(visit: Visit, asked: Mapping[str, str], infos: Sequence[StoreInfo]) -> SearchFound:
+    """Search stores, and rank their matches together. A store without an exact match counts only if none has one."""
     request, answers, problems = _request(asked), list[tuple[StoreInfo, SearchAnswer]](), []
-    for info in infos[:STORES]:
+    for info in infos:
         try:
             answers.append((info, search_memories(visit.call(info), request)))
         except InvalidInput:  # the query would fail in every store
@@ -85,7 +95,7 @@ def search_all(visit: Visit) -> PageAnswer:
     kept = [(info, each) for info, each in answers if not (is_exact and each.relaxed)]
     hits = [(info, hit) for info, each in kept for hit in each.data]
     hits.sort(key=lambda found: order(found[1].score, found[1].updated_at, found[1].path))
-    return _page(visit, asked, SearchFound(hits[: request.limit], [each for _, each in kept], problems), **values)
+    return SearchFound(hits[: request.limit], [each for _, each in kept], problems)
 
 
 def _asked(visit: Visit) -> dict[str, str]:
@@ -109,47 +119,45 @@ def _request(asked: Mapping[str, str]) -> SearchRequest:
     )
 
 
-def _page(visit: Visit, asked: Mapping[str, str], found: SearchFound | None, **values: object) -> HtmlPage:
+def _page(
+    visit: Visit,
+    asked: Mapping[str, str],
+    found: SearchFound | None,
+    url: Callable[..., str],
+    *,
+    is_one: bool = False,
+    **values: object,
+) -> Response:
     """Return the page. The matches are filtered by the actor and the time of their last change."""
-    filled = asked if visit.method != "POST" else dict.fromkeys(asked, "")  # the form puts its fields into the URL
-    title = f"Search: {asked['q']}" if asked["q"] else "Search"
-    values |= {"asked": asked, "filled": filled, "found": found, "area": "search", "all_url": f"{BASE}/search"}
-    if found is None:
-        return HtmlPage("search.html", values, title=title)
-    now, since, actor = datetime.now(UTC), time_of(asked["since"]), asked["actor"]
+    now, actor, since = datetime.now(UTC), asked["actor"], time_of(asked["since"]) if found else None
     hits = [
         (info, hit)
-        for info, hit in found.hits
+        for info, hit in (found.hits if found else ())
         if (not actor or matches_actor(actor, str(hit.updated_by or ""))) and (since is None or hit.updated_at >= since)
     ]
     is_filtered = bool(actor) or since is not None
-    values |= {
-        "total": len(hits) if is_filtered else found.total,
-        "is_cut": is_filtered and found.total > len(found.hits),
-        "hits": [_shown(info, hit, now) for info, hit in hits[:HITS]],
-        "facets": _facets(hits, now, has_stores=not values["is_one"]),
-        "counted": len(hits),
-        "relaxed": any(each.relaxed for each in found.answers),
-    }
-    return HtmlPage("search.html", values, title=title)
+    return visit.page(
+        "search.html",
+        f"Search: {asked['q']}" if asked["q"] else "Search",
+        asked=asked,
+        filled=asked if not visit.is_post else dict.fromkeys(asked, ""),  # the form puts its fields into the URL
+        found=found,
+        url=url,
+        is_one=is_one,
+        total=len(hits) if is_filtered or found is None else found.total,
+        is_cut=is_filtered and found is not None and found.total > len(found.hits),
+        hits=hits[:HITS],
+        marked=marked,
+        age=lambda at: age(at, now),
+        facets=_facets(hits, now, has_stores=not is_one),
+        counted=len(hits),
+        **values,
+    )
 
 
-def _shown(info: StoreInfo, hit: HitObject, now: datetime) -> dict[str, object]:
-    return {
-        "hit": hit,
-        "info": info,
-        "url": store_url(url_name(info), "tree", ""),
-        "html": marked(hit.path, [(start, end) for start, end in hit.path_marks]),
-        "lines": [(each.line, marked(each.text, [(a, b) for a, b in each.marks])) for each in hit.snippets],
-        "age": age(hit.updated_at, now),
-    }
-
-
-def _facets(
-    hits: Sequence[tuple[StoreInfo, HitObject]], now: datetime, *, has_stores: bool
-) -> dict[str, list[tuple[str, str, int]]]:
+def _facets(hits: Hits, now: datetime, *, has_stores: bool) -> dict[str, list[tuple[str, str, int]]]:
     """For each filter field, return the values that occur in the matches, as (value, name, number of memories)."""
-    names = {info.id: info.key or info.name or info.id for info, _ in hits}
+    names = {info.id: name_of(info) for info, _ in hits}
     stores = Counter(info.id for info, _ in hits).most_common(_CHOICES) if has_stores else []
     directories = Counter(hit.path.rpartition("/")[0] for _, hit in hits).most_common(_CHOICES)
     actors = Counter(str(hit.updated_by) for _, hit in hits if hit.updated_by).most_common(_CHOICES)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+
+from starlette.responses import Response
 
 from retentive.console.rendering import counted, size
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit
+from retentive.console.visits import PageTable, Visit, redirect
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
@@ -24,7 +26,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Retention": ("keep_versions_days", "keep_versions", "expire_after_days", "expire_paths"),
     "Search and audit": ("search_languages", "audit"),
 }
-UNITS = (("bytes", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30))
+UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CHOICES = {"sensitive": SENSITIVE_MODES, "sensitive_likely": SENSITIVE_MODES, "trust": TRUST_LEVELS}
 """Values of a setting. For a mapping, these are the values that it maps to."""
 EXAMPLES = {
@@ -37,10 +39,10 @@ EXAMPLES = {
     "quarantine": "session:s1",
     "hide_unconfirmed": "session:*",
     "expire_paths": "/memories/scratch/**",
-    "search_languages": "german",
+    "search_languages": SEARCH_LANGUAGES[0],
 }
-_TEXTS = {each.name: each.metadata["text"] for each in fields(Settings)}
 _RETENTION = frozenset(GROUPS["Retention"])
+page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class SettingField:
     """One setting in the form.
 
     `kind` is `switch`, `number`, `size`, `choice`, `list` or `map`. `value` is the text of a number, the chosen text,
-    or whether a switch is on; `unit` belongs to it. `rows` has the entries of a list or a map, as pairs of texts.
+    or `on` for a switch; `unit` belongs to it. `rows` has the entries of a list or a map, as pairs of texts.
     """
 
     name: str
@@ -62,60 +64,38 @@ class SettingField:
         """Name for people."""
         return self.name.removesuffix("_bytes").removesuffix("_days").replace("_", " ").capitalize()
 
-    @property
-    def text(self) -> str:
-        """What the setting means."""
-        return str(_TEXTS[self.name])
 
-    @property
-    def entries(self) -> list[tuple[str, str]]:
-        """Rows of the form: those of the setting, and an empty one."""
-        return [*self.rows, ("", "")]
-
-    @property
-    def choices(self) -> Sequence[str]:
-        """Values to choose from."""
-        return CHOICES.get(self.name, SEARCH_LANGUAGES if self.name == "search_languages" else ())
-
-    @property
-    def example(self) -> str:
-        """Example of an entry."""
-        return EXAMPLES.get(self.name, "")
-
-    @property
-    def default(self) -> str:
-        """Default value, for people."""
-        return shown(self.name, getattr(DEFAULTS, self.name))
-
-
-def show_settings(visit: Visit) -> PageAnswer:
+@page("GET", "settings", "read", "settings")
+def show_settings(visit: Visit) -> Response:
     """Show the settings: as a form, or as a table if the key may not change them."""
     present = _present(visit)
     return _page(visit, present, [_field_of(name, value) for name, value in present.items()])
 
 
-def change_settings(visit: Visit) -> PageAnswer:
+@page("POST", "settings", "admin", "settings")
+def change_settings(visit: Visit) -> Response:
     """Show the form again with another row, or preview the typed settings, or save them.
 
     Nothing is saved that was not shown in a preview, and nothing if the settings were changed meanwhile.
     """
-    present, typed = _present(visit), _typed(visit)
+    present, typed = _present(visit), [_typed(visit, name) for name in _plain(DEFAULTS)]
     removed, _, row = visit.given("remove").rpartition(".")
     if removed:
-        typed = [_without(each, int(row)) if each.name == removed and row.isdecimal() else each for each in typed]
+        typed = [replace(each, rows=_without(each.rows, row)) if each.name == removed else each for each in typed]
     if removed or visit.given("step") == "edit":
         return _page(visit, present, typed)
+    is_save = visit.given("step") == "save"
     try:
         values = {each.name: _value_of(each) for each in typed}
         new = _plain(DEFAULTS.changed({name: value for name, value in values.items() if value is not None}))
-        changes = {name: values[name] for name in new if new[name] != present[name]}
-        if visit.given("step") != "save" or visit.given("seen") != _digest(present, new):
-            return _page(visit, present, typed, new=new, is_late=visit.given("step") == "save")
+        if not is_save or visit.given("seen") != _digest(present, new):
+            return _page(visit, present, typed, new=new, is_late=is_save)
         visit.check_key()
+        changes = {name: values[name] for name in new if new[name] != present[name]}
         update_settings(visit.call(), SettingsUpdate.read(changes))
     except RetentiveError as error:
         return _page(visit, present, typed, problem=str(error))
-    return Redirect(visit.url("settings"))
+    return redirect(visit.url("settings"))
 
 
 def _present(visit: Visit) -> dict[str, object]:
@@ -135,80 +115,73 @@ def _page(
     new: Mapping[str, object] | None = None,
     is_late: bool = False,
     problem: str = "",
-) -> HtmlPage:
-    by_name = {each.name: each for each in typed}
+) -> Response:
+    by_name, defaults = {each.name: each for each in typed}, _plain(DEFAULTS)
     changed = {name: value for name, value in (new or {}).items() if value != present[name]}
-    values = {
-        "groups": {title: [by_name[name] for name in names] for title, names in GROUPS.items()},
-        "present": {name: shown(name, value) for name, value in present.items()},
-        "own": {name for name, value in present.items() if value != _plain(DEFAULTS)[name]},
-        "is_preview": new is not None,
-        "changes": [(by_name[name], shown(name, present[name]), shown(name, value)) for name, value in changed.items()],
-        "effects": _effects(visit, changed),
-        "seen": "" if new is None else _digest(present, new),
-        "units": UNITS,
-        "is_late": is_late,
-        "problem": problem,
-        "area": "settings",
-    }
-    return HtmlPage("settings.html", values, 400 if problem else 409 if is_late else 200, title="Settings")
+    return visit.page(
+        "settings.html",
+        "Settings",
+        400 if problem else 409 if is_late else 200,
+        groups={title: [by_name[name] for name in names] for title, names in GROUPS.items()},
+        present={name: _shown(name, value) for name, value in present.items()},
+        defaults={name: _shown(name, value) for name, value in defaults.items()},
+        own={name for name, value in present.items() if value != defaults[name]},
+        texts={each.name: each.metadata["text"] for each in fields(Settings)},
+        choices=CHOICES,
+        examples=EXAMPLES,
+        is_preview=new is not None,
+        changes=[(by_name[name], _shown(name, present[name]), _shown(name, value)) for name, value in changed.items()],
+        effects=_effects(visit, changed),
+        seen="" if new is None else _digest(present, new),
+        units=UNITS,
+        is_late=is_late,
+        problem=problem,
+    )
 
 
-def shown(name: str, value: object) -> str:
+def _shown(name: str, value: object) -> str:
     """Return the value of a setting, for people."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, int):
-        number, unit = _in_unit(value) if name.endswith("_bytes") else (f"{value:,}", "")
-        return f"{number} {unit or ('days' if name.endswith('_days') else '')}".strip()
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_joined(each)}" for key, each in value.items()) or "none"
-    return _joined(value) or "none"
+        return "; ".join(f"{key}: {_joined(each, ', ')}" for key, each in value.items()) or "none"
+    if isinstance(value, int):
+        field = _field_of(name, value)
+        return f"{field.value} {field.unit}".strip()
+    return _joined(value, ", ") or "none"
 
 
-def _joined(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _in_unit(value: int) -> tuple[str, str]:
-    name, factor = next((unit for unit in reversed(UNITS) if value and value % unit[1] == 0), UNITS[0])
-    return f"{value // factor:,}", name
+def _joined(value: object, separator: str) -> str:
+    return separator.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _field_of(name: str, value: object) -> SettingField:
     if isinstance(value, bool):
         return SettingField(name, "switch", "on" if value else "")
     if isinstance(value, int) and name.endswith("_bytes"):
-        return SettingField(name, "size", *_in_unit(value))
+        unit = next((each for each in reversed(UNITS) if value and value % UNITS[each] == 0), "bytes")
+        return SettingField(name, "size", f"{value // UNITS[unit]:,}", unit)
     if isinstance(value, int):
         return SettingField(name, "number", f"{value:,}", "days" if name.endswith("_days") else "")
     if isinstance(value, Mapping):
-        rows = [(key, " ".join(each) if isinstance(each, list) else str(each)) for key, each in value.items()]
-        return SettingField(name, "map", rows=rows)
-    if isinstance(value, str):
-        return SettingField(name, "choice", value)
-    assert isinstance(value, list)
-    return SettingField(name, "list", rows=[(each, "") for each in value])
+        return SettingField(name, "map", rows=[(key, _joined(each, " ")) for key, each in value.items()])
+    if isinstance(value, list):
+        return SettingField(name, "list", rows=[(each, "") for each in value])
+    return SettingField(name, "choice", str(value))
 
 
-def _typed(visit: Visit) -> list[SettingField]:
-    """Return the fields as the person typed them. Empty rows of lists and maps are left out."""
-    found = []
-    for name in (each for names in GROUPS.values() for each in names):
-        field = _field_of(name, _plain(DEFAULTS)[name])
-        keys = [each.strip() for each in visit.form.get(name, ())]
-        if field.kind in {"list", "map"}:
-            values = [each.strip() for each in visit.form.get(f"{name}.value", ())] + [""] * len(keys)
-            rows = [(key, value) for key, value in zip(keys, values, strict=False) if key]
-            found.append(SettingField(name, field.kind, rows=rows))
-        else:
-            unit = visit.given(f"{name}.unit") or field.unit
-            found.append(SettingField(name, field.kind, visit.given(name).strip(), unit))
-    return found
+def _typed(visit: Visit, name: str) -> SettingField:
+    """Return a field as the person typed it. Empty rows of lists and maps are left out."""
+    field = _field_of(name, _plain(DEFAULTS)[name])
+    if field.kind not in {"list", "map"}:
+        return replace(field, value=visit.given(name).strip(), unit=visit.given(f"{name}.unit") or field.unit)
+    keys = [each.strip() for each in visit.form.get(name, ())]
+    values = [each.strip() for each in visit.form.get(f"{name}.value", ())] + [""] * len(keys)
+    return replace(field, rows=[(key, value) for key, value in zip(keys, values, strict=False) if key])
 
 
-def _without(field: SettingField, row: int) -> SettingField:
-    return SettingField(field.name, field.kind, rows=[each for at, each in enumerate(field.rows) if at != row])
+def _without(rows: Sequence[tuple[str, str]], row: str) -> list[tuple[str, str]]:
+    return [each for at, each in enumerate(rows) if str(at) != row]
 
 
 def _value_of(field: SettingField) -> object:
@@ -217,15 +190,13 @@ def _value_of(field: SettingField) -> object:
         return field.value == "on"
     if field.kind == "list":
         return [key for key, _ in field.rows]
-    if field.name == "allow_write":
-        return {key: value.split() for key, value in field.rows}
-    if field.name == "expire_paths":
-        return {key: _number(field.name, value) for key, value in field.rows}
     if field.kind == "map":
-        return dict(field.rows)
+        if field.name == "expire_paths":
+            return {key: _number(field.name, value) for key, value in field.rows}
+        return {key: value.split() if field.name == "allow_write" else value for key, value in field.rows}
     if field.kind == "choice" or not field.value:
         return field.value or None
-    return _number(field.name, field.value) * (dict(UNITS).get(field.unit, 1) if field.kind == "size" else 1)
+    return _number(field.name, field.value) * UNITS.get(field.unit, 1)
 
 
 def _number(name: str, text: str) -> int:

@@ -1,19 +1,33 @@
-"""Pages for memory stores: the list with its figures, and what an administrator does with a store."""
+"""Pages for memory stores: the list with its figures, their usage, and what an administrator does with a store."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from starlette.responses import Response
+
 import retentive
-from retentive.console.figures import NEAR, StoreRow, last_days, store_row
-from retentive.console.rendering import counted
-from retentive.console.visits import BASE, HtmlPage, PageAnswer, Redirect, Visit, store_url, url_name, with_query
-from retentive.server.errors import invalid
+from retentive.console.figures import (
+    NEAR,
+    StoreRow,
+    chart,
+    days_of,
+    fullness,
+    last_days,
+    paths_of,
+    recent_versions,
+    store_row,
+)
+from retentive.console.rendering import BASE, counted, name_of, store_url, with_query
+from retentive.console.visits import PageTable, Visit, download, redirect
+from retentive.server.errors import forbidden, invalid
 from retentive.server.handlers import stores as api
-from retentive.storage.contract import StoreInfo
+from retentive.stats import TOP, USED_DAYS, memory_use
+from retentive.storage.contract import StoreInfo, Version
 from retentive.store.location_records import LocationRecords
 from retentive.wire.stores import StoreCreation, StoreUpdate
 
@@ -21,13 +35,15 @@ ROWS = 50
 LISTED = 500
 """Maximum number of stores in the list and in its figures. If there are more, only the newest are listed."""
 LOOKED_AT = 10_000
-DAYS = 14
+DAYS, USAGE_DAYS = 14, 30
 _AT_ONCE = 500
+COUNTED = 5_000
+"""Maximum number of memories whose use is counted without being asked: all memories must be read for it."""
 SCANNED, VERIFIED = "console.scan", "console.audit"
 """Kinds of location records: the last scan of a store, and the last verification of its audit log."""
 SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "changed": lambda row: row.at,
-    "name": lambda row: (row.info.key or row.info.name or row.info.id).casefold(),
+    "name": lambda row: name_of(row.info).casefold(),
     "memories": lambda row: row.info.memories,
     "size": lambda row: row.info.size_bytes,
     "waiting": lambda row: (row.waiting, row.at),
@@ -37,46 +53,46 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
 """Orders of the list. The largest value is first, except for names. `findings` and `audit` are orders too."""
 WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
 """Orders that need figures of whole stores. A key that is limited to some paths cannot use them."""
+page = PageTable()
 
 
-def list_stores(visit: Visit) -> PageAnswer:
+@page("GET", "/", "read")
+def list_stores(visit: Visit) -> Response:
     """Show the stores that the key may see, and figures of them. The query names the order of the stores."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
-    if sort not in {*SORTS, "findings", "audit"}:
-        raise invalid("sort: must be the name of a column")
-    if sort in WHOLE_SORTS and not visit.is_whole:
-        raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
-    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
     records = visit.location.opened.records
-    scans = checks_of(records, SCANNED) if visit.can("erase") and visit.is_whole else {}
-    audits = checks_of(records, VERIFIED) if visit.can("admin") and visit.is_whole else {}
+    scans = _checks_of(records, SCANNED) if visit.can("erase") and visit.is_whole else {}
+    audits = _checks_of(records, VERIFIED) if visit.can("admin") and visit.is_whole else {}
     orders = {
         **SORTS,
         "findings": lambda row: (scans.get(row.info.id, 0), row.at),
         "audit": lambda row: (audits.get(row.info.id, 0), row.is_audited, row.at),
     }
+    if sort not in orders:
+        raise invalid("sort: must be the name of a column")
+    if sort in WHOLE_SORTS and not visit.is_whole:
+        raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
+    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
     rows = sorted(_rows(visit, infos), key=orders[sort], reverse=sort != "name")
     ids = [row.info.id for row in rows]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     asked = {"q": wanted, "sort": sort if sort != "changed" else "", "archived": "1" if is_archived else ""}
-    values = {
-        "rows": rows[start : start + ROWS],
-        "following": ids[start + ROWS - 1] if start + ROWS < len(ids) else "",
-        "count": len(infos),
-        "memories": sum(each.memories for each in infos),
-        "size_bytes": sum(each.size_bytes for each in infos),
-        "figures": _figures(visit, rows, scans, audits) if visit.is_whole and rows else (),
-        "scans": scans,
-        "audits": audits,
-        "is_cut": is_cut,
-        "sort": sort,
-        "asked": asked,
-        "is_archived": is_archived,
-        "whole_sorts": WHOLE_SORTS,
-        "url": lambda **changed: with_query(f"{BASE}/", **{**asked, **changed}),
-    }
-    return HtmlPage("stores.html", values, title="Stores")
+    return visit.page(
+        "stores.html",
+        "Stores",
+        rows=rows[start : start + ROWS],
+        following=ids[start + ROWS - 1] if start + ROWS < len(ids) else "",
+        infos=infos,
+        figures=_figures(visit, rows, scans, audits) if visit.is_whole and rows else (),
+        scans=scans,
+        audits=audits,
+        is_cut=is_cut,
+        sort=sort,
+        asked=asked,
+        whole_sorts=WHOLE_SORTS,
+        url=lambda **changed: with_query(f"{BASE}/", **{**asked, **changed}),
+    )
 
 
 def _rows(visit: Visit, infos: Sequence[StoreInfo]) -> list[StoreRow]:
@@ -92,18 +108,16 @@ def _figures(
     waiting, stores = sum(row.waiting for row in rows), sum(row.waiting > 0 for row in rows)
     found = [("today", f"{today:,}", f"change{'s' if today != 1 else ''} today", "")]
     if visit.can("review"):
-        text = ("proposal waits" if waiting == 1 else "proposals wait") + (
-            f" in {counted(stores, 'store')}" if waiting else ""
-        )
+        text = "proposal waits" if waiting == 1 else "proposals wait"
+        text += f" in {counted(stores, 'store')}" if waiting else ""
         found.append(("waiting", f"{waiting:,}", text, "warn" if waiting else ""))
     found.append(("full", f"{near:,}", f"store{'s' if near != 1 else ''} near a limit", "warn" if near else ""))
     ids = {row.info.id for row in rows}
     if visit.can("erase"):
         scanned = [count for store_id, count in scans.items() if store_id in ids]
-        findings = sum(scanned)
-        what = "memory with a sensitive finding" if findings == 1 else "memories with sensitive findings"
+        what = "memory with a sensitive finding" if sum(scanned) == 1 else "memories with sensitive findings"
         text = f"{what}, {len(scanned)} of {len(rows)} scanned"
-        found.append(("findings", f"{findings:,}", text, "warn" if findings else ""))
+        found.append(("findings", f"{sum(scanned):,}", text, "warn" if any(scanned) else ""))
     if visit.can("admin"):
         verified, on = [count for store_id, count in audits.items() if store_id in ids], sum(r.is_audited for r in rows)
         state = "Not sound" if any(verified) else "Sound" if verified else "Not verified" if on else "Off"
@@ -112,12 +126,13 @@ def _figures(
     return found
 
 
-def note_check(records: LocationRecords, kind: str, store_id: str, findings: int) -> None:
+def note_check(visit: Visit, kind: str, findings: int) -> None:
     """For the list of stores, record that a scan or verification has ended. The record does not name any memory."""
-    records.put(kind, store_id, json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings}))
+    noted = json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings})
+    visit.location.opened.records.put(kind, visit.info.id, noted)
 
 
-def checks_of(records: LocationRecords, kind: str) -> dict[str, int]:
+def _checks_of(records: LocationRecords, kind: str) -> dict[str, int]:
     """Return the numbers of findings of the last scans or verifications, by store id."""
     return {name: json.loads(text)["findings"] for name, text in records.list(kind)}
 
@@ -130,57 +145,94 @@ def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreI
     found: list[StoreInfo] = []
     after: str | None = None
     for _ in range(0, LOOKED_AT, _AT_ONCE):
-        page = visit.location.opened.list_stores(
+        stores = visit.location.opened.list_stores(
             workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=_AT_ONCE
         )
-        for each in page.items:
+        for each in stores.items:
             names = f"{each.key or ''}\n{each.name}\n{each.id}".casefold()
             found += [each] if visit.caller.sees(each) and wanted.casefold() in names else []
-        after = page.next
+        after = stores.next
         if after is None or len(found) >= LISTED:
             break
     return found[:LISTED], after is not None or len(found) > LISTED
 
 
-def create_store(visit: Visit) -> PageAnswer:
+@page("GET POST", "/stores/new", "admin")
+def create_store(visit: Visit) -> Response:
     """Show the form for a new memory store. With POST, create it."""
-    if visit.method != "POST":
-        return HtmlPage("store_new.html", title="New store")
+    if not visit.is_post:
+        return visit.page("store_new.html", "New store")
     key = visit.given("key").strip() or None
     if key is not None and api.list_memory_stores(visit.call(), key=key, include_archived=True).data:
         raise invalid("key: there is a store with this key")
     name, description = visit.given("name").strip() or key, visit.given("description").strip()
     body = StoreCreation.read({"name": name or "", "key": key, "description": description})
     made = api.create_memory_store(visit.call(), body)
-    return Redirect(store_url(url_name(visit.location.info(made.id)), "tree", ""))
+    return redirect(store_url(visit.location.info(made.id), "tree", ""))
 
 
-def manage_store(visit: Visit) -> PageAnswer:
+@page("GET POST", "manage", "admin", "manage")
+def manage_store(visit: Visit) -> Response:
     """Show the forms to rename, archive and delete a memory store. With POST, do it."""
-    if visit.method != "POST":
-        return HtmlPage(
-            "store_manage.html", {"sentence": visit.info.key or visit.info.id, "area": "manage"}, title="Store"
-        )
-    action = visit.given("action")
+    sentence, action = visit.info.key or visit.info.id, visit.given("action")
+    if not visit.is_post:
+        return visit.page("store_manage.html", "Store", sentence=sentence)
     if action == "rename":
         body = {"name": visit.given("name").strip(), "description": visit.given("description").strip()}
         api.update_memory_store(visit.call(), StoreUpdate.read(body))
     elif action in {"archive", "delete"}:
-        if visit.given("typed").strip() != (visit.info.key or visit.info.id):
+        if visit.given("typed").strip() != sentence:
             raise invalid("type the key of the store, or its id if it has no key; nothing was changed")
         visit.check_key()
         if action == "delete":
             api.delete_memory_store(visit.call())
-            return Redirect(f"{BASE}/")
+            return redirect(f"{BASE}/")
         api.archive_memory_store(visit.call())
     else:
         raise invalid("action: must be rename, archive or delete")
-    return Redirect(visit.url("manage"))
+    return redirect(visit.url("manage"))
 
 
-def health(visit: Visit) -> PageAnswer:
+@page("GET", "/health", "admin")
+def health(visit: Visit) -> Response:
     """Show the stores of the workspace that need attention, and the version of the server."""
     infos, is_cut = listed(visit, "", is_archived=False)
-    rows = [row for row in _rows(visit, infos) if row.problem or row.full >= NEAR]
-    values = {"rows": rows[:ROWS], "version": retentive.__version__, "count": len(infos), "is_cut": is_cut}
-    return HtmlPage("health.html", values, title="Health")
+    rows = [row for row in _rows(visit, infos) if row.problem or row.full >= NEAR][:ROWS]
+    return visit.page(
+        "health.html", "Health", rows=rows, version=retentive.__version__, count=len(infos), is_cut=is_cut
+    )
+
+
+@page("GET", "stats", "read", "stats")
+def stats(visit: Visit) -> Response:
+    """Show the limits, the changes on each of the last days (UTC), and the use of memories.
+
+    With `format=csv`, the changes per day are sent as a file. A key that is limited to some paths sees no days.
+    """
+    store, days = visit.store, days_of(visit.store, USAGE_DAYS, is_audited=True)
+    if visit.query.get("format") == "csv":
+        if not days:
+            raise forbidden("the API key is limited to some paths, and this file counts the changes at all paths")
+        lines = ["day,changes\n", *(f"{day},{count}\n" for day, count in days)]
+        return download(f"{visit.info.id}-changes.csv", map(str.encode, lines), "text/csv")
+    recent, settings = recent_versions(store), store.settings()
+    is_counted = visit.query.get("use") == "1" or visit.info.memories <= COUNTED
+    return visit.page(
+        "stats.html",
+        "Usage",
+        settings=settings,
+        chart=chart(days),
+        actors=Counter(str(each.actor or "") for each in recent).most_common(TOP),
+        often=_often(visit, recent),
+        newest=len(recent),
+        full=fullness(visit.info, settings),
+        use=memory_use(store) if is_counted else None,
+        used_days=USED_DAYS,
+    )
+
+
+def _often(visit: Visit, versions: Sequence[Version]) -> list[tuple[str, str, int]]:
+    """Return the existing memories that occur most often in `versions`, and more than once: id, path and number."""
+    counts = [pair for pair in Counter(each.memory_id for each in versions).most_common(2 * TOP) if pair[1] > 1]
+    paths = paths_of(visit.store, [each for each, _ in counts])
+    return [(each, paths[each], count) for each, count in counts if each in paths][:TOP]

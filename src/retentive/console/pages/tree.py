@@ -6,25 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
+from starlette.responses import Response
 
 from retentive.console.figures import newest_of, recent_versions, strip_of
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, page_path
+from retentive.console.rendering import page_path
+from retentive.console.visits import PageTable, Visit, redirect
 from retentive.history.log import Fate, SinceMoment, since
 from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.memories import list_memories, read_memory
 from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
-from retentive.wire.memories import MemoryObject, MemoryPage, PrefixObject
+from retentive.wire.memories import MemoryObject, MemoryPage
 
 ROWS = 50
-SIDE_ROWS = 50
 NEWEST = 6
 SINCE = 1_000
 """Maximum number of newer versions that a page of an earlier state reads to mark changes."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
+page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +46,57 @@ class EntryRow:
     is_new: bool = False
 
 
-def listing(visit: Visit, directory: str, limit: int, page: str | None = None) -> MemoryPage:
+def _listing(visit: Visit, directory: str, cursor: str | None = None) -> MemoryPage:
     """Return one level of a directory: the answer of the API, now or in the earlier state that the URL names."""
-    return list_memories(visit.call(), limit=limit, page=page, path_prefix=directory, depth=1, at=visit.at)
+    return list_memories(visit.call(), limit=ROWS, page=cursor, path_prefix=directory, depth=1, at=visit.at)
 
 
-def levels(visit: Visit, directory: str, last: MemoryPage | None = None) -> list[dict[str, object]]:
-    """Return the levels of the tree beside a page, from the root down to a directory."""
+def levels(visit: Visit, directory: str, last: MemoryPage | None = None) -> list[tuple[str, MemoryPage]]:
+    """Return the levels of the tree beside a page, from the root down to a directory. `last` is the page of that."""
     names = directory.split("/")[2:]
     above = ["/".join([ROOT, *names[:depth]]) for depth in range(len(names))]
-    pages = [(each, listing(visit, each, SIDE_ROWS)) for each in above]
-    return [level(*each) for each in [*pages, (directory, last or listing(visit, directory, SIDE_ROWS))]]
+    return [*((each, _listing(visit, each)) for each in above), (directory, last or _listing(visit, directory))]
 
 
-def level(directory: str, page: MemoryPage) -> dict[str, object]:
-    """Return one level of the tree beside a page."""
-    entries = [(each.path.rstrip("/"), isinstance(each, PrefixObject)) for each in page.data]
-    return {"path": directory, "entries": entries, "has_more": page.next_page is not None}
-
-
-def children(visit: Visit) -> PageAnswer:
+@page("GET", "children/{path:path}", "read")
+def children(visit: Visit) -> Response:
     """Send the direct entries of a directory, for a page whose tree already shows the levels above them."""
-    found = listing(visit, visit.memory_path, SIDE_ROWS)
+    found = _listing(visit, visit.memory_path)
     if not found.data:
         raise missing("directory")
-    return HtmlPage("children.html", {"level": level(visit.memory_path, found), "at": visit.query.get("at", "")})
+    values = {"levels": [(visit.memory_path, found)], "path": "", "at": visit.query.get("at", "")}
+    return visit.page("children.html", "", **values)
 
 
-def show_directory(visit: Visit) -> PageAnswer:
+@page("GET", "tree/{path:path}", "read", "tree")
+def show_directory(visit: Visit) -> Response:
     """Show the memories and directories in a directory, and the text of its index.md."""
-    path, at, page = visit.memory_path, visit.query.get("at", ""), visit.query.get("page")
+    path, at, cursor = visit.memory_path, visit.query.get("at", ""), visit.query.get("page")
     again = news_url(visit, path=path)
-    found = listing(visit, path, ROWS, page)
-    if not found.data and path != ROOT and not page:
+    found = _listing(visit, path, cursor)
+    if not found.data and path != ROOT and not cursor:
         return _memory_instead(visit)
-    then, recent = since_moment(visit), () if at else recent_versions(visit.store)
+    then = None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
+    recent = () if at else recent_versions(visit.store)
     rows = _rows(visit, path, found, recent, then)
-    if then is not None and not page and found.next_page is None:
+    if then is not None and not cursor and found.next_page is None:
         rows += _new_rows(path, rows, then)
     moment_of_page = None if then is None or then.last is None else then.last.created_at
-    values = {
-        "path": path,
-        "parts": parts(path),
-        "levels": levels(visit, path, None if page else found),
-        "then": then,
-        "rows": rows,
-        "following": found.next_page,
-        "newest": recent[:NEWEST] if path == ROOT else (),
-        "index": _index(visit, path, found),
-        "strip": strip_of(visit.store, moment_of_page) if path == ROOT and not page else None,
-        "at": at,
-        "again": again,
-        "settings": visit.store.settings(),
-        "area": "tree",
-    }
-    return HtmlPage("tree.html", values, title=path)
+    return visit.page(
+        "tree.html",
+        path,
+        path=path,
+        levels=levels(visit, path, None if cursor else found),
+        then=then,
+        rows=rows,
+        following=found.next_page,
+        newest=recent[:NEWEST] if path == ROOT else (),
+        index=_index(visit, path, found),
+        strip=strip_of(visit.store, moment_of_page) if path == ROOT and not cursor else None,
+        at=at,
+        again=again,
+        settings=visit.store.settings(),
+    )
 
 
 def _rows(
@@ -144,31 +142,18 @@ def _index(visit: Visit, directory: str, found: MemoryPage) -> Markup | None:
     return rendered(read_memory(visit.call(), path, at=visit.at).content or "", visit.url("m"))
 
 
-def since_moment(visit: Visit) -> SinceMoment | None:
-    """Return the changes since the earlier state that the URL names, or None for a page of the current state."""
-    return None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
-
-
-def _memory_instead(visit: Visit) -> PageAnswer:
+def _memory_instead(visit: Visit) -> Response:
     try:
         read_memory(visit.call(), visit.memory_path, at=visit.at)
     except HttpError as error:
         raise missing("directory") if error.status == 404 else error from None
-    return Redirect(visit.url("m", page_path(visit.memory_path), at=visit.query.get("at")))
+    return redirect(visit.url("m", page_path(visit.memory_path), at=visit.query.get("at")))
 
 
-def root(visit: Visit) -> PageAnswer:
-    """Redirect to the root directory."""
-    return Redirect(visit.url("tree", "", at=visit.query.get("at")))
-
-
-def go(visit: Visit) -> PageAnswer:
-    """Redirect to the path that a person typed."""
+@page("GET", "", "read")
+@page("GET", "tree", "read")
+@page("GET", "go", "read")
+def go(visit: Visit) -> Response:
+    """Redirect to the path that a person typed, by default to the root directory."""
     wanted = visit.query.get("path", "").strip().removeprefix(ROOT).strip("/")
-    return Redirect(visit.url("tree", page_path(f"/{wanted}"), at=visit.query.get("at")))
-
-
-def parts(path: str) -> list[tuple[str, str]]:
-    """Split a path into its names. Return each name with the path that ends with it."""
-    names = path.split("/")[2:]
-    return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]
+    return redirect(visit.url("tree", page_path(f"/{wanted}"), at=visit.query.get("at")))

@@ -9,11 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, cast, get_args
 
+from starlette.responses import Response
+
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.figures import texts_of
 from retentive.console.pages.history import FILES, is_pattern, time_of
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, number
+from retentive.console.visits import PageTable, Visit, redirect
 from retentive.engine.operation import DryRun
 from retentive.history import operations
 from retentive.history.log import LogFilter
@@ -27,6 +29,7 @@ from retentive.wire.base import VERSION_ID, moment
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
+page = PageTable()
 
 
 class _Run(Protocol):
@@ -35,24 +38,23 @@ class _Run(Protocol):
     def __call__(self, *, dry_run: bool) -> RestoreOutcome: ...
 
 
-def undo(visit: Visit) -> PageAnswer:
+@page("GET POST", "undo", "write", "activity")
+def undo(visit: Visit) -> Response:
     """Preview an undo. With POST, perform the undo.
 
     The request selects either one change, or all changes of an actor, of a session, or of an actor in a session.
     """
     fields = {name: visit.asked(name) for name in ("change", "actor", "session", "since")}
-    change, actor, session = fields["change"], fields["actor"], fields["session"]
+    change, actor, session, since = fields.values()
     if bool(change) == bool(actor or session):
         raise invalid("specify a change, an actor or a session")
     core = core_of(visit.store)
     if change:
         choose, heading = operations.change_named(as_revision(change)), f"Undo the change {change[-12:]}"
     else:
-        only = LogFilter(actor or None, time_of(fields["since"]), session=session or None)
-        choose = operations.changes_by(only)
+        choose = operations.changes_by(LogFilter(actor or None, time_of(since), session=session or None))
         by = f" by {actor}" if actor else " by all actors"
         heading = f"Undo the session {session}{by}" if session else f"Undo everything{by}"
-
     operation = operations.undo(choose, _mode(visit))
 
     def run(*, dry_run: bool) -> RestoreOutcome:
@@ -63,57 +65,55 @@ def undo(visit: Visit) -> PageAnswer:
     return _answer(visit, "undo", heading, fields, run)
 
 
-def restore(visit: Visit) -> PageAnswer:
+@page("GET POST", "restore", "write", "activity")
+def restore(visit: Visit) -> Response:
     """Preview a restore to an earlier state. With POST, perform the restore."""
     path, to = visit.asked("path") or ROOT, visit.asked("to")
     if not to:
-        return HtmlPage("restore.html", {"path": path, "area": "tree"}, title="Restore")
+        return visit.page("restore.html", "Restore", path=path)
     run = partial(visit.store.history.restore, path, moment(to), mode=_mode(visit))
     return _answer(visit, "restore", f"Restore {path} to {to[-26:]}", {"path": path, "to": to}, run)
 
 
-def _answer(visit: Visit, action: str, heading: str, fields: Mapping[str, str], run: _Run) -> PageAnswer:
+def _answer(visit: Visit, action: str, heading: str, fields: Mapping[str, str], run: _Run) -> Response:
     """Return the whole preview. With POST, run the operation, unless its preview has changed or has conflicts."""
     with finding("change" if action == "undo" else "state"):
         outcome = run(dry_run=True)
-    is_post, is_late = visit.method == "POST", False
-    if is_post:
-        is_late = visit.given("seen") != _digest(outcome)
-        if not is_late and not outcome.conflicts:
-            outcome = run(dry_run=False)
-            if not outcome.conflicts:
-                return _done(visit, outcome)
-    first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
+    is_late = visit.is_post and visit.given("seen") != _digest(outcome)
+    if visit.is_post and not is_late and not outcome.conflicts:
+        outcome = run(dry_run=False)
+        if not outcome.conflicts:
+            return _done(visit, outcome)
+    first = visit.number("from")
     if first > len(outcome.steps):
         first = max(len(outcome.steps) - 1, 0) // FILES * FILES + 1
     mode, steps = _mode(visit), _with_differences(visit.store, outcome.steps[first - 1 : first - 1 + FILES])
     asked = {**fields, "mode": "" if mode == "refuse" else mode}
-    values = {
-        "heading": heading,
-        "action": action,
-        "fields": fields,
-        "mode": mode,
-        "outcome": outcome,
-        "steps": steps,
-        "conflicts": outcome.conflicts[:CONFLICTS],
-        "seen": _digest(outcome),
-        "first": first,
-        "last": first + len(steps) - 1,
-        "is_late": is_late,
-        "is_pattern": is_pattern(fields.get("actor", "") + fields.get("session", "")),
-        "steps_from": lambda start: visit.url(action, **{**asked, "from": str(start)}),
-        "per_page": FILES,
-        "area": "activity",
-    }
-    return HtmlPage("preview.html", values, 409 if is_post else 200, title=heading)
+    return visit.page(
+        "preview.html",
+        heading,
+        409 if visit.is_post else 200,
+        action=action,
+        fields=fields,
+        mode=mode,
+        outcome=outcome,
+        steps=steps,
+        conflicts=outcome.conflicts[:CONFLICTS],
+        seen=_digest(outcome),
+        first=first,
+        last=first + len(steps) - 1,
+        is_late=is_late,
+        is_pattern=is_pattern(fields.get("actor", "") + fields.get("session", "")),
+        steps_from=lambda start: visit.url(action, **{**asked, "from": str(start)}),
+        per_page=FILES,
+    )
 
 
-def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
-    if done.proposed:
-        return Redirect(visit.proposed_url())
+def _done(visit: Visit, done: RestoreOutcome) -> Response:
     newest = visit.store.history.page(limit=1).items
-    is_own = bool(done.steps) and bool(newest)
-    return Redirect(visit.url("change", f"r{newest[0].revision}") if is_own else visit.url("activity"))
+    if done.proposed:
+        return redirect(visit.proposed_url())
+    return redirect(visit.url("change", f"r{newest[0].revision}") if done.steps and newest else visit.url("activity"))
 
 
 def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[Step, str, Shown]]:

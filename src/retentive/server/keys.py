@@ -257,11 +257,15 @@ class KeyStore:
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
         """Return the record of a key. Raises `NotFound` if it does not exist or is in another workspace."""
+        return self._stored(key_id, workspace_id)[1]
+
+    def _stored(self, key_id: str, workspace_id: str | None) -> tuple[str, KeyRecord]:
+        """Return the record of a key, after its stored text. Another version may have written that text differently."""
         text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
         record = None if text is None else KeyRecord.from_text(text)
-        if record is None or workspace_id not in {None, record.workspace_id}:
+        if text is None or record is None or workspace_id not in {None, record.workspace_id}:
             raise NotFound("there is no such API key")
-        return record
+        return text, record
 
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
         """Return the records of all keys, newest first. With `workspace_id`, return only keys of that workspace."""
@@ -286,14 +290,14 @@ class KeyStore:
         rate_limit: str | None = None,
     ) -> KeyRecord:
         """Change the name, the status or the rate limit of a key. Raises `NotFound`, `InvalidInput` or `Conflict`."""
-        before = self.get(key_id, workspace_id)
+        text, before = self._stored(key_id, workspace_id)
         if status is not None and before.status == "archived" and status != "archived":
             raise InvalidInput("the API key is archived and cannot be activated again")
         rate_of(rate_limit)
         named = None if name is None else plain_name("the name of an API key", name)
         changes: dict[str, Any] = {"name": named, "status": status, "rate_limit": rate_limit}
         after = replace(before, **{field: value for field, value in changes.items() if value is not None})
-        self._records.put(KIND, _short(key_id), after.to_text(), expected=before.to_text())
+        self._records.put(KIND, _short(key_id), after.to_text(), expected=text)
         with self._lock:
             self._cached.pop(key_id, None)
         return after

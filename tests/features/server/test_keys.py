@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
         assert ours.cached(made.text) == (False, None)
         assert ours.authenticated(made.text) is None
         assert ours.cached(made.text) == (True, None)
+
+
+def test_a_key_that_another_version_stored_can_be_revoked() -> None:
+    """The stored text may have other fields, spaces and escapes than this version writes."""
+    with retentive.open("sqlite://") as opened:
+        keys, records = KeyStore(LocationRecords(opened.backend)), LocationRecords(opened.backend)
+        made = keys.create("Zoë")
+        (name, text) = next(iter(records.list("api_key")))
+        records.put("api_key", name, json.dumps({**json.loads(text), "max_body_bytes": None}))
+        assert keys.change(made.record.id, status="archived").name == "Zoë"
+        assert keys.authenticated(made.text) is None
 
 
 def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:

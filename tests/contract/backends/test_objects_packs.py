@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from functools import partial
 
+import pytest
+
+from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend
@@ -12,7 +15,7 @@ from retentive.storage.objects.reader import NewTexts, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 
-from .objects import Bottom
+from .objects import Bottom, small
 from .objects_dump import everything
 
 PERSON = Actor("user", "ann")
@@ -100,3 +103,16 @@ def test_erased_texts_leave_the_others_where_they_are() -> None:
         assert (erased is None) == (number == 3)
         assert erased is None or (text not in erased and len(erased) == len(data) and without(erased, [ref]) == erased)
         data = erased
+
+
+def test_an_intact_page_in_the_place_of_another_is_noticed(url: str) -> None:
+    """A storage that returns an earlier state of a page, or another one, must not change the history unnoticed."""
+    store = Opened(small(url))
+    for number in range(30):
+        store.create({f"/memories/{number:02}": b"%d" % number})
+    bottom = Bottom(url)
+    first, *others = sorted(bottom.listed(f"stores/{store.id}/pages"))
+    for other in others:
+        bottom.put(other, bottom.get(first))
+    with pytest.raises(Damaged):
+        Opened(small(url)).tree()

@@ -62,7 +62,7 @@ def test_an_interrupt_at_any_line_deletes_nothing_in_use(url: str, line: int) ->
 
     def interrupt(frame: FrameType, event: str, _: object) -> Any:
         nonlocal passed
-        if frame.f_code.co_name not in {"run", "_swap"} or "objects/commit" not in frame.f_code.co_filename:
+        if frame.f_code.co_name not in {"run", "_swap"} or "objects/transaction" not in frame.f_code.co_filename:
             return None
         passed += event == "line"
         if passed == line + 1:

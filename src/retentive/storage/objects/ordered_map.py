@@ -191,7 +191,7 @@ class Rebuild:
 
     def _new(self, page: Page) -> Ref:
         data = encode_page(page)
-        name = new_name(self._generation)
+        name = new_name(self._generation, data)
         self.written[name] = data, page
         return Ref(page.refs[0].first if page.refs else page.keys[0], name)
 

@@ -150,6 +150,8 @@ class Reader:
             data, _ = self.requests.get(self.key(PAGES, name))
         except Missing:
             raise Gone from None
+        if not name.endswith(digest(data)):
+            raise Damaged("an object of the memory store is truncated or was modified")
         page = decode_page(data)
         self.keep_pages({name: (data, page)})
         return page

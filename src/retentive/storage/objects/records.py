@@ -170,9 +170,12 @@ def unpack(kind: str, data: bytes) -> Any:
     raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
 
 
-def new_name(generation: int) -> str:
-    """Return a new unique name for a page or pack that is made for a commit on a manifest of this generation."""
-    return f"{generation:x}.{os.urandom(8).hex()}"
+def new_name(generation: int, page: bytes | None = None) -> str:
+    """Return a new unique name for a page or pack that is made for a commit on a manifest of this generation.
+
+    The name of a page ends with the digest of its bytes, so another page in its place is noticed.
+    """
+    return f"{generation:x}.{os.urandom(8).hex()}{'' if page is None else digest(page)}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:

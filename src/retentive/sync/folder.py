@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from typing import IO
 
 from retentive.errors import InvalidInput, Refused
-from retentive.storage.disk import exchange, rename_if_free
+from retentive.storage.disk import CLOSE_ON_EXEC, NO_FOLLOW, exchange, rename_if_free
 from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.text import is_text
@@ -35,10 +35,10 @@ NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
 """
 SETTLE_S = 0.2
 """A file that changed less than this number of seconds ago may be incomplete. A later scan reads it."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_FOLLOW | CLOSE_ON_EXEC  # Windows lacks some
+_READ = os.O_RDONLY | NO_FOLLOW | CLOSE_ON_EXEC | getattr(os, "O_NONBLOCK", 0)
 _EMPTY = hashlib.sha256().hexdigest()
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC
 
 
 class Folder:

@@ -221,7 +221,11 @@ def test_a_word_of_one_han_character_is_found_beside_other_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["7 May 2023", "May 7, 2023", "2023-05-07", "07.05.2023", "7. Mai 2023", "le 7 mai 2023", "2023年5月7日"]
+    "text",
+    [
+        *("7 May 2023", "May 7, 2023", "2023-05-07", "07.05.2023", "7. Mai 2023", "le 7 mai 2023", "2023年5月7日"),
+        "7º de maio de 2023",
+    ],
 )
 def test_dates_have_one_form(text: str) -> None:
     """Each is found by the others, and not by another day or by its numbers alone."""

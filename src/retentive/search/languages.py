@@ -127,7 +127,7 @@ _YEARS = frozenset(map(str, range(1000, 3000)))
 _MONTH_SIGN, _DAY_SIGN, _YEAR_SIGN = ("月", "월"), ("日", "일"), ("年", "년")
 _MARKS_OF_DATES = _MONTHS.keys() | _YEARS
 _CONNECTING = frozenset({"of", "the", "de", "del", "d"})
-_DAY = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th|er|º|T[0-9]+Z?)?")
+_DAY = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th|er|o|T[0-9]+Z?)?")
 
 
 def dates(words: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
@@ -163,6 +163,6 @@ def dates(words: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
 
 
 def _number(word: str) -> int:
-    """Return a number of one or two digits, without an ending such as `th`; 0 for any other word."""
+    """Return a number of one or two digits, without an ending such as `th` or `o` (from `º`); 0 for any other."""
     match = _DAY.fullmatch(word)
     return int(match[1]) if match else 0

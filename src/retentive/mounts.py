@@ -287,15 +287,12 @@ class Mounts(MemoryTree):
     def _refuse_rename(self, old: MemoryPath, new: MemoryPath, who: Actor | None) -> NoReturn:
         source, target, is_fixed = self._owner(old.text), self._owner(new.text), old.text in self._fixed
         inner_old, inner_new = old.within(source.point), new.within(target.point)
+        target.ask(lambda _, guard: guard.check_name(inner_new), who)  # first, as in one store
 
         def moving(view: Snapshot, guard: Guard) -> Entry:
             entry = entry_at(view, inner_old)
             guard.check_all(inner_old, entry, view)
             return entry
-
-        def arriving(view: Snapshot, guard: Guard) -> None:
-            guard.check_name(inner_new)
-            require_free(view, inner_new, view.get(inner_new.text), "destination_exists")
 
         moved = Entry() if is_fixed else source.ask(moving, who)
         target.ask(lambda _, guard: guard.check(inner_new), who)
@@ -307,7 +304,7 @@ class Mounts(MemoryTree):
             check_file_path(new)
         if new.text in self._fixed:
             raise Refused("destination_exists")
-        target.ask(arriving, who)
+        target.ask(lambda view, _: require_free(view, inner_new, view.get(inner_new.text), "destination_exists"), who)
         raise Refused("across_mounts")
 
     def _protected(self, key: str, path: MemoryPath) -> Refused:

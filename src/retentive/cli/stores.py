@@ -107,8 +107,11 @@ def create(location: Location, /, name: str, *, metadata: dict[str, str | None],
     \b
     retentive stores create 'Support team' --key support --meta owner=ann
     """
+    texts = {entry: text for entry, text in metadata.items() if text is not None}
+    if missing := [entry for entry in metadata if entry not in texts]:
+        raise click.UsageError(f"--meta {missing[0]}: specify a value, as in --meta {missing[0]}=VALUE.")
     with location.opened(create=True) as found:
-        info = found.create_store(name, metadata={entry: text or "" for entry, text in metadata.items()}, **given)
+        info = found.create_store(name, metadata=texts, **given)
     _emit_store(info)
 
 

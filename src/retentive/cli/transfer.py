@@ -175,7 +175,9 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
         done = back_up(backend, path, stores=chosen, progress=progress)
         if keep is not None:
             with mapped_os_errors():
-                others = sorted(set(glob(f"{prefix}{'[0-9]' * 8}T*Z.tar.gz", root_dir=file)) - {os.path.basename(path)})
+                others = sorted(
+                    set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.gz", root_dir=file)) - {os.path.basename(path)}
+                )
                 deleted = others[: max(0, len(others) - keep + 1)]
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it

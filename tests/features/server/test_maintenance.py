@@ -208,11 +208,13 @@ def test_a_backup_that_looks_older_than_the_others_is_kept(tmp_path: Path) -> No
     with retentive.open(place) as location:
         location.store().write("/memories/a", "x")
     first = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)["file"]
+    copied = Path(first).with_name(Path(first).name.replace("Z.tar", " copy of MaZ.tar"))  # by a person
+    copied.write_bytes(b"")
     later = Path(first).with_name(Path(first).name[:23] + "29990101T000000000000Z.tar.gz")
     Path(first).rename(later)
     found = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)
     assert found["deleted"] == [later.name]
-    assert [str(path) for path in backups.iterdir()] == [found["file"]]
+    assert {str(path) for path in backups.iterdir()} == {found["file"], str(copied)}
 
 
 def test_keeping_needs_a_directory(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ _MISSING_ROWS = (
 _TEXTS_LEFT = (
     "SELECT s.id, v.id FROM versions v JOIN stores s ON s.no = v.store WHERE v.text IS NOT NULL"
     " AND (v.redacted_at IS NOT NULL OR v.text_of IS NOT NULL OR v.operation = 'deleted') AND NOT"
-    " EXISTS (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
+    " EXISTS (SELECT 1 FROM versions r WHERE r.store = v.store AND r.text_of = v.id)"
 )
 _TOTALS = (
     "SELECT count(*), sum(v.size_bytes) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"

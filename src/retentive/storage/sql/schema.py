@@ -29,10 +29,12 @@ _WORDS = {
     "sqlite": {
         "int": "INTEGER", "row_number": "INTEGER PRIMARY KEY", "id": "TEXT", "word": "TEXT", "name": "TEXT",
         "text": "TEXT", "bytes": "BLOB", "if_new": "", "of_stores": "", "by_path": "WITHOUT ROWID", "end": "",
+        "of_renamed": " WHERE text_of IS NOT NULL",
     },
     "postgresql": {
         "int": "BIGINT", "row_number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id": _TEXT, "word": _TEXT,
         "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
+        "of_renamed": " WHERE text_of IS NOT NULL",
         "of_stores": "WITH (fillfactor = 50)",  # free space in each page, because every write updates a row
     },
     # VARBINARY compares as bytes, without padding. A path of 1,034 bytes fits into an index key; as utf8mb4, the key
@@ -42,7 +44,7 @@ _WORDS = {
         "int": "BIGINT", "row_number": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "id": "VARBINARY(64)",
         "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "bytes": "LONGBLOB",
         "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-        "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
+        "if_new": "IF NOT EXISTS ", "of_renamed": "", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
     },
 }  # fmt: skip
 

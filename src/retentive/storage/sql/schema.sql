@@ -47,6 +47,7 @@ CREATE TABLE {if_new}versions (
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);  -- only sqlite
 CREATE INDEX {if_new}versions_by_memory ON versions (store, memory, id);
 CREATE INDEX {if_new}versions_by_path ON versions (store, path, id);
+CREATE INDEX {if_new}versions_by_text ON versions (store, text_of){of_renamed};  -- which versions still need a text
 
 -- Index of the newest version of the memory at each path.
 CREATE TABLE {if_new}memories (

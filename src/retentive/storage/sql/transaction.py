@@ -42,9 +42,7 @@ _INSERT = f"INSERT INTO versions ({_COLUMNS}) VALUES (?{', ?' * 17})"
 _IS_PRESENT = (
     "SELECT 1 FROM memories m WHERE m.store = versions.store AND m.path = versions.path AND m.newest = versions.id"
 )
-_IS_SHARED = (
-    "SELECT 1 FROM versions r WHERE r.store = versions.store AND r.memory = versions.memory AND r.text_of = versions.id"
-)
+_IS_SHARED = "SELECT 1 FROM versions r WHERE r.store = versions.store AND r.text_of = versions.id"
 _OLDER = (
     "SELECT 1 FROM versions r WHERE r.store = versions.store AND r.memory = versions.memory AND r.id < versions.id"
     " AND r.operation <> 'deleted'"

@@ -86,9 +86,9 @@ def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTI
     return shown.decode()
 
 
-def here(location: str | Path, *arguments: str, text: bytes = b"") -> Result:
+def here(location: str | Path, *arguments: str, text: bytes = b"", **variables: str) -> Result:
     """Run `retentive` in this process on a location."""
-    return CliRunner().invoke(app, ["--at", str(location), *arguments], input=text)
+    return CliRunner().invoke(app, ["--at", str(location), *arguments], input=text, env=variables)
 
 
 def inside(directory: Path, *arguments: str, text: bytes = b"", **variables: str) -> Ended:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentive.errors import InvalidInput
-from retentive.values import diff as compare
-from retentive.values.diff import DiffLine, LineChange, MergePart, as_text, blame, merge, merge_parts, unified
-
-
-def line_changes(old: str, new: str) -> list[LineChange]:
-    return compare._changes(compare.lines(old), compare.lines(new))
+from retentive.values.diff import MergePart, as_text, blame, merge, merge_parts, unified
 
 
 def diff(old: str, new: str) -> str:
@@ -32,13 +27,6 @@ def test_a_unified_diff_has_hunks_with_three_lines_around() -> None:
     )
 
 
-def test_rows_say_whether_their_lines_end_with_a_newline() -> None:
-    rows = unified("x\na\nb\n", "x\nB\nb\nc", old_name="a", new_name="b")
-    kinds = [("context", True), ("removed", True), ("added", True), ("context", True), ("added", False)]
-    assert [(row.kind, row.newline) for row in rows[3:]] == kinds
-    assert rows[:2] == [DiffLine("header", "--- a"), DiffLine("header", "+++ b")]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -56,11 +44,6 @@ def test_rows_say_whether_their_lines_end_with_a_newline() -> None:
 def test_words_that_differ_are_marked(old: str, new: str, expected: list[list[str]]) -> None:
     """In scripts without spaces, single characters are marked. If most of a line differs, nothing is marked."""
     assert marked(old, new) == [("-" + old, expected[0]), ("+" + new, expected[1])]
-
-
-def test_a_very_long_change_is_shown_without_marks() -> None:
-    assert marked("a " * 5_000 + "b", "a " * 5_000 + "c")[0][1] == []
-    assert marked("a " * 4_999 + "b", "a " * 4_999 + "c")[0][1] == ["b"]
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\tb", "a\x7f"])

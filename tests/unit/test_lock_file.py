@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive.errors import Unavailable
-from retentive.storage import forking, lock_file, queue
+from retentive.storage import forking
 from retentive.storage.lock_file import LockFile
+from retentive.storage.queue import StoreJob
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import until
 
@@ -92,15 +92,14 @@ def test_a_killed_holder_wakes_the_next_process(
     assert lock.try_to_acquire()
 
 
-def test_a_write_that_waits_too_long_is_unavailable(
-    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_waits_too_long_is_unavailable(backend: SqliteBackend, tmp_path: Path) -> None:
     """It never takes place, and later writes still can."""
     ran: list[str] = []
     store = create(backend)
-    with holder(tmp_path / "m.db-reserve"), monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(queue, "LOCK_TIMEOUT_S", 0.01)
-        for done in [pool.submit(backend.write, store, lambda _: ran.append("too late")) for _ in range(3)]:
+
+    jobs = [StoreJob(store, lambda _: ran.append("too late"), timeout_s=0.01) for _ in range(3)]
+    with holder(tmp_path / "m.db-reserve"), ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(backend._queue.submit, job) for job in jobs]:
             with pytest.raises(Unavailable, match="another process has locked the memory store"):
                 done.result()
     backend.write(store, lambda _: ran.append("in time"))
@@ -172,43 +171,3 @@ def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile,
     os.waitpid(pid, 0)
     for descriptor in (from_child, to_parent, from_parent, to_child):
         os.close(descriptor)
-
-
-def wait_asleep(first: LockFile, second: LockFile) -> None:
-    """Let `second` sleep until `first` releases the lock. Afterwards, `first` has the lock again."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(second.acquire)
-        until(lambda: second._has_thread)
-        first.release()
-        waiting.result()
-    second.release()
-    first.acquire()
-
-
-def test_a_file_that_is_only_readable_is_locked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Permissions do not apply to root, so the error is simulated."""
-    path, original = tmp_path / "m.db-reserve", os.open
-    path.touch()
-
-    def open_to_read(name: str, flags: int, mode: int, *, dir_fd: int | None) -> int:
-        if flags & os.O_RDWR:
-            raise PermissionError
-        return original(name, flags, mode, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "open", open_to_read)
-    first, second = lock_file.writers_lock(str(path)), lock_file.writers_lock(str(path))
-    assert first is not None
-    assert second is not None
-    with closing(first), closing(second):
-        first.acquire()
-        wait_asleep(first, second)
-
-
-def test_reading_creates_no_file(tmp_path: Path) -> None:
-    location = f"sqlite:///{tmp_path}/m.db"
-    with retentive.open(location) as opened:
-        opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "text"})
-    before = sorted(os.listdir(tmp_path))
-    with retentive.open(location) as opened:
-        assert not opened.store().execute({"command": "view", "path": "/memories/a"}).is_error
-    assert sorted(os.listdir(tmp_path)) == before == ["m.db", "m.db-reserve"]

@@ -15,71 +15,43 @@ OUTSIDE, ABOVE = "outside", "above"
 REFUSED = {
     "": OUTSIDE,
     "/": OUTSIDE,
-    "memories": OUTSIDE,
     "/memoriesfoo": OUTSIDE,
     "/Memories/a": OUTSIDE,
     "/etc/passwd": OUTSIDE,
-    "/memories\\a": OUTSIDE,
     "/memories" + "x" * 2_000: OUTSIDE,
     "/memories/..": ABOVE,
     "/memories/../etc/passwd": ABOVE,
     "/memories/a/../b": "'..'",
-    "/memories/a/..": "'..'",
-    "/memories/../memories/a": ABOVE,
     "/memories/a/../..": ABOVE,
-    "/memories/a/../../b": ABOVE,
-    "/memories//..": ABOVE,
     "/memories/./..": ABOVE,
     "/memories/a\\b/../../c": ABOVE,
-    "/memories/a/../b/..": "'..'",
     "/memories/.": "'.'",
-    "/memories/./a": "'.'",
-    "/memories/a/./b": "'.'",
     "/memories/a\\b": "backslash",
-    "/memories/..\\..\\etc": "backslash",
     "/memories/a\0b": "U+0000",
-    "/memories/a\nb": "U+000A",
-    "/memories/a\tb": "U+0009",
-    "/memories/a\x7fb": "U+007F",
     "/memories/a\x85b": "U+0085",
     "/memories/a\u00adb": "U+00AD",
     "/memories/a\u200bb": "U+200B",
     "/memories/a\u200d": "U+200D",
     "/memories/\u200ca/b": "U+200C",
-    "/memories/a/\u200d/b": "U+200D",
-    "/memories/a\u200c\u200db": "U+200C",
     "/memories/a\u200d\u200db": "U+200D",
     "/memories/.\u200c.": "",
-    "/memories/.%e2%80%8d.": "",
     "/memories/.git": ".git is reserved",
-    "/memories/.git/": ".git is reserved",
     "/memories/a//.GIT/config": ".git is reserved",
     "/memories/.g\u200cI\u200dt/x": ".git is reserved",
-    "/memories/.Hg": ".hg is reserved",
     "/memories/.\u017fvn": ".svn is reserved",
-    "/memories/.jj/repo": ".jj is reserved",
     "/memories/d/.Obsidian/app.json": ".obsidian is reserved",
-    "/memories/.trash/a.md": ".trash is reserved",
     "/memories/é/.stVersions": ".stversions is reserved",
     "/memories/\u202ea": "U+202E",
-    "/memories/\ufeffa": "U+FEFF",
     "/memories/a\u2028b": "U+2028",
-    "/memories/a\u2029b": "U+2029",
     "/memories/a\ud800b": "U+D800",
     "/memories/a\U000e0001b": "U+E0001",
     "/memories/%2e%2e": "",
-    "/memories/%2e": "",
     "/memories/a%2fb": "",
-    "/memories/a%00b": "",
     "/memories/a%c2%85b": "",
     "/memories/%252e%252e": "",
-    "/memories/%252525252525252e%252e": "",
     "/memories/．．": "",
-    "/memories/‥": "",
     "/memories/a／b": "",
-    "/memories/％２ｅ％２ｅ": "",
     "/memories/%ef%bc%8e%ef%bc%8e": "",
-    "/memories/℀": "",
     "/memories/" + "x" * 256: "255",
     "/memories/" + "é" * 128: "255",
     "/memories/" + "e\u0301" * 128: "255",
@@ -130,21 +102,6 @@ def test_an_accepted_path_is_shown_as_it_is() -> None:
     assert visible("a\u200db") == "a\\u200db"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\0b", "a\\u0000b"),
-        ("\n\t\x1b", "\\u000a\\u0009\\u001b"),
-        ("\u200b\ufeff", "\\u200b\\ufeff"),
-        ("\u2028\u2029", "\\u2028\\u2029"),
-        ("\ud800", "\\ud800"),
-        ("é😀 \u3000%", "é😀 \u3000%"),
-    ],
-)
-def test_invisible_characters_are_shown_as_escapes(text: str, shown: str) -> None:
-    assert visible(text).lower() == shown
-
-
 def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
     """The work depends on the limits of a path, not on the length of the input."""
     for written in ("/memories/" + "%25" * 300_000, "/memories" + "/a" * 5_000, "/memories/" + "．" * 100_000):
@@ -164,16 +121,3 @@ def test_paths_written_differently_are_equal() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert pickle.loads(pickle.dumps(one)).written == "/memories//a/"
-
-
-def test_paths_sort_by_the_bytes_of_their_utf8_form() -> None:
-    texts = [
-        "/memories/a b",
-        "/memories/a.txt",
-        "/memories/a/x",
-        "/memories/aa",
-        "/memories/é",
-        "/memories/\uffee",
-        "/memories/😀",
-    ]
-    assert sorted(texts) == sorted(texts, key=str.encode) == texts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,11 @@ import pytest
 from retentive import MemoryStore
 from retentive.errors import Damaged
 from retentive.search import index
-from retentive.search.index import CORPORA, Corpora, Corpus
+from retentive.search.index import CORPORA, Corpus
 from retentive.storage.contract import Snapshot
 from support.commands import create, run
 from support.damage import sql
-from support.places import EVERYWHERE, opened, place_of
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(str(request.param), tmp_path) as place:
-        yield place.store()
+from support.places import opened, place_of
 
 
 def found(store: MemoryStore, query: str, **options: object) -> list[str]:
@@ -118,29 +111,3 @@ def test_a_store_over_the_bound_is_searched_without_a_kept_index(
         small = Corpus()
         assert len(store._core.read(lambda snapshot: indexed(small, snapshot))) == 20
         assert small.index is None
-
-
-def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store that was not searched for longest loses its index first; the next search builds it again."""
-    monkeypatch.setattr(index, "MAX_KEPT_BYTES", 250)
-    corpora = Corpora()
-    with opened("sqlite", tmp_path) as place:
-        stores = [place.store(name) for name in ("one", "two", "three")]
-        for store in stores:
-            run(store, create("/memories/a", "two " * 25))
-
-        def search(store: MemoryStore) -> int:
-            corpus = corpora.of(store._core.backend, store.id)
-            found = store._core.read(lambda snapshot: indexed(corpus, snapshot))
-            corpora.trim(corpus)
-            return len(found)
-
-        def built() -> list[bool]:
-            return [corpora.of(store._core.backend, store.id).index is not None for store in stores]
-
-        assert [search(stores[at]) for at in (0, 1, 0)] == [1, 1, 1]
-        assert built() == [True, True, False]
-        assert search(stores[2]) == 1
-        assert built() == [True, False, True]
-        assert search(stores[1]) == 1
-        assert built() == [False, True, True]

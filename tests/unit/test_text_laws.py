@@ -154,3 +154,19 @@ def _rows(page: TextPage) -> list[str]:
     numbered, notice = page
     rows = numbered.split("\n") if numbered else []
     return rows + ([] if notice is None else [REPLIES.phrase(notice.key, notice.values)])
+
+
+def test_numbers_are_right_aligned_to_six_characters() -> None:
+    assert _rows(view(b"a\n\nb", None, max_chars=0)) == ["     1\ta", "     2\t", "     3\tb"]
+    many = b"x\n" * 999_999
+    assert _rows(view(many, (99_999, 100_000), max_chars=0)) == [" 99999\tx", "100000\tx"]
+    assert _rows(view(many, (999_999, -1), max_chars=0)) == ["999999\tx"]
+
+
+@pytest.mark.parametrize("text", [b"\n" * 1_000_000, b"\n" * 999_999 + b"x"])
+def test_more_than_999_999_lines_are_refused_with_or_without_a_range(text: bytes) -> None:
+    for asked in (None, (1, 2)):
+        with pytest.raises(Refused) as caught:
+            view(text, asked, max_chars=0)
+        said = REPLIES.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
+        assert said == "File /memories/a exceeds maximum line limit of 999,999 lines."

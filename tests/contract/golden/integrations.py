@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from anthropic.lib.tools import ToolError
@@ -19,6 +15,7 @@ from mcp import Client
 
 import retentive
 from retentive import AsyncMemoryTool, MemoryStore, MemoryTool, tool_result
+from support.command_line import here
 from support.http_api import Api, serving
 from support.mcp_clients import COMMAND_TOOLS, connected, reply_of
 
@@ -103,16 +100,13 @@ def _own_loop(place: Place, transcript: Transcript, as_block: Callable[[dict[str
 
 
 def cli_exec(place: Place, transcript: Transcript) -> Replies:
-    """Run `retentive exec` in a separate process, with the lines of the transcript as its input."""
+    """Run `retentive exec`, with the lines of the transcript as its input."""
     assert transcript.limits == {}, "the command line has no options for these"
-    program = Path(sys.executable).parent / "retentive"
     lines = "".join(one.raw + "\n" for one in transcript.exchanges)
-    env = os.environ | ({"RETENTIVE_KEYS": place[1]["keys"].to_text()} if place[1] else {})
-    done = subprocess.run(
-        [program, "--at", place[0], "exec"], input=lines.encode(), capture_output=True, timeout=120, check=True, env=env
-    )
-    assert done.stderr == b""
-    replies = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
+    keys = {"RETENTIVE_KEYS": place[1]["keys"].to_text()} if place[1] else {}
+    done = here(place[0], "exec", text=lines.encode(), **keys)
+    assert (done.stderr, done.exit_code) == ("", 0)
+    replies = [json.loads(line) for line in done.stdout.split("\n")[:-1]]
     return [(reply["text"], reply["is_error"]) for reply in replies]
 
 

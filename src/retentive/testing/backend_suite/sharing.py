@@ -139,12 +139,12 @@ class SharingSuite(SuiteOpening):
         written = [0]
 
         def write() -> None:
-            for number in range(1, 80):
+            for number in range(1, 30):
                 store.write(partial(put_both, data=str(number).encode()))
                 written[0] = number
 
         def read() -> None:
-            while written[0] < 79:
+            while written[0] < 29:
                 least = written[0]
                 a, b, revision, versions = store.read(both)
                 assert a == b == str(revision - 1).encode()

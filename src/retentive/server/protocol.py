@@ -1,8 +1,7 @@
 """Deadlines and size limits around uvicorn's HTTP/1.1, and the refusal of ambiguous requests.
 
 uvicorn waits forever for headers and bodies, and its parser (llhttp) does not limit their sizes and accepts repeated
-headers. uvicorn calls `ClientConnection` instead of its own protocol, to which it passes everything on; it knows when
-bytes arrive. `Strict` is ASGI middleware; it knows when a request begins and ends.
+headers. `ClientConnection` knows when bytes arrive; `Strict`, which is ASGI middleware, when a body is waited for.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ import json
 import logging
 import os
 from asyncio import TimerHandle
+from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -21,7 +21,7 @@ from retentive.server.errors import HttpError
 from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -31,7 +31,7 @@ MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 MAX_UNREAD_BYTES = 1 << 20
-"""Maximum number of bytes of a request that the application did not get: headers, trailers and what is buffered."""
+"""Maximum number of bytes of a request beside its body: headers, trailers and what surrounds chunks."""
 MAX_FRAMING = 6
 """Maximum number of bytes on the wire per byte of a body. A chunk that contains one byte takes six bytes."""
 MAX_DISCARDED_BYTES = 8 << 20
@@ -61,109 +61,103 @@ SINGLE = frozenset(
 """Headers that must not occur twice, because a proxy and this server might each use a different one."""
 
 
-class _WithoutTrailers(HttpToolsProtocol):
-    """uvicorn's protocol, for which trailers are headers if they arrive before the application is called."""
-
-    def on_headers_complete(self) -> None:
-        """Start the request. Headers that arrive from now on are trailers, which nobody reads."""
-        super().on_headers_complete()
-        self.headers = []
-
-
-class ClientConnection(asyncio.Protocol):
-    """Connection of a client. `Strict` finds it in the state of a request, and tells it when a request runs."""
+class ClientConnection(HttpToolsProtocol):
+    """uvicorn's connection of a client, with deadlines and limits. `Strict` finds it in the state of a request."""
 
     headers_s, body_s, write_s = HEADERS_S, BODY_S, WRITE_S
 
     def __init__(self, *, app_state: dict[str, Any], **options: Any) -> None:
-        self._inner = _WithoutTrailers(app_state={**app_state, "connection": self}, **options)
-        self._inner.send_400_response = self._invalid  # type: ignore[method-assign]  # as JSON, like all errors
-        self._transport: asyncio.Transport
-        self._loop = asyncio.get_running_loop()
-        self._requests = 0
-        self._bytes = 0
-        self.body_bytes = 0
-        self._timers: dict[str, TimerHandle] = {}
+        super().__init__(app_state={**app_state, "connection": self}, **options)
+        self._late: TimerHandle | None = None
+        self._stalled: TimerHandle | None = None
+        self._unread_bytes = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request runs, whose headers have arrived."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start the deadline of the first request."""
-        self._transport = transport
-        self._arm("read", self.headers_s, self._expired)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Pass data from the client on. If no request runs, its headers must be complete before the deadline."""
-        if self._transport.is_closing():
-            return
-        self._bytes += len(data)
-        if self._bytes > MAX_UNREAD_BYTES + MAX_FRAMING * self.body_bytes:
-            self._transport.close()
-            return
-        if "read" not in self._timers and not self._requests:
-            self._arm("read", self.headers_s, self._expired)
-        self._inner.data_received(data)
-
-    def eof_received(self) -> None:
-        """Pass the end of the data on."""
-        self._inner.eof_received()
+        super().connection_made(transport)
+        self._late = self.loop.call_later(self.headers_s, self._expired)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers of the closed connection."""
-        self._disarm("read")
-        self._disarm("write")
-        self._inner.connection_lost(exc)
+        self._end_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data from the client. If no request runs, its headers must be complete before the deadline."""
+        if self.transport.is_closing():
+            return
+        self._unread_bytes += len(data)
+        if self._unread_bytes > MAX_UNREAD_BYTES:
+            self.transport.close()
+            return
+        if self._late is None and not self.is_busy:
+            self._late = self.loop.call_later(self.headers_s, self._expired)
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """Start the request. Headers that arrive from now on are trailers, which nobody reads."""
+        super().on_headers_complete()
+        self.headers, self._unread_bytes = [], 0
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body. Its bytes pay for those around it."""
+        self._unread_bytes -= MAX_FRAMING * len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request."""
+        self._unread_bytes = 0
+        super().on_message_complete()
 
     def pause_writing(self) -> None:
         """Start the deadline within which the client must read more of the response."""
-        self._arm("write", self.write_s, self._transport.abort)
-        self._inner.pause_writing()
+        self._stalled = self.loop.call_later(self.write_s, self.transport.abort)
+        super().pause_writing()
 
     def resume_writing(self) -> None:
         """Cancel the deadline, because the client has read more of the response."""
-        self._disarm("write")
-        self._inner.resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+        super().resume_writing()
 
-    def begin(self) -> None:
-        """Note that a request runs, whose headers have arrived."""
-        self._disarm("read")
-        self._requests += 1
-        self._bytes = self.body_bytes = 0
-
-    def end(self, *, is_whole: bool) -> None:
-        """Note that a request has ended. If its body has not arrived, the connection cannot be used again."""
-        self._requests -= 1
-        self._bytes = self.body_bytes = 0
-        if not is_whole:
-            self._transport.close()
-
-    def _arm(self, name: str, seconds: float, action: Callable[[], None]) -> None:
-        self._timers[name] = self._loop.call_later(seconds, action)
-
-    def _disarm(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request. The requests before it are answered, then the connection is closed."""
+        if self.is_busy and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+        elif self.is_busy and (self.cycle.response_started or self.pipeline):
+            self.transport.close()
+        else:
+            if self.is_busy:
+                self.cycle.disconnected = True  # its application has nothing to answer
+            self._refuse(_malformed("the request is not valid HTTP/1.1"))
 
     def _expired(self) -> None:
-        self._refuse(HttpError(408, "timeout_error", LATE, "timeout"))
+        if self._unread_bytes:
+            self._refuse(HttpError(408, "timeout_error", LATE, "timeout"))
+        self.transport.close()
 
-    def _invalid(self, msg: str) -> None:
-        last = cast("RequestResponseCycle | None", self._inner.cycle)
-        if last is not None and not last.more_body and not last.response_complete:
-            last.keep_alive = False  # the requests before the malformed one are answered, then the connection is closed
-            return
-        self._refuse(_malformed("the request is not valid HTTP/1.1"))
+    def _end_timers(self) -> None:
+        for timer in (self._late, self._stalled):
+            if timer is not None:
+                timer.cancel()
 
     def _refuse(self, error: HttpError) -> None:
-        """Close the connection, after an answer unless nothing was received or a request runs."""
-        if self._bytes and not self._requests:
-            request_id = f"req_{os.urandom(12).hex()}"
-            LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
-            body = error.body(request_id)
-            head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
-            head += f"content-length: {len(body)}\r\nrequest-id: {request_id}\r\nconnection: close\r\n\r\n"
-            self._transport.write(head.encode("ascii") + body)
-        self._transport.close()
+        request_id = f"req_{os.urandom(12).hex()}"
+        LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
+        body = error.body(request_id)
+        head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
+        head += f"content-length: {len(body)}\r\nrequest-id: {request_id}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
 
 
 class Strict:
@@ -178,13 +172,12 @@ class Strict:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to the application, or refuse it."""
-        connection = scope["state"].get("connection") if scope["type"] == "http" else None
-        if connection is None:  # of another server
+        connection: ClientConnection | None = scope.get("state", {}).get("connection")
+        if connection is None:  # of another server, or no request
             await self._app(scope, receive, send)
             return
-        refusal = _refusal(scope)
-        body = _Body(connection, receive, scope["headers"])
-        has_begun, closes = False, refusal is not None or _is_upgrade(scope["headers"])
+        refusal, body = _refusal(scope), _Body(connection, receive, scope["headers"])
+        has_begun, closes = False, refusal is not None or any(name == b"upgrade" for name, _ in scope["headers"])
 
         async def answer(message: Message) -> None:
             nonlocal has_begun
@@ -198,7 +191,6 @@ class Strict:
                 message = {"type": "http.response.body", "body": b""}
             await send(message)
 
-        connection.begin()
         try:
             app = self._app if refusal is None else self._refuse(scope, refusal)
             await app(scope, body.receive, answer)
@@ -207,17 +199,17 @@ class Strict:
             if not has_begun:
                 await self._refuse(scope, error)(scope, receive, answer)
         finally:
-            connection.end(is_whole=body.is_whole)
+            if not body.is_whole:
+                connection.transport.close()
 
 
 class _Body:
-    """Body of a request, of which a minimum must arrive in the time that the application waits for it."""
+    """Body of a request. Each second that the application waits for it must bring `MIN_BYTES_PER_S`."""
 
     def __init__(self, connection: ClientConnection, receive: Receive, headers: list[tuple[bytes, bytes]]) -> None:
-        self._connection = connection
-        self._receive: Callable[[], Awaitable[Message]] = receive
+        self._receive = receive
         self._loop = asyncio.get_running_loop()
-        self._left_s, self._bytes = connection.body_s, 0
+        self._left_s = self._body_s = connection.body_s
         self.is_whole = not any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers)
 
     async def receive(self) -> Message:
@@ -230,24 +222,17 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             raise HttpError(408, "timeout_error", LATE, "timeout") from None
-        size = len(message.get("body", b""))
-        self._connection.body_bytes += size
-        self._bytes += size
-        self._left_s -= self._loop.time() - started
-        if self._bytes >= self._connection.body_s * MIN_BYTES_PER_S:
-            self._left_s, self._bytes = self._connection.body_s, 0
+        earned_s = len(message.get("body", b"")) / MIN_BYTES_PER_S
+        self._left_s = min(self._body_s, self._left_s - (self._loop.time() - started) + earned_s)
         self.is_whole = not message.get("more_body", False)
         return message
 
     async def discard(self) -> None:
         """Read the rest of the body, up to a limit."""
         size = 0
-        while not self.is_whole and size < MAX_DISCARDED_BYTES:
-            try:
-                message = await self.receive()
-            except HttpError:
-                return
-            size += len(message.get("body", b""))
+        with suppress(HttpError):
+            while not self.is_whole and size < MAX_DISCARDED_BYTES:
+                size += len((await self.receive()).get("body", b""))
 
 
 def _refusal(scope: Scope) -> HttpError | None:
@@ -271,11 +256,6 @@ def _refusal(scope: Scope) -> HttpError | None:
         if version == "1.0" or encoding.lower() != b"chunked" or b"content-length" in single:
             return _malformed("Transfer-Encoding must be chunked, without Content-Length")
     return _malformed("CONNECT is not supported") if scope["method"] == "CONNECT" else None
-
-
-def _is_upgrade(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return whether a client asks for another protocol. Its parser then does not see where the next request begins."""
-    return any(name == b"upgrade" for name, _ in headers)
 
 
 def _malformed(message: str) -> HttpError:

@@ -47,7 +47,7 @@ from retentive.server.requests import (
     read_request_key,
     read_upload,
 )
-from retentive.server.telemetry import Envelope, Telemetry, metrics
+from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.store import MemoryStore
 from retentive.wire.base import Answer, Fields
 from retentive.wire.history import INVALID
@@ -109,16 +109,18 @@ class Server:
         *,
         is_alone: bool = True,
         has_console: bool = False,
+        has_metrics: bool = True,
     ) -> None:
         self.location = location
         self.workers = workers or Workers()
         self.hub = Hub(self.workers.run)
-        self.telemetry = telemetry or Telemetry(metrics())
+        self.telemetry = telemetry or Telemetry()
         self.limits = limits or RateLimits()
         self.bodies = BodyBudget()
         self.tokens = tokens
         self.is_alone = is_alone
         self.has_console = has_console
+        self.has_metrics = has_metrics
         self.is_stopping = False
         self.mcp = McpEndpoint(self)
 
@@ -271,12 +273,9 @@ class Server:
             return error_response(request.scope, refusal)
         return json_response({"status": "ready", "maintenance": None if run is None else run.ending()})
 
-    async def measured(self, request: Request) -> Response:
-        """Respond to `/metrics` with the metrics, or with status 404 if metrics are off."""
-        if self.telemetry.metrics is None:
-            return error_response(request.scope, missing("route"))
-        text = await to_thread.run_sync(self.telemetry.metrics.text, self._last_run)
-        return Response(text, media_type=self.telemetry.metrics.media_type)
+    async def measured(self, _: Request) -> Response:
+        """Respond to `/metrics` with the metrics."""
+        return await to_thread.run_sync(lambda: metrics_answer(self._last_run()))
 
     def _last_run(self) -> MaintenanceRun | None:
         try:
@@ -372,11 +371,12 @@ def application(
     routes += [
         HttpRoute("/healthz", _healthy),
         HttpRoute("/readyz", server.ready),
-        HttpRoute("/metrics", server.measured),
         HttpRoute("/openapi.json", _described),
         HttpRoute(MCP, server.mcp),
         *more,
     ]
+    if server.has_metrics:
+        routes.append(HttpRoute("/metrics", server.measured))
     if server.tokens is not None:
         routes += [HttpRoute(METADATA + path, server.described_resource) for path in ("", MCP)]
 

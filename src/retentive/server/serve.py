@@ -20,7 +20,7 @@ from retentive.errors import InvalidInput
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedLocation
 from retentive.server.options import ServeOptions
-from retentive.server.telemetry import DIRECTORY, Telemetry, log_as_json, metrics
+from retentive.server.telemetry import DIRECTORY, Telemetry, exporting, log_as_json
 from retentive.values.extras import pip_install
 
 try:
@@ -38,7 +38,6 @@ from retentive.server.protocol import ClientConnection
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
-    from retentive.server.tracing import Tracing
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable with the options, for the worker processes."""
@@ -138,7 +137,7 @@ def serve_here(
     URL when the server starts to listen.
     """
     options = ServeOptions("", port=port)
-    server = Server(ServedLocation(opened), telemetry=Telemetry())
+    server = Server(ServedLocation(opened), has_metrics=False)
     with _listen(options) as listener:
         config = _config(application(server, more=make(server)), options)
         _run(config, listener, lambda: on_start(options.address(listener.getsockname()[1])))
@@ -175,21 +174,21 @@ def _keys(options: ServeOptions) -> Keys | None:
 
 def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     log_as_json(requests=options.request_log)
-    traced = _tracing()
-    telemetry = Telemetry(metrics() if options.metrics else None, None if traced is None else traced[0])
-
+    exports = (
+        any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
+    )
+    telemetry, stop_export = exporting() if exports else (Telemetry(), lambda: None)
     location = ServedLocation(opened, webhooks_to_private=options.webhooks_to_private)
     background = start(opened, options)
 
     def stop() -> None:
         background.stop()
         opened.close()
-        if traced is not None:
-            traced[1]()
+        stop_export()
 
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
     limits = RateLimits(options.rate)
-    shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
+    shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None, "has_metrics": options.metrics}
     served = Server(location, workers, limits, telemetry, _tokens(options), **shape)
     return application(served, on_stop=stop, more=_more_routes(served, options))
 
@@ -248,12 +247,3 @@ def _listen(options: ServeOptions) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; otherwise a client that vanished is noticed after 15 minutes
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_CLIENT_MS)
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
-
-
-def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Return a `Tracing`, and a function that stops it. None if the environment does not turn on OpenTelemetry."""
-    if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return None
-    from retentive.server.tracing import exporting  # noqa: PLC0415 - imports OpenTelemetry, which is slow
-
-    return exporting()

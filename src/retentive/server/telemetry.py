@@ -1,4 +1,9 @@
-"""Observes requests: headers and logs around each request, metrics for Prometheus, spans."""
+"""Observes requests: headers and logs around each request, metrics for Prometheus, spans and metrics for OpenTelemetry.
+
+Spans are named by the conventions for HTTP and for generative AI. Each request has a server span, which continues the
+trace of the client. A memory operation has a span inside the span of its request. Spans contain memory texts, paths and
+queries only if the environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` turns this on.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +15,29 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import opentelemetry.metrics
+from opentelemetry import propagate, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from starlette.responses import Response
 
+from retentive import __version__
 from retentive.server.background import MaintenanceRun
 from retentive.server.errors import HttpError
+from retentive.wire.memories import MemoryObject
+from retentive.wire.stores import StoreObject
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from retentive.server.calls import Route, RouteAnswer, RouteCall
-    from retentive.server.tracing import Tracing
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable that names the directory in which the worker processes store their metrics."""
@@ -35,57 +46,48 @@ STORAGE_CODES = frozenset(
 )
 METHODS = frozenset({"GET", "POST", "DELETE"})
 STREAMS = "/events"
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LIVE = re.compile(r"gauge_live\w*_(\d+)\.db")
+_LABELS = ("route", "method")
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_OURS = CollectorRegistry()
+_REQUESTS = Counter("retentive_http_requests", "Answered requests.", (*_LABELS, "status", "code"), registry=_OURS)
+_SECONDS = Histogram(
+    "retentive_http_request_duration_seconds", "Time of requests.", _LABELS, registry=_OURS, buckets=_BUCKETS
+)
+_COMMITS = Counter("retentive_commits", "Changes that were answered with success.", _LABELS, registry=_OURS)
+_WAIT = Histogram("retentive_queue_wait_seconds", "Wait of calls for a thread.", registry=_OURS, buckets=_BUCKETS)
+_STREAMS = Gauge("retentive_event_streams", "Open event streams.", registry=_OURS, multiprocess_mode="livesum")
+_LIMITED = Counter("retentive_rate_limited", "Requests over the rate of their key.", _LABELS, registry=_OURS)
+_STORAGE = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=_OURS)
+_QUIET: Any = {"record_exception": False, "set_status_on_exception": False}
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+OPERATIONS: Mapping[str, str] = {
+    "create_memory_store": "create_memory_store",
+    "delete_memory_store": "delete_memory_store",
+    "create_memory": "create_memory",
+    "update_memory": "update_memory",
+    "delete_memory": "delete_memory",
+    "erase_memory": "delete_memory",
+    "retrieve_memory": "search_memory",
+    "list_memories": "search_memory",
+    "search_memories": "search_memory",
+    "tool view": "search_memory",
+    "tool create": "upsert_memory",
+    "tool str_replace": "update_memory",
+    "tool insert": "update_memory",
+    "tool rename": "update_memory",
+    "tool delete": "delete_memory",
+}
+"""Maps the name of a route, or a command of the memory tool, to the value of `gen_ai.operation.name`."""
 
 
-class Metrics:
-    """Metrics of one process. Threads may share it."""
+def metrics_answer(run: MaintenanceRun | None) -> Response:
+    """Return the response with the metrics of all worker processes of this server, in the text format of Prometheus.
 
-    def __init__(self) -> None:
-        of = self._registry = CollectorRegistry()
-        route = ("route", "method")
-        self._requests = Counter(
-            "retentive_http_requests", "Answered requests.", (*route, "status", "code"), registry=of
-        )
-        self._seconds = Histogram(
-            "retentive_http_request_duration_seconds", "Time of requests.", route, registry=of, buckets=_SECONDS
-        )
-        self.commits = Counter("retentive_commits", "Changes that were answered with success.", route, registry=of)
-        self.wait = Histogram(
-            "retentive_queue_wait_seconds", "Time that calls waited for a thread.", registry=of, buckets=_SECONDS
-        )
-        self.streams = Gauge("retentive_event_streams", "Open event streams.", registry=of, multiprocess_mode="livesum")
-        self._limited = Counter("retentive_rate_limited", "Requests over the rate of their key.", route, registry=of)
-        self._storage = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=of)
-
-    def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
-        """Count a finished request. `state` has its route, status and error code, and `seconds` is its duration."""
-        route, code = state.get("route") or "other", state.get("code") or ""
-        method = method if method in METHODS else "other"
-        self._requests.labels(route, method, str(state["status"]), code).inc()
-        if not route.endswith(STREAMS):
-            self._seconds.labels(route, method).observe(seconds)
-        if state["status"] == 429:
-            self._limited.labels(route, method).inc()
-        if code in STORAGE_CODES:
-            self._storage.labels(code).inc()
-
-    def text(self, last_run: Callable[[], MaintenanceRun | None]) -> bytes:
-        """Return the metrics of all worker processes of this server, in the text format of Prometheus."""
-        run = last_run()
-        if run is None:
-            return self._of_processes()
-        of = CollectorRegistry()
-        ended = "retentive_maintenance_last_end_timestamp_seconds"
-        Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
-        Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
-        return self._of_processes() + generate_latest(of)
-
-    def _of_processes(self) -> bytes:
-        directory = os.environ.get(DIRECTORY)
-        if directory is None:
-            return generate_latest(self._registry)
+    `run` is the last maintenance of any process.
+    """
+    registry, directory = _OURS, os.environ.get(DIRECTORY)
+    if directory is not None:
         for name in os.listdir(directory):
             if found := _LIVE.fullmatch(name):
                 try:
@@ -94,78 +96,144 @@ class Metrics:
                     mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
-
-    @property
-    def media_type(self) -> str:
-        """Media type of the bytes that `text` returns."""
-        return CONTENT_TYPE_LATEST
-
-
-@cache
-def metrics() -> Metrics:
-    """Return the metrics of this process."""
-    return Metrics()
+    of = CollectorRegistry()
+    if run is not None:
+        ended = "retentive_maintenance_last_end_timestamp_seconds"
+        Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
+        Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
+    return Response(generate_latest(registry) + generate_latest(of), media_type=CONTENT_TYPE_LATEST)
 
 
-LOGGERS = ("retentive", "uvicorn", "mcp")
-
-
-@dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Metrics and tracing of a server. Each is None if it is not configured."""
+    """Metrics and spans of requests. By default it uses the OpenTelemetry providers of the process."""
 
-    metrics: Metrics | None = None
-    tracing: Tracing | None = None
+    def __init__(self, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
+        self._tracer = trace.get_tracer("retentive.server", __version__, tracers)
+        meter = opentelemetry.metrics.get_meter("retentive.server", __version__, meters)
+        self._requests = meter.create_histogram("http.server.request.duration", "s", "Duration of HTTP requests")
+        self._operations = meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of operations")
+        self._captures = os.environ.get(CAPTURE, "").lower() in {"true", "span_only", "span_and_event"}
 
     @contextmanager
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
-        """Measure a request until the block ends.
+        """Measure a request, and create its span.
 
-        By then, `state` must contain the route, status and code of the request.
+        When the block ends, `state` must contain the route, status and code of the request.
         """
-        started, metrics = time.perf_counter(), self.metrics
-        is_stream = metrics is not None and scope["path"].endswith(STREAMS)
-        if metrics is not None and is_stream:
-            metrics.streams.inc()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        started, given, is_stream = time.perf_counter(), scope["method"], scope["path"].endswith(STREAMS)
+        if is_stream:
+            _STREAMS.inc()
         try:
-            with nullcontext() if self.tracing is None else self.tracing.request(scope, state):
+            with self._tracer.start_as_current_span(
+                given,
+                propagate.extract(headers),
+                SpanKind.SERVER,
+                record_exception=False,
+                set_status_on_exception=False,
+            ) as span:
                 yield
+                found = {"http.request.method": given, "url.scheme": scope.get("scheme", "http")}
+                found["http.response.status_code"] = state["status"]
+                if route := state.get("route"):
+                    found["http.route"] = route
+                    span.update_name(f"{given} {route}")
+                if state["status"] >= 500:
+                    found["error.type"] = state.get("code") or str(state["status"])
+                    span.set_status(Status(StatusCode.ERROR))
+                span.set_attributes({**found, "retentive.request_id": state["request_id"]})
+                self._requests.record(time.perf_counter() - started, found)
         finally:
-            if metrics is not None:
-                metrics.count_request(scope["method"], state, time.perf_counter() - started)
-                if is_stream:
-                    metrics.streams.dec()
+            route, method, code = (
+                state.get("route") or "other",
+                given if given in METHODS else "other",
+                state.get("code"),
+            )
+            _REQUESTS.labels(route, method, str(state["status"]), code or "").inc()
+            if is_stream:
+                _STREAMS.dec()
+            else:
+                _SECONDS.labels(route, method).observe(time.perf_counter() - started)
+            if state["status"] == 429:
+                _LIMITED.labels(route, method).inc()
+            if code in STORAGE_CODES:
+                _STORAGE.labels(code).inc()
 
     def observed(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> Callable[[], RouteAnswer]:
-        """Return a function that calls `work` and observes this call.
-
-        It records how long the call waited, the span of the call, and whether a change was made.
-        """
-        queued, metrics = time.perf_counter(), self.metrics
+        """Return a function that calls `work`, and records its wait for a thread, its span, and whether it changed."""
+        queued, given = time.perf_counter(), call.given.get("input")
+        command = given.get("command") if route.name == "run_tool" and isinstance(given, Mapping) else None
+        operation = OPERATIONS.get(route.name if route.name != "run_tool" else f"tool {command}")
+        is_change = route.method != "GET" and route.scopes != ("read",) and command != "view"
 
         def run() -> RouteAnswer:
-            if metrics is not None:
-                metrics.wait.observe(time.perf_counter() - queued)
-            answer = work() if self.tracing is None else self.tracing.operation(route, call, _command(call), work)
-            if metrics is not None and _is_change(route, call) and not getattr(answer, "is_error", False):
-                metrics.commits.labels(route.path, route.method).inc()
+            _WAIT.observe(time.perf_counter() - queued)
+            answer = work() if operation is None else self._operated(operation, call, work)
+            if is_change and not getattr(answer, "is_error", False):
+                _COMMITS.labels(route.path, route.method).inc()
             return answer
 
         return run
 
+    def _operated(self, operation: str, call: RouteCall, work: Callable[[], RouteAnswer]) -> RouteAnswer:
+        """Call `work` in the span of its memory operation."""
+        started, kind, error = time.perf_counter(), {"gen_ai.operation.name": operation}, dict[str, str]()
+        with self._tracer.start_as_current_span(operation, kind=SpanKind.INTERNAL, attributes=kind, **_QUIET) as span:
+            for id_name, attribute in (("memory_store_id", "store"), ("memory_id", "record")):
+                if id_name in call.ids:
+                    span.set_attribute(f"gen_ai.memory.{attribute}.id", call.ids[id_name])
+            query = call.given.get("query")
+            if self._captures and isinstance(query, str):
+                span.set_attribute("gen_ai.memory.query.text", query)
+            try:
+                answer = work()
+            except Exception as raised:
+                error = {"error.type": getattr(raised, "code", type(raised).__name__)}
+                span.set_attributes(error)
+                span.set_status(Status(StatusCode.ERROR))
+                raise
+            finally:
+                self._operations.record(time.perf_counter() - started, {**kind, **error})
+            self._describe(span, answer)
+        return answer
 
-def _command(call: RouteCall) -> str:
-    """Return the command in the input of a tool_use block, or an empty string if there is none."""
-    given = call.given.get("input")
-    found = given.get("command") if isinstance(given, Mapping) else None
-    return found if isinstance(found, str) else ""
+    def _describe(self, span: Span, answer: object) -> None:
+        if getattr(answer, "is_error", False):
+            span.set_attribute("error.type", "tool_error")
+        for model, attribute in ((MemoryObject, "record"), (StoreObject, "store")):
+            if isinstance(answer, model):
+                span.set_attribute(f"gen_ai.memory.{attribute}.id", answer.id)
+        records = [answer] if isinstance(answer, MemoryObject) else getattr(answer, "data", None)
+        if records is not None:
+            span.set_attribute("gen_ai.memory.record.count", len(records))
+            if self._captures:
+                span.set_attribute("gen_ai.memory.records", f"[{','.join(each.model_dump_json() for each in records)}]")
 
 
-def _is_change(route: Route, call: RouteCall) -> bool:
-    if route.method == "GET" or route.scopes == ("read",):
-        return False
-    return not (route.name == "run_tool" and _command(call) == "view")
+def exporting() -> tuple[Telemetry, Callable[[], None]]:
+    """Return a `Telemetry` that exports to the endpoint in the environment, and a function that stops it."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - slow
+
+    name = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "retentive"}
+    resource = Resource.create({"service.version": __version__} | name)
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+
+    def stop() -> None:
+        tracers.shutdown()
+        meters.shutdown()
+
+    return Telemetry(tracers, meters), stop
+
+
+LOGGERS = ("retentive", "uvicorn", "mcp")
 
 
 class JsonLog(logging.Formatter):
@@ -236,11 +304,9 @@ class Envelope:
                     BUGS.error("request %s failed: %s", state["request_id"], described(error))
                     if not state["status"]:  # otherwise part of the answer is sent, and uvicorn closes the connection
                         state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
-                        body = bug.body(state["request_id"])
-                        named = {"content-type": "application/json", "content-length": str(len(body)), **bug.headers()}
-                        headers = [(name.encode(), value.encode()) for name, value in named.items()]
-                        await send_with_headers({"type": "http.response.start", "status": 500, "headers": headers})
-                        await send_with_headers({"type": "http.response.body", "body": body})
+                        headers = bug.headers()
+                        answer = Response(bug.body(state["request_id"]), 500, headers, media_type="application/json")
+                        await answer(scope, receive, send_with_headers)
         finally:
             _log(scope, state, time.perf_counter() - started)
 

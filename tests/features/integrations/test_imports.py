@@ -87,7 +87,7 @@ DRIVERS = {
     "markdown_it": {"console/markdown.py"},
     "nh3": {"console/markdown.py"},
     "prometheus_client": {"server/telemetry.py"},
-    "opentelemetry": {"server/tracing.py"},
+    "opentelemetry": {"server/telemetry.py"},
 }
 
 

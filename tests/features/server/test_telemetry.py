@@ -27,8 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import retentive
 from retentive import MemoryStore
 from retentive.server.calls import ServedLocation
-from retentive.server.telemetry import JsonLog, Telemetry
-from retentive.server.tracing import CAPTURE, Tracing
+from retentive.server.telemetry import CAPTURE, JsonLog, Telemetry
 from support.http_api import Api, serving
 from support.pages import ROOT
 from support.server_process import started
@@ -105,7 +104,7 @@ def traced(tmp_path: Path) -> Iterator[tuple[Api, MemoryStore, InMemorySpanExpor
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
-        with serving(opened, telemetry=Telemetry(tracing=Tracing(provider))) as api:
+        with serving(opened, telemetry=Telemetry(provider)) as api:
             yield api, opened.store("team"), exporter
         provider.shutdown()
 

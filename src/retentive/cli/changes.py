@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import click
 
@@ -12,7 +11,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
 from retentive.cli.options import command
-from retentive.cli.parameters import given_text, named, text_options
+from retentive.cli.parameters import named, text_options
 from retentive.engine.handlers import RunCommand
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
@@ -31,38 +30,25 @@ CHANGE = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Done:
-    """Result of a command of the memory tool: its reply, the path, and the recorded versions in their JSON form.
-
-    `changes` is None for a view, and empty if the output format does not show changes.
-    """
-
-    reply: Reply
-    path: str | None
-    changes: Sequence[Mapping[str, object]] | None = ()
-
-
-def perform(store: MemoryStore, name: str, /, if_version: str | None = None, **given: object) -> Done:
-    """Run a command that changes memories. Errors of input and storage become error replies.
+def perform(store: MemoryStore, name: str, /, if_version: str | None = None, **given: object) -> dict[str, Any]:
+    """Run a command that changes memories, and return its `result`. Errors of input and storage become error replies.
 
     `given` contains the fields of the command; a path may be the id of a memory. If `if_version` is given but is not
-    the id of the newest version of the memory, nothing is changed.
+    the id of the newest version of the memory, nothing is changed. Only formats for programs list the versions.
     """
     given |= {field: named(store, str(given[field])) for field in ("path", "old_path") if field in given}
     if there := remote_store(store):
         answer = there.answer({"command": name, **given}, if_version)
         changes = [
-            {"path": each.path, "memory_id": each.memory_id, "version_id": each.memory_version_id}
-            | {"operation": each.operation}
+            output.attributes(each, "path", "memory_id", "operation") | {"version_id": each.memory_version_id}
             for each in answer.changes
         ]
-        return Done(answer.reply(), answer.path, changes)
+        return result(answer.reply(), answer.path, changes)
     core = core_of(store)
     try:
         parsed = parse_for_applications({"command": name, **given})
     except Refused as refusal:
-        return Done(core.refused(name, refusal), None)
+        return result(core.refused(name, refusal), None, ())
     assert not isinstance(parsed, View)
     operation = RunCommand(parsed, if_version)
     paths = paths_named(operation)
@@ -70,16 +56,29 @@ def perform(store: MemoryStore, name: str, /, if_version: str | None = None, **g
         outcome = core.run(operation, core.invocation())
         reply = rendered(core, operation, outcome)
     except RetentiveError as error:
-        return Done(error_reply(core, error, paths), paths[-1].text)
+        return result(error_reply(core, error, paths), paths[-1].text, ())
 
-    def work(found: Snapshot) -> list[Mapping[str, object]]:
+    def work(found: Snapshot) -> list[dict[str, object]]:
         versions = [found.version(each.version_id)[0] for each in outcome.recorded]
         return [
             output.attributes(each, "path", "memory_id", "operation") | {"version_id": each.id} for each in versions
         ]
 
     shows = outcome.recorded and output.as_object()
-    return Done(reply, paths[-1].text, core.peek(Read("versions", work, sees_all=True)) if shows else ())
+    return result(reply, paths[-1].text, core.peek(Read("versions", work, sees_all=True)) if shows else ())
+
+
+def result(reply: Reply, path: str | None, changes: Sequence[dict[str, object]] | None = None) -> dict[str, Any]:
+    """Return the JSON form of the result of a command of the memory tool.
+
+    `changes` are the recorded versions, or None for a view. If there is exactly one, the ids of its memory and version
+    are also in the result itself.
+    """
+    value = output.attributes(reply, "text", "is_error", "code") | {"path": path}
+    if changes is None:
+        return value
+    only = changes[0] if len(changes) == 1 else {}
+    return value | {name: only.get(name) for name in ("memory_id", "version_id")} | {"changes": changes}
 
 
 def memory_object(memory: Memory) -> dict[str, object]:
@@ -88,28 +87,33 @@ def memory_object(memory: Memory) -> dict[str, object]:
     return {"path": memory.path, "memory_id": memory.id, **output.attributes(memory, *names)}
 
 
-def emit_done(done: Done) -> int:
-    """Print a reply, and return the exit status. In formats for programs, the path and the changes are printed too.
-
-    If the command recorded exactly one version, the ids of its memory and version are also printed.
-    """
-    reply, changes = done.reply, done.changes
-    error, notes = reply.text if reply.is_error else "", []
-    value = output.attributes(reply, "text", "is_error", "code") | {"path": done.path}
-    if changes is not None:
-        only = changes[0] if len(changes) == 1 else {}
-        value |= {name: only.get(name) for name in ("memory_id", "version_id")} | {"changes": changes}
-    if error:
-        location = click.get_current_context().find_object(Location) or Location()
-        is_named = reply.code not in STORAGE_CODES or "\nLocation: " in error
-        notes = [READ_ONLY_ADVICE] if reply.code == "read_only" else [] if is_named else [f"Location: {location.shown}"]
-    output.emit(value, "" if error else f"{reply.text}\n", error=error, notes=notes)
-    return status_of(reply.code) if reply.is_error else 0
+def emit_result(value: dict[str, Any]) -> int:
+    """Print the result of a command, and return the exit status."""
+    text, code, is_error = value["text"], value["code"], value["is_error"]
+    notes = []
+    if code == "read_only":
+        notes = [READ_ONLY_ADVICE]
+    elif code in STORAGE_CODES and "\nLocation: " not in text:
+        notes = [f"Location: {(click.get_current_context().find_object(Location) or Location()).shown}"]
+    output.emit(value, "" if is_error else f"{text}\n", error=text if is_error else "", notes=notes)
+    return status_of(code) if is_error else 0
 
 
-def end(done: Done) -> NoReturn:
-    """Print a reply and exit with its status."""
-    raise click.exceptions.Exit(emit_done(done))
+def end(value: dict[str, Any]) -> NoReturn:
+    """Print the result of a command, and exit with its status."""
+    raise click.exceptions.Exit(emit_result(value))
+
+
+def _run(
+    location: Location, name: str, /, if_version: str | None = None, *, creates: bool = False, **given: object
+) -> NoReturn:
+    with location.created(sweep=True) if creates else location.existing(sweep=True) as store:
+        end(perform(store, name, if_version, **given))
+
+
+def _inside(old_path: str, new_path: str) -> str:
+    """Return the new path of a memory or directory. If it ends with a slash, it names the directory to put it into."""
+    return f"{new_path}{old_path.rstrip('/').rpartition('/')[2]}" if new_path.endswith("/") else new_path
 
 
 _version_option = click.option(
@@ -122,7 +126,7 @@ _version_option = click.option(
 @command(json=CHANGE)
 @click.argument("path")
 @text_options
-def create(location: Location, path: str, text: str | None, file: str | None) -> None:
+def create(location: Location, path: str, text: str) -> None:
     """Create a memory at PATH from TEXT, from a file or from standard input.
 
     An existing memory is kept; `write` replaces it. Creates the location and the memory store if they do not exist.
@@ -131,16 +135,14 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
     retentive create notes.md "Refunds: within 30 days"
     git log --oneline | retentive create log.txt -
     """
-    content = given_text(text, file)
-    with location.created(sweep=True) as store:
-        end(perform(store, "create", path=path, file_text=content))
+    _run(location, "create", creates=True, path=path, file_text=text)
 
 
 @command(json=CHANGE)
 @click.argument("path")
 @text_options
 @_version_option
-def write(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
+def write(location: Location, path: str, text: str, if_version: str | None) -> None:
     """Create a memory from TEXT, a file or standard input, or replace the whole text of an existing memory.
 
     PATH may be the id of a memory, mem_... Creates the location and the memory store if they do not exist.
@@ -148,16 +150,14 @@ def write(location: Location, path: str, text: str | None, file: str | None, *, 
     \b
     pandoc page.html -t markdown | retentive write page.md
     """
-    content = given_text(text, file)
-    with location.created(sweep=True) as store:
-        end(perform(store, "write", if_version, path=path, file_text=content))
+    _run(location, "write", if_version, creates=True, path=path, file_text=text)
 
 
 @command(json=CHANGE)
 @click.argument("path")
 @text_options
 @_version_option
-def append(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
+def append(location: Location, path: str, text: str, if_version: str | None) -> None:
     """Append TEXT, a file or standard input to a memory, as whole lines. Creates the memory if it does not exist.
 
     Creates the location and the memory store if they do not exist.
@@ -165,9 +165,7 @@ def append(location: Location, path: str, text: str | None, file: str | None, *,
     \b
     retentive append log.md "14:05 deployed"
     """
-    content = given_text(text, file)
-    with location.created(sweep=True) as store:
-        end(perform(store, "append", if_version, path=path, file_text=content))
+    _run(location, "append", if_version, creates=True, path=path, file_text=text)
 
 
 @command(json=CHANGE)
@@ -176,10 +174,11 @@ def append(location: Location, path: str, text: str | None, file: str | None, *,
 def cp(location: Location, old_path: str, new_path: str) -> None:
     """Copy the text of a memory to a new memory. The history stays with SOURCE.
 
-    NEW is the complete new path and must not exist.
+    NEW is the new path and must not exist, or the directory of the copy, with a slash at its end.
     """
     with location.existing(sweep=True) as store:
-        end(perform(store, "create", path=new_path, file_text=store.read(named(store, old_path))))
+        source = named(store, old_path)
+        end(perform(store, "create", path=_inside(source, new_path), file_text=store.read(source)))
 
 
 @command(json=CHANGE)
@@ -192,15 +191,14 @@ def replace(location: Location, path: str, old: str, new: str) -> None:
     \b
     retentive replace notes.md "30 days" "14 days"
     """
-    with location.existing(sweep=True) as store:
-        end(perform(store, "str_replace", path=path, old_str=old, new_str=new))
+    _run(location, "str_replace", path=path, old_str=old, new_str=new)
 
 
 @command(json=CHANGE)
 @click.argument("path")
 @click.argument("line", type=int)
 @text_options
-def insert(location: Location, path: str, line: int, text: str | None, file: str | None) -> None:
+def insert(location: Location, path: str, line: int, text: str) -> None:
     """Insert TEXT, a file or standard input after line LINE of a memory.
 
     The text becomes whole lines. LINE 0 inserts at the top.
@@ -208,16 +206,14 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
     \b
     retentive insert notes.md 0 "# Notes"
     """
-    content = given_text(text, file)
-    with location.existing(sweep=True) as store:
-        end(perform(store, "insert", path=path, insert_line=line, insert_text=content))
+    _run(location, "insert", path=path, insert_line=line, insert_text=text)
 
 
 @command(json=CHANGE)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @_version_option
 @click.option("-r", "-f", "_", is_flag=True, expose_value=False, help="Has no effect: directories are deleted anyway.")
-def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> None:
+def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 
     PATH may be the id of a memory. A directory is deleted as a whole or not at all. After an error, rm continues with
@@ -226,26 +222,27 @@ def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> N
     """
     if if_version is not None and len(paths) > 1:
         raise click.UsageError("--if-version needs a single PATH.")
-    first_error = 0
+    statuses = []
     with location.existing(sweep=True) as store:
         for path in paths:
             try:
-                done = perform(store, "delete", if_version, path=path)
+                value = perform(store, "delete", if_version, path=path)
             except RetentiveError as error:  # an unknown id
-                done = Done(output.failure(error), path)
-            status = emit_done(done)
-            first_error = first_error or status
-    raise click.exceptions.Exit(first_error)
+                value = result(output.failure(error), path, ())
+            statuses.append(emit_result(value))
+    raise click.exceptions.Exit(next(filter(None, statuses), 0))
 
 
 @command(json=CHANGE)
 @click.argument("old_path", metavar="OLD")
 @click.argument("new_path", metavar="NEW")
 @_version_option
-def mv(location: Location, old_path: str, new_path: str, *, if_version: str | None) -> None:
+def mv(location: Location, old_path: str, new_path: str, if_version: str | None) -> None:
     """Rename a memory, or a directory with everything below it.
 
-    OLD may be the id of a memory. NEW is the complete new path and must not exist.
+    OLD may be the id of a memory. NEW is the new path and must not exist, or the directory to move OLD into, with a
+    slash at its end.
     """
     with location.existing(sweep=True) as store:
-        end(perform(store, "rename", if_version, old_path=old_path, new_path=new_path))
+        source = named(store, old_path)
+        end(perform(store, "rename", if_version, old_path=source, new_path=_inside(source, new_path)))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import shutil
 import signal
-import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from retentive.cli import output
-from retentive.cli.changes import CHANGE, Done, end, perform
+from retentive.cli.changes import CHANGE, end, perform, result
 from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import decoded, named
@@ -31,7 +28,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
 
-    The editor is $VISUAL, $EDITOR or vi. If the memory does not exist, it is created, unless you save an empty text. If
+    The editor is $VISUAL or $EDITOR. If the memory does not exist, it is created, unless you save an empty text. If
     somebody else changed the memory in the meantime, nothing is saved. Your text is then kept in a file, and the name
     of the file is printed.
     """
@@ -47,32 +44,41 @@ def edit(location: Location, path: str) -> None:
                     end(perform(store, "create", path=path, file_text=""))
     except NotFound:  # the location or the memory store does not exist; saving creates it
         pass
-    end(_edited(location, path, before, version_id))
-
-
-def _edited(location: Location, path: str, before: bytes, version_id: str) -> Done:
     file = _draft(before, path)
     try:
-        _run_editor(file)
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise RetentiveError(f"cannot read the edited file {file}: {error.strerror}") from None
-        if data == before:
-            done = Done(Reply("No change; nothing was saved."), path)
-        else:
-            text = decoded(data)
-            with location.created() as store:
-                done = perform(store, "write", version_id, path=path, file_text=text)
+        value = _edited(location, path, file, before, version_id)
     except RetentiveError as error:
-        done = Done(output.failure(error), path)
+        value = result(output.failure(error), path, ())
     except BaseException:
         output.note(f"Your text is kept in {file}")
         raise
-    if done.reply.is_error and os.path.lexists(file) and not (file.is_file() and file.read_bytes() == before):
-        return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {file}"))
-    shutil.rmtree(file.parent, ignore_errors=True)  # removes files of the editor too
-    return done
+    if value["is_error"] and file.is_file() and file.read_bytes() != before:
+        value["text"] += f"\nYour text is kept in {file}"
+    else:
+        shutil.rmtree(file.parent, ignore_errors=True)  # removes files of the editor too
+    end(value)
+
+
+def _edited(location: Location, path: str, file: Path, before: bytes, version_id: str) -> dict[str, Any]:
+    """Run the editor, and save the text that it wrote to the file. The editor is not run in a shell.
+
+    The terminal sends Ctrl-C to both processes, and only the editor reacts: this process has a handler that does
+    nothing. With SIG_IGN, the editor would inherit the setting and ignore Ctrl-C too.
+    """
+    handler = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        click.edit(filename=str(file))
+        data = file.read_bytes()
+    except (OSError, ValueError, click.ClickException) as error:
+        why = error.message if isinstance(error, click.ClickException) else error
+        raise RetentiveError(f"{why}; nothing was saved") from None
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if data == before:
+        return result(Reply("No change; nothing was saved."), path, ())
+    text = decoded(data)
+    with location.created() as store:
+        return perform(store, "write", version_id, path=path, file_text=text)
 
 
 def _draft(data: bytes, path: str) -> Path:
@@ -90,23 +96,3 @@ def _draft(data: bytes, path: str) -> Path:
         message = f"cannot create a temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR"
         raise RetentiveError(message) from None
     return file
-
-
-def _run_editor(file: Path) -> None:
-    """Run the editor, and wait until it exits. Raises `RetentiveError` if it cannot start, or reports an error.
-
-    The terminal sends Ctrl-C to both processes, and only the editor reacts: this process has a handler that does
-    nothing. With SIG_IGN, the editor would inherit the setting and ignore Ctrl-C too.
-    """
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    handler = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        command = [*shlex.split(editor), str(file)]
-        status = subprocess.run(command, check=False).returncode  # noqa: S603 - chosen by the user
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise RetentiveError(f"cannot start the editor {editor!r}: {why}; set VISUAL or EDITOR") from None
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if status != 0:
-        raise RetentiveError(f"the editor {editor!r} exited with status {status}; nothing was saved")

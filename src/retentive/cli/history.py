@@ -217,8 +217,8 @@ def _head(facts: dict[str, str]) -> str:
 
 @command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
 @click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
-@revision_option("--since", text="Compare with the state at a time or after a change; with --by: only changes since.")
-@revision_option("--until", text="End the comparison then, instead of now; with --by: only changes until then.")
+@revision_option("--since", "Compare with the state at a time or after a change; with --by: only changes since.")
+@revision_option("--until", "End the comparison then, instead of now; with --by: only changes until then.")
 @actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
 @click.option("--session", metavar="PATTERN", help="Only changes in sessions that match.")
 def diff(

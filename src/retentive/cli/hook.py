@@ -9,10 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing, redirect_stderr, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -39,7 +40,6 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
-from retentive.storage.contract import Version
 from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
 from retentive.store import MemoryStore
@@ -88,67 +88,45 @@ class Hook:
         Returns the exit status of the process. Returns None if it still runs, if there is no directory, or if the store
         could not be reached within the last minute. The notes are then synchronised later.
         """
-        if self.directory is None or not self.is_reachable():
-            return None
-        with suppress(subprocess.TimeoutExpired):
-            return start(self.location, self.directory).wait(longest_wait_s())
+        if self.directory is not None and _is_reachable(self.location.url):
+            with suppress(subprocess.TimeoutExpired):
+                return start(self.location, self.directory).wait(longest_wait_s())
         return None
-
-    def is_reachable(self) -> bool:
-        """Return False if the store could not be reached within the last minute, or if its server does not accept
-        a connection now. Nothing is tried again, so that no prompt waits twice.
-        """
-        url = self.location.url
-        with suppress(OSError):
-            if abs(time.time() - os.stat(state_file(".down", of=url)).st_mtime) < MAX_OUTAGE_S:
-                return False
-        try:
-            _within(CONNECT_S + 0.5, lambda: _connect(url))
-        except (OSError, TimeoutError):
-            _note_outage(url, is_out=True)
-            return False
-        return True
 
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
         """Open the memory store, call `question` with it, and return the result.
 
-        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s` seconds, and
-        `Unavailable` if the store could not be reached within the last minute. Errors of `question` are raised too.
+        Returns an empty string if the store does not exist. Raises `Unavailable` if the store does not answer within
+        `longest_wait_s` seconds, or could not be reached within the last minute. Errors of `question` are raised too.
         """
-        context = click.get_current_context()
+        context, url = click.get_current_context(), self.location.url
 
         def ask() -> str:
             with suppress(NotFound), context.scope(cleanup=False), self.location.existing() as store:
                 return question(store)
             return ""
 
-        if not self.is_reachable():
+        if not _is_reachable(url):
             raise Unavailable("the memory store cannot be reached; the notes are synchronised later")
         try:
             answer = _within(longest_wait_s(), ask)
-        except (Unavailable, TimeoutError):
-            _note_outage(self.location.url, is_out=True)
+        except Unavailable:
+            _note_outage(url, is_out=True)
             raise
-        _note_outage(self.location.url, is_out=False)
+        _note_outage(url, is_out=False)
         return answer
 
-    def newest(self, store: MemoryStore) -> tuple[list[Version], str | None]:
-        """Return the newest versions, and the id of the newest version that the session had seen before."""
-        versions = store.versions(limit=MAX_VERSIONS)
-        if not self.session_id:
-            return versions, None
-        seen = state_file(f"{self.session_id}.seen")
-        since = read_state(seen)
-        write_state(seen, versions[0].id if versions else "")
-        return versions, since
+    def changes(self, store: MemoryStore, *, only_new: bool) -> list[str]:
+        """Return a line for each memory that others changed, newest first, and remember what the session has seen.
 
-    def changes(self, versions: Sequence[Version], since: str | None) -> list[str]:
-        """Return a line for each memory that others changed after the version `since`, newest first.
-
-        `versions` are the versions of the store, newest first. If `since` is None, all of them count.
+        With `only_new`, changes count that were made after the last hook of the session which called this function.
         """
+        versions, seen = store.versions(limit=MAX_VERSIONS), state_file(f"{self.session_id}.seen")
+        since = read_state(seen) if only_new else ""
+        if self.session_id:
+            write_state(seen, versions[0].id if versions else "")
         lines: dict[str, str] = {}
-        for version in versions:
+        for version in versions if since is not None else ():
             if version.id == since:
                 break
             if str(version.actor) != f"session:{self.session_id}":
@@ -159,7 +137,7 @@ class Hook:
 
 
 def _within(wait_s: float, work: Callable[[], T]) -> T:
-    """Return the result of `work`, or raise its error. Raises `TimeoutError` after some seconds."""
+    """Return the result of `work`, or raise its error. Raises `Unavailable` after some seconds."""
     done: Future[T] = Future()
 
     def run() -> None:
@@ -168,13 +146,27 @@ def _within(wait_s: float, work: Callable[[], T]) -> T:
         except BaseException as error:  # the calling thread raises it
             done.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    if not done.done():
+        raise Unavailable(f"the memory store did not answer within {wait_s:g} s")
+    return done.result()
+
+
+def _is_reachable(url: str) -> bool:
+    """Return False if the store could not be reached within the last minute, or if its server does not accept a
+    connection now. Nothing is tried again, so that no prompt waits twice.
+    """
+    with suppress(OSError):
+        if abs(time.time() - os.stat(state_file(".down", of=url)).st_mtime) < MAX_OUTAGE_S:
+            return False
     try:
-        return done.result(wait_s)
-    except TimeoutError:
-        if done.done():
-            raise
-        raise TimeoutError(f"the memory store did not answer within {wait_s:g} s") from None
+        _within(CONNECT_S + 0.5, partial(_connect, url))
+    except (OSError, Unavailable):
+        _note_outage(url, is_out=True)
+        return False
+    return True
 
 
 def _connect(url: str) -> None:
@@ -234,15 +226,13 @@ def push(location: Location, directory: str) -> int:
     with closing(waiting), closing(running):
         if not waiting.try_to_acquire():
             return 0
-        last = time.monotonic() + MAX_TURN_S
-        while not running.try_to_acquire():
-            if time.monotonic() > last:
-                log("push: another process did not finish in time; the directory was not synchronised")
-                return unavailable
-            time.sleep(0.05)
+        try:
+            running.acquire(deadline=time.monotonic() + MAX_TURN_S)
+        except Unavailable:
+            log("push: another process did not finish in time; the directory was not synchronised")
+            return unavailable
         waiting.release()
-        pauses = PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()
-        for pause in (*pauses, None):
+        for pause in (*(PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()), None):
             status, said = _synchronised(location, directory)
             log(f"push: status {status}: {said}")
             _note_outage(location.url, is_out=status == unavailable)
@@ -270,6 +260,36 @@ def _synchronised(location: Location, directory: str) -> tuple[int, str]:
 
 # -- the answers to hooks ------------------------------------------------------------------------------------------
 
+EVENTS = ("session-start", "prompt", "edited", "stop", "pre-compact", "session-end")
+
+
+def _answer(event: str, hook: Hook) -> dict[str, object]:
+    match event:
+        case "session-start":
+            return _session_start(hook)
+        case "prompt":
+            if text := hook.asked(lambda store: _later_changes(hook, store)):
+                hook.synchronise()
+            return _context("UserPromptSubmit", text)
+        case "session-end":
+            if hook.directory is not None:
+                start(hook.location, hook.directory, is_last=True)
+            if hook.session_id:
+                write_state(state_file(f"{hook.session_id}.seen"), None)
+        case "edited":
+            above, is_below = os.path.realpath(hook.directory or ""), False
+            with suppress(ValueError):  # the path is not absolute or has a NUL character
+                is_below = os.path.commonpath([above, os.path.realpath(hook.file_path)]) == above
+            if is_below:
+                hook.synchronise()
+        case _:
+            hook.synchronise()
+    return {}
+
+
+def _context(event: str, text: str) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
+
 
 def _session_start(hook: Hook) -> dict[str, object]:
     before = ""  # the session has this text in its context: Claude Code reads the file before it runs hooks
@@ -291,21 +311,16 @@ def _session_start(hook: Hook) -> dict[str, object]:
 
 def _not_shared(hook: Hook) -> str:
     """Return what the settings do not share, once for the same settings. Otherwise, return an empty string."""
-    is_local, has_projects = local_path(hook.location.url) is not None, shares_projects()
-    path = state_file(".told", of=f"{hook.location.url}\n{hook.directory}\n{has_projects}")
+    url, is_local, has_projects = hook.location.url, local_path(hook.location.url) is not None, shares_projects()
+    path = state_file(".told", of=f"{url}\n{hook.directory}\n{has_projects}")
     if (not is_local and hook.directory is not None) or read_state(path) is not None:
         return ""
     write_state(path, "")
-    said = []
-    if is_local:
-        said.append(
-            f"the memory store is on this machine only ({hook.location.url}). To share it with others, set Location to"
-            " the URL of a server."
-        )
-    if hook.directory is None and has_projects:
-        said.append("The notes of this project are not shared, since it has no Git remote that other machines know.")
-    elif hook.directory is None:
-        said.append("Claude Code's own notes are not shared: turn on Share projects, or set Directory of notes.")
+    store = f"the memory store is on this machine only ({url}). To share it, set Location to the URL of a server."
+    notes = "Claude Code's own notes are not shared: turn on Share projects, or set Directory of notes."
+    if has_projects:
+        notes = "The notes of this project are not shared, since it has no Git remote that other machines know."
+    said = [*([store] if is_local else []), *([notes] if hook.directory is None else [])]
     return " ".join([*said, "`/plugin configure retentive@retentive` changes the settings."])
 
 
@@ -314,24 +329,27 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
 
     `before` is the text of the index in the directory, which the session knows.
     """
-    versions, _ = hook.newest(store)
-    rows = [row.partition("\t") for row in store.execute({"command": "view", "path": "/memories"}).text.splitlines()]
-    listing = [(size, path) for size, tab, path in rows if tab and not path.endswith("/") and path != "/memories"]
+    changes = hook.changes(store, only_new=False)
+    listing = [row for row in _rows(store, "/memories") if not row[1].endswith("/") and row[1] != "/memories"]
     if not listing:
         return ""
-    index = store.execute({"command": "view", "path": INDEX})
     known = {"", *before.splitlines()}
-    numbered = [row.partition("\t") for row in index.text.splitlines()]
-    news = [line for number, tab, line in numbered if tab and number.strip().isdigit() and line not in known]
+    news = [line for number, line in _rows(store, INDEX) if number.strip().isdigit() and line not in known]
     conflicts = [path for _, path in listing if ".conflict-" in path]
     sections = (
         _section("Texts that could not be merged; merge each into its memory, then delete it:", conflicts, _VIEW, 0.15),
-        _section("Newest changes by others:", hook.changes(versions, None)[:MAX_CHANGES], _HISTORY, 0.25),
+        _section("Newest changes by others:", changes[:MAX_CHANGES], _HISTORY, 0.25),
         _section(f"Lines of {INDEX} that are new here:", news, "read the file to see all", 0.35),
         _section("Memories:", [f"{size}\t{path}" for size, path in listing], _VIEW, 0.2),
     )
     head = f"Memory store {hook.location.store_key!r} of retentive, shared with other sessions and machines. {NOTES}"
     return "\n\n".join([head, *filter(None, sections)])
+
+
+def _rows(store: MemoryStore, path: str) -> list[tuple[str, str]]:
+    """Return the two columns of a view: sizes and paths of a directory, or numbers and lines of a memory."""
+    rows = [row.partition("\t") for row in store.execute({"command": "view", "path": path}).text.splitlines()]
+    return [(first, rest) for first, tab, rest in rows if tab]
 
 
 def _section(title: str, lines: Sequence[str], rest: str, share: float) -> str:
@@ -349,57 +367,14 @@ def _section(title: str, lines: Sequence[str], rest: str, share: float) -> str:
     return "\n".join([title, *kept, *more]) if lines else ""
 
 
-def _prompt(hook: Hook) -> dict[str, object]:
-    """Tell a session about changes by others since its last prompt."""
-
-    def later_changes(store: MemoryStore) -> str:
-        versions, since = hook.newest(store)
-        title = f"Others changed memories since you last looked. Read them again before you use or edit them. {NOTES}"
-        return "" if since is None else _section(title, hook.changes(versions, since), _HISTORY, 0.5)
-
-    text = hook.asked(later_changes)
-    if text:
-        hook.synchronise()
-    return _context("UserPromptSubmit", text)
-
-
-def _edited(hook: Hook) -> None:
-    above, is_below = os.path.realpath(hook.directory or ""), False
-    with suppress(ValueError):  # the path is not absolute or has a NUL character
-        is_below = os.path.commonpath([above, os.path.realpath(hook.file_path)]) == above
-    if is_below:
-        hook.synchronise()
-
-
-def _stopped(hook: Hook) -> None:
-    hook.synchronise()
-
-
-def _session_end(hook: Hook) -> None:
-    if hook.directory is not None:
-        start(hook.location, hook.directory, is_last=True)
-    if hook.session_id:
-        write_state(state_file(f"{hook.session_id}.seen"), None)
-
-
-def _context(event: str, text: str) -> dict[str, object]:
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
-
-
-ANSWERS: Mapping[str, Callable[[Hook], dict[str, object] | None]] = {
-    "session-start": _session_start,
-    "prompt": _prompt,
-    "edited": _edited,
-    "stop": _stopped,
-    "pre-compact": _stopped,
-    "session-end": _session_end,
-}
-_OWN = ("push", "mcp")
-"""Arguments of `retentive hook` that are not events: the process that synchronises, and the plugin's MCP server."""
+def _later_changes(hook: Hook, store: MemoryStore) -> str:
+    """Return what others changed since the last prompt of the session."""
+    title = f"Others changed memories since you last looked. Read them again before you use or edit them. {NOTES}"
+    return _section(title, hook.changes(store, only_new=True), _HISTORY, 0.5)
 
 
 @command("hook")
-@click.argument("event", type=click.Choice([*ANSWERS, *_OWN]))
+@click.argument("event", type=click.Choice([*EVENTS, "push", "mcp"]))
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
@@ -434,7 +409,7 @@ def hook(location: Location, event: str) -> None:
         if event == "push":
             _, directory = place_of("")
             click.get_current_context().exit(0 if directory is None else push(configured(location, ""), directory))
-        if answer := ANSWERS[event](_given(location)):
+        if answer := _answer(event, _given(location)):
             output.write_line(output.to_json(answer))
     except click.exceptions.Exit:
         raise

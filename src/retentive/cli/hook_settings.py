@@ -26,12 +26,7 @@ DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
 MAX_SLUG_CHARS = 200  # Claude Code shortens longer names of projects in a way that is not documented
 _SCP = re.compile(r"(?:[^@/]+@)?([^:/]{2,}):(?!//)(.+)")  # one letter is a drive of Windows
 _ANY_CASE = frozenset({"github.com", "gitlab.com", "bitbucket.org"})
-_SAME_HOST = {
-    "ssh.github.com": "github.com",
-    "altssh.gitlab.com": "gitlab.com",
-    "altssh.bitbucket.org": "bitbucket.org",
-    "ssh.dev.azure.com": "dev.azure.com",
-}
+_ALTERNATIVE = re.compile(r"^(?:alt)?ssh\.(?=(?:github|gitlab|dev\.azure)\.com|bitbucket\.org)")  # hosts for port 443
 _NOT_SHARED = {"", "localhost", "127.0.0.1", "::1"}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -113,7 +108,7 @@ def remote_key(url: str) -> str:
         return ""
     if parts.scheme not in {"ssh", "https", "http", "git", "git+ssh", "ssh+git"} or host in _NOT_SHARED:
         return ""
-    host = _SAME_HOST.get(host, host)
+    host = _ALTERNATIVE.sub("", host)
     path = "/".join(filter(None, unquote(parts.path).split("/"))).removesuffix(".git")
     if host == "dev.azure.com":
         path = path.removeprefix("v3/").replace("/_git/", "/")
@@ -135,8 +130,10 @@ def _git(cwd: str, *arguments: str) -> str:
 
 def longest_wait_s() -> float:
     """Return the number of seconds that a hook waits for the synchronisation and for the memory store."""
-    given = os.environ.get(WAIT, "")
-    return float(given) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given) else WAIT_S
+    try:
+        return min(max(float(os.environ[WAIT]), 0.0), 3_600.0)
+    except (KeyError, ValueError):
+        return WAIT_S
 
 
 def state_file(name: str, *, of: str = "") -> str:

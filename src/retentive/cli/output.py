@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from io import StringIO
-from itertools import accumulate
 from typing import Any, TypeAlias
 from unicodedata import combining, east_asian_width
 
@@ -97,18 +96,15 @@ def emit(
         if form == "csv":
             write_text("" if error else _csv(value, rows))
         elif as_table():
-            ended = [
-                each if isinstance(each, Drawn) else f"{harmless(each).removesuffix(chr(10))}\n"
+            text = "".join(
+                each if isinstance(each, Drawn) or not each else f"{harmless(each).removesuffix(chr(10))}\n"
                 for each in texts
-                if each
-            ]
-            (_write_pages if pages else write_text)("".join(ended))
+            )
+            (_write_pages if pages else write_text)(text)
         else:  # the text of a memory is printed as it is
             write_text("".join(each if "\n" in each or not each else f"{each}\n" for each in texts))
-        if error:
-            note(error, colour="red")
-        for text in notes:
-            note(text)
+        for text in [*([coloured(harmless(error), "red", stream=sys.stderr)] if error else []), *map(harmless, notes)]:
+            click.echo(text, err=True)
     if status:
         raise click.exceptions.Exit(status)
 
@@ -169,9 +165,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeo" else f"{number:,} {noun}s"
 
 
-def note(text: str, *, colour: str | None = None) -> None:
-    """Print a line to standard error. On a terminal, the line has the colour `colour`."""
-    click.echo(coloured(harmless(text), colour, stream=sys.stderr), err=True)
+def note(text: str) -> None:
+    """Print a line to standard error."""
+    click.echo(harmless(text), err=True)
 
 
 def confirm(question: str, *, without_terminal: str, declined: str) -> None:
@@ -211,8 +207,8 @@ def table(
     if not values:
         return Drawn(f"{empty}\n" if empty else "")
     names = list(columns)
-    texts = [[harmless(friendly(*pair)) for pair in zip(cells, names, strict=False)] for cells in values]
-    texts = [[*row, *([""] * (len(names) - len(row)))] for row in ([names, *texts] if header else texts)]
+    texts = [[harmless(friendly(*pair)) for pair in zip(cells, names, strict=True)] for cells in values]
+    texts = [names, *texts] if header else texts
     widths = [max(map(cell_width, column)) for column in zip(*texts, strict=True)]
     if is_terminal():
         excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
@@ -225,28 +221,25 @@ def table(
     for row_number, row in enumerate(texts):
         parts = (textwrap.wrap(row[-1], widths[-1]) if folds else []) or [row[-1]]
         for number, part in enumerate(parts):
-            cells = [*(row[:-1] if number == 0 else [""] * (len(row) - 1)), part]
-            colours = ["yellow" if header and row_number == 0 else _CELLS.get(cell) for cell in cells]
-            padded = [
-                _padded(_shortened(cell, width), width, colour or _COLOURS.get(name), is_right=is_right)
-                for cell, width, colour, name, is_right in zip(cells, widths, colours, names, right, strict=False)
-            ]
-            lines.append("  ".join(padded).rstrip())
+            drawn = []
+            for cell, width, name, is_right in zip(
+                [*(row[:-1] if number == 0 else [""] * (len(row) - 1)), part], widths, names, right, strict=True
+            ):
+                shown = _shortened(cell, width)
+                gap = " " * (width - cell_width(shown))
+                colour = "yellow" if header and row_number == 0 else _CELLS.get(cell) or _COLOURS.get(name)
+                drawn.append(gap + coloured(shown, colour) if is_right else coloured(shown, colour) + gap)
+            lines.append("  ".join(drawn).rstrip())
     return Drawn("".join(f"{each}\n" for each in lines))
 
 
 def _cells(row: Any, columns: Mapping[str, Column] | Sequence[str]) -> list[object]:
     if not isinstance(columns, Mapping):
-        return list(row)
+        return [*row, *([""] * (len(columns) - len(row)))] if as_table() else list(row)
     return [
         column(row) if callable(column) else row[column] if isinstance(row, Mapping) else getattr(row, column)
         for column in columns.values()
     ]
-
-
-def _padded(cell: str, width: int, colour: str | None, *, is_right: bool) -> str:
-    gap, text = " " * (width - cell_width(cell)), coloured(cell, colour)
-    return gap + text if is_right else text + gap
 
 
 def diff(rows: Sequence[DiffLine]) -> Drawn:
@@ -350,24 +343,18 @@ def marked(text: str, marks: Sequence[Span], colour: str | None = None, backgrou
 
 def cell_width(text: str) -> int:
     """Return the number of columns that a text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    return 0 if combining(character) else 2 if east_asian_width(character) in {"W", "F"} else 1
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(each) else 2 if east_asian_width(each) in {"W", "F"} else 1 for each in text)
 
 
 def _shortened(cell: str, width: int) -> str:
     """Replace the middle of a cell with an ellipsis if it is wider than `width` columns."""
-    if cell_width(cell) <= width:
-        return cell
-    end = _beginning(cell[::-1], (width - 1) // 2)[::-1]
-    return f"{_beginning(cell, width - 1 - cell_width(end))}…{end}"
-
-
-def _beginning(text: str, width: int) -> str:
-    widths = accumulate(map(_width, text))
-    return "".join(character for character, at in zip(text, widths, strict=True) if at <= width)
+    shown, kept = cell, min(len(cell), width)
+    while cell_width(shown) > width and kept:
+        kept -= 1
+        shown = f"{cell[: kept - kept // 2]}…{cell[len(cell) - kept // 2 :]}"
+    return shown
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -384,13 +371,12 @@ def progress(label: str) -> Iterator[Callable[..., None] | None]:
     if not is_terminal():
         yield None
         return
-    last, is_shown = time.monotonic() + PROGRESS_DELAY_S - 0.1, False
+    due, is_shown = time.monotonic() + PROGRESS_DELAY_S, False
 
     def advance(done: int, total: int | None = None, *, part: str = "") -> None:
-        nonlocal last, is_shown
-        now = time.monotonic()
-        if now - last >= (0.1 if PROGRESS_DELAY_S else 0.0):
-            last, is_shown = now, True
+        nonlocal due, is_shown
+        if time.monotonic() >= due:
+            due, is_shown = time.monotonic() + min(0.1, PROGRESS_DELAY_S), True
             count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
             text = harmless(f"{label} {part}: {count}" if part else f"{label}: {count}")
             click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,40 +22,42 @@ from retentive.opening import Retentive
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 _LIKE_A_REVISION = re.compile(r"(?i:HEAD)|memver_|r?[0-9]+$|r[0-9]", re.ASCII)
 _MEMORY_ID = re.compile(r"mem_[0-9A-Za-z]+", re.ASCII)
+_AGO = re.compile(r"([0-9]{1,9})[ .](second|minute|hour|day|week)s?(?:[ .]ago)?", re.ASCII)  # as Git accepts
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
 def revision(text: str) -> Revision:
     """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter` for an invalid name."""
+    return _parsed(text, parse)
+
+
+def _parsed(text: str, parse: Callable[[str, datetime], T]) -> T:
+    ago = _AGO.fullmatch(text)
     try:
-        return parse(text, datetime.now(UTC))
+        return parse(text if ago is None else f"{ago[1]}{ago[2][0]}", datetime.now(UTC))
     except InvalidInput as error:
         raise click.BadParameter(str(error)) from None
 
 
+def _option(name: str, metavar: str, parse: Callable[[str, datetime], Any], text: str, **more: Any) -> Decorator:
+    def convert(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Any:
+        return None if given is None else _parsed(given, parse)
+
+    return click.option(name, metavar=metavar, callback=convert, help=text, **more)
+
+
 def time_option(name: str, text: str) -> Decorator:
     """Return a decorator that adds an option to a command. The value of the option is a time."""
-
-    def time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
-        try:
-            return None if given is None else parse_time(given, datetime.now(UTC))
-        except InvalidInput as error:
-            raise click.BadParameter(f"{error}.") from None
-
-    return click.option(name, metavar="TIME", callback=time, help=text)
+    return _option(name, "TIME", parse_time, text)
 
 
-def revision_option(name: str, *, text: str, required: bool = False) -> Decorator:
+def revision_option(name: str, text: str, *, required: bool = False) -> Decorator:
     """Return a decorator that adds an option to a command. The value of the option is a revision."""
-
-    def moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Revision | None:
-        return None if given is None else revision(given)
-
-    return click.option(name, metavar="REVISION", callback=moment, required=required, help=text)
+    return _option(name, "REVISION", parse, text, required=required)
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
@@ -169,29 +172,28 @@ ARGUMENT_TYPES: Mapping[str, CompletedType] = {
 """Type of an argument by its name. It is the same in all commands."""
 
 
-def text_options(command: F) -> F:
-    """Decorator that adds the argument TEXT and the option --file to a command. Pass their values to `given_text`."""
-    option = click.option("--file", metavar="FILE", help="Read the text from this file; - is standard input.")
-    return click.argument("text", required=False)(option(command))
+def text_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator that adds the argument TEXT and the option --file to a command. It gets the text as `text`.
 
-
-def given_text(text: str | None, file: str | None) -> str:
-    """Return `text`, or the text of the file with the name `file`.
-
-    If both are None, or if one of them is `-`, the text is read from standard input. Raises `UsageError` if both are
-    given, if the file cannot be read, or if both are None and standard input is a terminal.
+    Without both, or for `-`, the text is read from standard input. Raises `UsageError` if both are given, or if the
+    text would be read from a terminal that nobody asked for.
     """
-    if text is not None and file is not None:
-        raise click.UsageError("A text was passed twice, as an argument and as a file.")
-    if file is not None:
-        return text_of_file(file)
-    return _standard_input(is_asked=text == "-") if text in {None, "-"} else str(text)
 
+    @click.argument("text", required=False)
+    @click.option(
+        "--file", metavar="FILE", type=click.File("rb"), help="Read the text from this file; - is standard input."
+    )
+    @wraps(command)
+    def with_text(*args: Any, text: str | None, file: BinaryIO | None, **given: Any) -> None:
+        if text is not None and file is not None:
+            raise click.UsageError("A text was passed twice, as an argument and as a file.")
+        if file is None and text in {None, "-"}:
+            if sys.stdin is None or (sys.stdin.isatty() and text is None):
+                raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
+            file = sys.stdin.buffer
+        command(*args, text=text if file is None else decoded(file.read()), **given)
 
-def _standard_input(*, is_asked: bool) -> str:
-    if sys.stdin is None or (sys.stdin.isatty() and not is_asked):
-        raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
-    return decoded(sys.stdin.buffer.read())
+    return with_text
 
 
 def file_to_write(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
@@ -199,18 +201,6 @@ def file_to_write(_ctx: click.Context, _param: click.Parameter, given: str) -> s
     if given == "-":
         raise click.BadParameter("this command cannot write to standard output; name a file (./- for one called -)")
     return given
-
-
-def text_of_file(name: str) -> str:
-    """Return the text of a file. `-` means standard input. Raises `UsageError` if the file cannot be read."""
-    if name == "-":
-        return _standard_input(is_asked=True)
-    try:
-        with open(name, "rb") as file:
-            return decoded(file.read())
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise click.UsageError(f"cannot read {name!r}: {why}") from None
 
 
 def decoded(data: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from retentive.cli import output
-from retentive.cli.changes import MEMORIES, Done, end, memory_object
+from retentive.cli.changes import MEMORIES, end, memory_object, result
 from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
@@ -36,7 +36,7 @@ from retentive.values.paths import ROOT
 from retentive.values.replies import Reply
 
 _as_of_option = revision_option(
-    "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
+    "--as-of", "Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
 )
 
 
@@ -107,7 +107,7 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
     with location.existing() as store:
         path = named(store, path)
         given = {"command": "view", "path": path, "view_range": view_range}
-        end(Done(store.execute(given) if as_of is None else _view_at(core_of(store), given, as_of), path, None))
+        end(result(store.execute(given) if as_of is None else _view_at(core_of(store), given, as_of), path))
 
 
 def _view_at(core: StoreCore, given: Mapping[str, object], at: Revision) -> Reply:

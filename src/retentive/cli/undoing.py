@@ -26,7 +26,7 @@ _DRY_RUN = "Print the changes without making them."
 @command(json=_OUTCOME_JSON)
 @click.argument("path")
 @revision_option(
-    "--to", text="Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
+    "--to", "Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @mode_options(

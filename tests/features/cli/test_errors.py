@@ -64,7 +64,7 @@ def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Pa
         (["admin", "audit", "anchor", "anchors", "--key", "missing.key"], "Anchors: anchors\nKey file: missing.key"),
         (["admin", "audit", "verify", "--anchor", "anchors", "--key", "missing.key"], "Key file: missing.key"),
         (["admin", "migrate", "other.db"], "TO: other.db"),
-        (["create", "b", "--file", "missing"], "cannot read 'missing'"),
+        (["create", "b", "--file", "missing"], "'missing': No such file"),
     ],
 )
 def test_files_are_named(command: list[str], named: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from jsonschema.validators import validator_for
 
-from retentive.cli.hook import ANSWERS
+from retentive.cli.hook import EVENTS
 from retentive.cli.hook_settings import DEFAULTS
 from support.modules import run as run_code
 from support.pages import ROOT
@@ -52,7 +52,7 @@ def test_each_hook_calls_an_event_of_the_command() -> None:
     hooks = parsed(PLUGIN / "hooks" / "hooks.json")["hooks"]
     called = [hook for entries in hooks.values() for entry in entries for hook in entry["hooks"]]
     assert {(hook["type"], hook["command"], hook["args"][0]) for hook in called} == {("command", "retentive", "hook")}
-    assert {hook["args"][1] for hook in called} == set(ANSWERS)
+    assert {hook["args"][1] for hook in called} == set(EVENTS)
     assert all(hook["timeout"] <= 15 for hook in called)
     assert hooks["PostToolUse"][0]["hooks"][0]["async"] is True
 

@@ -19,13 +19,12 @@ from click.testing import CliRunner
 import retentive
 from retentive.cli import hook
 from retentive.cli.app import app, run
-from retentive.cli.hook import MAX_CHARS
+from retentive.cli.hook import EVENTS, MAX_CHARS
 from retentive.cli.hook_settings import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.waiting import until
 
-EVENTS = ("session-start", "prompt", "edited", "stop", "pre-compact", "session-end")
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 
 

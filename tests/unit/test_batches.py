@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
 
 from retentive.errors import NotFound, OutcomeUnknown, StoreFull, Unavailable
-from retentive.storage.queue import BatchFailed, StoreJob, run_batch, run_together
+from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 
 STORE = "memstore_1"
 
@@ -144,3 +145,38 @@ def test_a_leader_interrupted_at_the_commit_leaves_the_outcome_unknown() -> None
     with pytest.raises(KeyboardInterrupt):
         run_batch(jobs, storage.attempt)
     assert outcomes(jobs) == [OutcomeUnknown, OutcomeUnknown]
+
+
+class Interrupting:
+    """Mutex that raises `KeyboardInterrupt` right after it was released for the `left`th time."""
+
+    def __init__(self, left: int) -> None:
+        self._mutex, self._left = threading.Lock(), left
+
+    def __enter__(self) -> None:
+        self._mutex.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._mutex.release()
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_an_interrupt_before_the_first_batch_leaves_the_queue_a_leader(left: int) -> None:
+    """Once after the job has become the leader, and once after it has taken its batch. The next job runs."""
+    ran = []
+
+    def run(jobs: Sequence[StoreJob]) -> None:
+        for job in jobs:
+            ran.append(job)
+            job.error = None
+
+    jobs = WriteQueue(run)
+    jobs._mutex = Interrupting(left)  # type: ignore[assignment]
+    first, second = (StoreJob("memstore_1", lambda _: None) for _ in range(2))
+    with pytest.raises(KeyboardInterrupt):
+        jobs.submit(first)
+    assert jobs.submit(second) is None
+    assert ran == [second]

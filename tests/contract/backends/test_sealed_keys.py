@@ -1,7 +1,8 @@
-"""Encryption keys of memory stores: from a service, and rotated or destroyed while the stores are in use."""
+"""Encryption keys of memory stores: in a file or from a service, rotated and destroyed while the stores are in use."""
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
 import subprocess
@@ -13,17 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from retentive import InvalidInput
+import retentive
+from retentive import InvalidInput, MemoryStore
 from retentive.errors import Locked, Unavailable
+from retentive.storage.contract import Created
+from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import KeyRing, add_key
 from retentive.storage.sealed.rotation import OUTCOMES, destroy, rotate, status
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.testing.backend_suite.sharing import together
+from support import commands
 from support.places import OpenPlace, place_of
 from support.profiles import LONG
 
-from .sealing import LASTING, PATIENCE_S, A, at_rest, create, sealed, together
+PATIENCE_S = 60.0
+A = "/memories/a.md"
 
 
-@pytest.fixture(params=LASTING)
+@pytest.fixture(params=["sqlite", pytest.param("directory", marks=pytest.mark.long)])
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return place_of(str(request.param), tmp_path)
 
@@ -32,6 +40,99 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def key_file(tmp_path: Path) -> Path:
     add_key(tmp_path / "keys.json")
     return tmp_path / "keys.json"
+
+
+def create(store: MemoryStore, path: str, text: str) -> None:
+    commands.run(store, commands.create(path, text))
+
+
+def at_rest(directory: Path) -> bytes:
+    """Return the bytes of all files except the key files."""
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")
+
+
+def rotated(opened: retentive.Retentive, **options: object) -> dict[str, int]:
+    assert isinstance(opened.backend, SealedBackend)
+    return rotate(opened.backend, **options)  # type: ignore[arg-type]
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """The keys can be a path or a key ring. Without keys, or with other keys, opening the store is refused at once."""
+    create(open_place(at, keys=key_file).store(), A, "text")
+    for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
+        assert open_place(at, keys=keys).store().read(A) == "text"
+    with pytest.raises(Locked, match="open the location with keys"):
+        open_place(at).store()
+    with pytest.raises(Locked, match="not available"):
+        open_place(at, keys=KeyRing.new()).store()
+    ring = json.loads(key_file.read_text())
+    ring["keys"][ring["current"]] = base64.b64encode(b"x" * 32).decode()
+    with pytest.raises(Locked, match="is wrong"):
+        open_place(at, keys=KeyRing.from_text(json.dumps(ring))).store()
+
+
+def test_a_model_learns_only_that_the_store_is_locked(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """Every reply says that the store is encrypted and its key is not available.
+
+    The key was removed after the opening.
+    """
+    opened = open_place(at, keys=key_file)
+    store = opened.store()
+    create(store, A, "text")
+    destroy(opened.backend, store.id)
+    for command in (
+        {"command": "view", "path": "/memories"},
+        {"command": "view", "path": A},
+        {"command": "create", "path": "/memories/b", "file_text": "x"},
+        {"command": "delete", "path": A},
+        {"command": "rename", "old_path": A, "new_path": "/memories/b"},
+    ):
+        reply = store.execute(command)
+        assert reply.text == "Error: The memory store is encrypted and its key is not available"
+        assert (reply.is_error, reply.code) == (True, "locked")
+
+
+def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """Plain and encrypted stores may share a location, but keys do not open a plain store."""
+    create(open_place(at).store(), A, "open")
+    opened = open_place(at, keys=key_file)
+    with pytest.raises(InvalidInput, match="not encrypted"):
+        opened.store()
+    create(opened.store("second"), A, "sealed")
+    assert [store.seal is None for store in opened.stores()] == [True, False]
+    assert open_place(at).store().read(A) == "open"
+
+
+@pytest.mark.parametrize("keys", [object(), 7, b"keys", {"current": "a"}])
+def test_an_invalid_key_file_is_refused(tmp_path: Path, keys: object) -> None:
+    """The key file is refused before anything is created on disk."""
+    with pytest.raises(InvalidInput):
+        retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
+    with pytest.raises(retentive.NotFound):
+        retentive.open(tmp_path / "memory", keys=tmp_path / "none.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
+    with closing(SealedBackend(SqliteBackend(None), KeyRing.from_file(key_file))) as backend:
+        made = backend.create_store(key="k", name="k")
+        with pytest.raises(InvalidInput):
+            backend.create_store(key="other", name="other", seal="mine")
+        with pytest.raises(InvalidInput):
+            backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
+        change = Created(A, b"", sealing=lambda memory, version: pytest.fail("asked"))
+        with pytest.raises(InvalidInput):
+            backend.write(made.id, lambda tx: tx.record([change], None))
+
+
+def test_concurrent_creations_of_a_store_agree_on_one_key(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """All processes that create the store at the same time can read what the others write."""
+    places = [open_place(at, keys=key_file) for _ in range(4)]
+    together([lambda one=one: create(one.store(), f"/memories/{id(one)}", "x") for one in places])  # type: ignore[misc]
+    assert [len(list(one.store().memories())) for one in places] == [4] * 4
 
 
 # -- a key service -------------------------------------------------------------------------------------------
@@ -75,13 +176,6 @@ def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: 
     reopened = open_place(at, keys=service)
     assert reopened.store().read(A) == "text"
     create(reopened.store("new"), A, "made in the second try")
-
-
-def test_concurrent_creations_of_a_store_agree_on_one_key(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """All processes that create the store at the same time can read what the others write."""
-    places = [open_place(at, keys=key_file) for _ in range(4)]
-    together([lambda one=one: create(one.store(), f"/memories/{id(one)}", "x") for one in places])  # type: ignore[misc]
-    assert [len(list(one.store().memories())) for one in places] == [4] * 4
 
 
 # -- rotation ------------------------------------------------------------------------------------------------
@@ -140,11 +234,11 @@ def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: Op
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rotate(sealed(opened), progress=stop)
+        rotated(opened, progress=stop)
     assert [found.current for found in status(opened.backend)] == [True] * 4 + [False] * 2
     assert [opened.store(str(number)).read(A) for number in range(6)] == list("012345")
-    assert rotate(sealed(opened)) == counts(rewrapped=2, current=4)
-    assert rotate(sealed(opened)) == counts(current=6)
+    assert rotated(opened) == counts(rewrapped=2, current=4)
+    assert rotated(opened) == counts(current=6)
 
 
 def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_place: OpenPlace) -> None:
@@ -154,7 +248,7 @@ def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_pl
     opened.store("mine")
     destroy(opened.backend, opened.store("gone").id)
     add_key(key_file)
-    done = rotate(sealed(opened))
+    done = rotated(opened)
     assert done == counts(rewrapped=1, locked=1, destroyed=1, unsealed=1)
     assert [(found.key, found.readable) for found in status(opened.backend)] == [
         ("locked", False),
@@ -216,7 +310,7 @@ def test_a_removed_wrapped_key_is_nowhere_on_disk(
         assert wrapped in at_rest(tmp_path)
         if step == "rotate":
             add_key(key_file)
-            rotate(sealed(opened))
+            rotated(opened)
             assert store.read(A) == "text"
         else:
             destroy(opened.backend, store.id)

@@ -17,11 +17,11 @@ from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
 from retentive.sync.session import (
-    Hints,
     SyncOptions,
     SyncReport,
     SyncStatus,
     check_directory,
+    hints,
     opened,
     sync_status,
     watch,
@@ -89,8 +89,7 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking:
     ):
         if is_watching:
             output.note("Synchronising until Ctrl-C.")
-            with Hints(session.folder.path) as hints:
-                watch(session, hints.wait, partial(_print, dry_run=False, is_last=False))
+            watch(session, hints(session.folder.path), partial(_print, dry_run=False, is_last=False))
             return
         with output.progress("Synchronising") as progress:
             report = session.run(progress or (lambda _: None))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
 from retentive.redaction.examiner import TextExaminer
@@ -21,14 +21,12 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
 from retentive.store import MemoryStore
 from retentive.sync import texts
-from retentive.sync.files import FileChanged, LocalFile
-from retentive.sync.folder import Folder
-from retentive.sync.plan import Act, SyncStep
-from retentive.sync.state import Base, Side, SyncState
+from retentive.sync.folder import FileChanged, Folder, LocalFile
+from retentive.sync.plan import Act, Base, Files, Memories, Side, SyncStep
+from retentive.sync.state import SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
-Result = TypeVar("Result")
 MOST_COPIES = 20
 SAVE_EVERY = 500
 MERGE = "the old text of the file is now in {}; merge it yourself"
@@ -80,7 +78,8 @@ class SyncRound:
     """Applies the steps of one round, and collects the outcomes.
 
     `files` and `memories` map each path to the file or memory that was there at the start of the round. Unless
-    `confirmed` is True, the state counts the deletions.
+    `confirmed` is True, the state counts the deletions. If `dry` is True, nothing is changed, and the outcomes say what
+    would be done; the store may still refuse a text, or propose it for review.
     """
 
     folder: Folder
@@ -88,60 +87,31 @@ class SyncRound:
     state: SyncState
     settings: Settings
     machine: str
-    files: Mapping[str, LocalFile]
-    memories: Mapping[str, Memory]
+    files: Files
+    memories: Memories
     confirmed: bool = False
+    dry: bool = False
     outcomes: list[SyncOutcome] = field(default_factory=list)
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
     def run(self, steps: Sequence[SyncStep], saved: Callable[[], None]) -> None:
         """Apply the steps. Call `saved` every `SAVE_EVERY` steps, to save the state."""
-        new = [step for step in steps if step.act == "push" and step.path not in self.memories]
-        for number, (step, text) in enumerate(self._not_created(new), start=1):
-            self._try(step.path, partial(self._push, step, text))
-            if number % SAVE_EVERY == 0:
-                saved()
-        done = set(new)
+        done = set[SyncStep]()
+        if not self.dry:
+            for batch in self._batches(step for step in steps if step.act == "push" and step.path not in self.memories):
+                done.update(batch if self._created(batch) else ())
         for number, step in enumerate((each for each in steps if each not in done), start=1):
             self._try(step.path, partial(self._apply, step))
             if number % SAVE_EVERY == 0:
                 saved()
 
-    def preview(self, steps: Sequence[SyncStep]) -> None:
-        """Say what `run` would do, and change nothing. The store may still refuse a text, or propose it for review."""
-        for step in steps:
-            path, act = step.path, step.act
-            if act in HELD:
-                self._say(path, "held", "", HELD[act])
-            elif act == "merge":
-                self._try(path, partial(self._previewed_merge, path))
-            elif act in _BECOMES and not (act == "push" and self._was_offered(path)):
-                became, side = _BECOMES[act]
-                self._say(step.to or path, became, side, f"from {path}" if step.to else "")
-
-    def _previewed_merge(self, path: str) -> None:
-        base, file, memory = self.state.bases.get(path), self.files[path], self.memories[path]
-        if base is None and self._is_earlier(memory, file):
-            self._say(path, "written", "directory")
-            return
-        ours = self.folder.text(file)
-        if texts.join(path, self._base_text(base), ours, self.store.load(path)[1]).is_conflict:
-            self._say(path, "conflict", "directory", MERGE.format(conflict_name(path, self.machine, ours)))
-        else:
-            self._say(path, "merged", "store and directory")
-
-    def _is_earlier(self, memory: Memory, file: LocalFile) -> bool:
-        """Return whether the file has a text that the memory had before its present one."""
-        versions = self.store.versions(memory_id=memory.id, limit=EARLIER)
-        return file.sha256 != memory.sha256 and any(version.sha256 == file.sha256 for version in versions)
-
-    def _try(self, path: str, work: Callable[[], Result]) -> Result | None:
-        """Return the result of `work`. If it fails, add an outcome for the path, and return None.
+    def _try(self, path: str, work: Callable[[], None]) -> None:
+        """Call `work`. If it fails, add an outcome for the path.
 
         Raises errors that would stop the other steps too: a full disk, and failures of the store.
         """
         try:
-            return work()
+            work()
         except (FileChanged, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
             self._say(path, "waits", "", str(error))  # another program changed it; the next round plans again
             if path in self.state.bases:
@@ -155,90 +125,78 @@ class SyncRound:
             if error.retryable:
                 raise
             self._say(path, "refused", "", str(error))
-        return None
 
-    def _apply(self, step: SyncStep) -> None:
-        path = step.path
-        base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
-        match step.act:
-            case "adopt" if file is not None and memory is not None:
-                self._keep(path, memory, file)
-            case "forget":
-                del self.state.bases[path]
-            case "push" if file is not None:
-                self._push(step, self.folder.text(file))
-            case "pull" if memory is not None:
-                self._pull(path, memory, file)
-            case "merge" if file is not None and memory is not None:
-                self._merge(path, memory, file, base)
-            case "delete_memory" if memory is not None:
-                written = self.store.delete(path, if_version=memory.version_id)
-                self._gone(path, "store", written)
-            case "delete_file" if file is not None:
-                self.folder.delete(file)
-                self._gone(path, "directory")
-            case "hold_memory" | "hold_file":
-                self._say(path, "held", "", HELD[step.act])
-            case _:
-                self._rename(step)
+    def _apply(self, step: SyncStep) -> None:  # noqa: C901, PLR0912 - one branch for each act
+        path, act, bases = step.path, step.act, self.state.bases
+        if act in HELD:
+            self._say(path, "held", "", HELD[act])
+        elif act == "push" and self.state.offered.get(path) == self.files[path].sha256:
+            self._say(path, "proposed", "store", "the change was sent for review")
+        elif act == "merge":
+            self._merge(path)
+        elif self.dry:
+            if act in _BECOMES:
+                self._say(step.to or path, *_BECOMES[act], f"from {path}" if step.to else "")
+        elif act == "adopt":
+            self._keep(path, self.memories[path], self.files[path])
+        elif act == "forget":
+            del bases[path]
+        elif act == "push":
+            self._push(path)
+        elif act == "pull":
+            self._pull(path)
+        elif act == "delete_memory":
+            written = self.store.delete(path, if_version=self.memories[path].version_id)
+            if written.is_proposed:
+                self._say(path, "proposed", "store", "the deletion waits for review")
+            else:
+                self._deleted(path, "store")
+        elif act == "delete_file":
+            self.folder.delete(self.files[path])
+            self._deleted(path, "directory")
+        elif act == "rename_memory":
+            self._rename_memory(path, step.to)
+        else:
+            self.folder.rename(self.files[path], step.to)
+            bases[step.to] = replace(bases.pop(path), stamp=None)
+            self._say(step.to, "renamed", "directory", f"from {path}")
 
-    def _rename(self, step: SyncStep) -> None:
-        base = self.state.bases[step.path]
-        if step.act == "rename_memory":
-            self._rename_memory(step, base, self.memories[step.path])
-            return
-        assert step.act == "rename_file", step
-        self.folder.rename(self.files[step.path], step.to)
-        self.state.bases[step.to] = replace(self.state.bases.pop(step.path), stamp=None)
-        self._say(step.to, "renamed", "directory", f"from {step.path}")
-
-    def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
-        """Create memories in batches. Return each step whose memory was not created, with the text of its file.
-
-        A file that cannot be read gets an outcome here.
-        """
-        left: list[tuple[SyncStep, str]] = []
-        batch: list[tuple[SyncStep, str]] = []
-        size = 0
+    def _batches(self, steps: Iterator[SyncStep]) -> Iterator[list[SyncStep]]:
+        batch, size = list[SyncStep](), 0
         for step in steps:
-            if self._was_offered(step.path):
-                continue
-            file = self.files[step.path]
-            text = self._try(step.path, partial(self.folder.text, file))
-            if text is None:
-                continue
-            if batch and (len(batch) == MOST_IN_BATCH or size + file.stamp.size_bytes > MOST_BATCH_BYTES):
-                left += self._created(batch)
+            more = self.files[step.path].stamp.size_bytes
+            if batch and (len(batch) == MOST_IN_BATCH or size + more > MOST_BATCH_BYTES):
+                yield batch
                 batch, size = [], 0
-            batch.append((step, text))
-            size += file.stamp.size_bytes
-        return left + self._created(batch)
+            batch.append(step)
+            size += more
+        if batch:
+            yield batch
 
-    def _created(self, batch: list[tuple[SyncStep, str]]) -> list[tuple[SyncStep, str]]:
-        if len(batch) < 2 or any(self._secrets(step.path, text) for step, text in batch):
-            return batch
-        commands = [{"command": "create", "path": step.path, "file_text": text} for step, text in batch]
-        try:
-            results = self.store.batch(commands)
-        except RetentiveError as error:
-            if error.retryable and not isinstance(error, Conflict):
-                raise
-            return batch  # the caller sends them one by one, so that a refused one does not stop the others
-        for (step, text), written in zip(batch, results, strict=True):
-            self._pushed(step.path, text, written)
-        return []
-
-    def _was_offered(self, path: str) -> bool:
-        """Return whether the file's current text was already sent for review. If so, add an outcome for the path."""
-        if self.state.offered.get(path) != self.files[path].sha256:
+    def _created(self, batch: Sequence[SyncStep]) -> bool:
+        """Create memories in one batch. Return False if a step may not be possible; then each is applied by itself."""
+        new = {step.path: self.files[step.path] for step in batch}
+        if any(self.state.offered.get(path) == file.sha256 for path, file in new.items()):
             return False
-        self._say(path, "proposed", "store", "the change was sent for review")
+        try:
+            found = {path: self.folder.text(file) for path, file in new.items()}
+            if any(self._secrets(path, text) for path, text in found.items()):
+                return False
+            results = self.store.batch(
+                [{"command": "write", "path": path, "file_text": found[path], "if_version": ""} for path in found]
+            )
+        except (FileChanged, OSError, Conflict):
+            return False
+        except RetentiveError as error:
+            if error.retryable:
+                raise
+            return False
+        for (path, text), written in zip(found.items(), results, strict=True):
+            self._try(path, partial(self._pushed, path, text, written))
         return True
 
-    def _push(self, step: SyncStep, text: str) -> None:
-        path, memory = step.path, self.memories.get(step.path)
-        if self._was_offered(path):
-            return
+    def _push(self, path: str) -> None:
+        memory, text = self.memories.get(path), self.folder.text(self.files[path])
         if why := self._secrets(path, text):
             self._say(path, "refused", "", why)
             return
@@ -248,53 +206,70 @@ class SyncRound:
     def _pushed(self, path: str, text: str, written: Written) -> None:
         file = self.files[path]
         if written.is_proposed:
-            self.state.offered[path] = file.sha256
-            self._say(path, "proposed", "store", "the change waits for review")
+            self._propose(path)
             return
         self.state.offered.pop(path, None)
-        sha256 = file.sha256
-        if written.notes:  # the guards may have changed the text
-            sha256 = self._as_written(path, written).sha256
+        # The guards may have changed the text.
+        sha256 = self._as_written(path, written).sha256 if written.notes else file.sha256
         self.state.bases[path] = Base(written.version_id, written.memory_id, sha256, file.sha256, file.stamp)
         self._say(path, "pushed", "store", " ".join(written.notes))
         self._warn(path, text)
 
-    def _pull(self, path: str, memory: Memory, file: LocalFile | None) -> None:
-        found, text = self.store.load(path)
-        written = self.folder.write(path, text, file)
+    def _pull(self, path: str) -> None:
+        memory, text = self.store.load(path)
+        self._replace(path, memory, text)
         self.state.offered.pop(path, None)
-        self._keep(path, found, written)
-        self.state.bases[path] = replace(self.state.bases[path], stamp=None)
         self._say(path, "written", "directory")
         self._warn(path, text)
 
-    def _merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> None:
-        if base is None and self._is_earlier(memory, file):
-            self._pull(path, memory, file)
+    def _replace(self, path: str, memory: Memory, text: str) -> None:
+        """Write the text of a memory to the directory."""
+        self._keep(path, memory, self.folder.write(path, text, self.files.get(path)))
+        self.state.bases[path] = replace(self.state.bases[path], stamp=None)
+
+    def _merge(self, path: str) -> None:
+        base, file = self.state.bases.get(path), self.files[path]
+        if base is None and self._is_earlier(path, file):
+            if self.dry:
+                self._say(path, "written", "directory")
+            else:
+                self._pull(path)
             return
-        ours = self.folder.text(file)
-        found, theirs = self.store.load(path)
+        ours, (memory, theirs) = self.folder.text(file), self.store.load(path)
         joined = texts.join(path, self._base_text(base), ours, theirs)
-        if joined.is_conflict:
-            if copy := self._copied(path, ours, file):
+        if joined is None:
+            copy = conflict_name(path, self.machine, ours) if self.dry else self._copied(path, ours, file)
+            if copy:
                 self._say(path, "conflict", "directory", MERGE.format(copy))
-            written = self.folder.write(path, theirs, file)
-            self._keep(path, found, written)
-            self.state.bases[path] = replace(self.state.bases[path], stamp=None)
-            return
-        if why := self._secrets(path, joined.text):
+            if not self.dry:
+                self._replace(path, memory, theirs)
+        elif why := self._secrets(path, joined):
             self._say(path, "refused", "", why)
+        elif self.dry:
+            self._say(path, "merged", "store and directory")
+        else:
+            self._write_merged(path, memory, ours, joined)
+
+    def _write_merged(self, path: str, memory: Memory, ours: str, joined: str) -> None:
+        """Write the merged text to both sides. The memory gets the text of the file first: the history has both."""
+        commands: list[dict[str, object]] = [
+            {"command": "write", "path": path, "file_text": text} for text in dict.fromkeys([ours, joined])
+        ]
+        commands[0]["if_version"] = memory.version_id
+        written = self.store.batch(commands)[-1]
+        if written.is_proposed:
+            self._propose(path)
             return
-        last = self._recorded(path, found, list(dict.fromkeys([ours, joined.text])))
-        if last.is_proposed:
-            self.state.offered[path] = file.sha256
-            self._say(path, "proposed", "store", "the change waits for review")
-            return
-        version = self._as_written(path, last)
-        written = self.folder.write(path, joined.text, file)
-        self.state.bases[path] = Base(version.version_id, version.id, version.sha256, written.sha256)
+        found = self._as_written(path, written)
+        self._replace(path, found, joined)
         self._say(path, "merged", "store and directory")
-        self._warn(path, joined.text)
+        self._warn(path, joined)
+
+    def _is_earlier(self, path: str, file: LocalFile) -> bool:
+        """Return whether the file has a text that the memory had before its present one."""
+        memory = self.memories[path]
+        versions = self.store.versions(memory_id=memory.id, limit=EARLIER)
+        return file.sha256 != memory.sha256 and any(version.sha256 == file.sha256 for version in versions)
 
     def _as_written(self, path: str, written: Written) -> Memory:
         """Load the memory that `written` describes. Raises `FileChanged` if the memory has changed again since then."""
@@ -302,12 +277,6 @@ class SyncRound:
         if memory.version_id != written.version_id:
             raise FileChanged
         return memory
-
-    def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
-        """Write each text in `versions` to the memory, in one batch, so that the history contains all of them."""
-        commands: list[dict[str, object]] = [{"command": "write", "path": path, "file_text": text} for text in versions]
-        commands[0]["if_version"] = memory.version_id
-        return self.store.batch(commands)[-1]
 
     def _copied(self, path: str, text: str, file: LocalFile) -> str:
         """Write `text` to a conflict copy of the file at `path`, and return the path of the copy.
@@ -326,37 +295,36 @@ class SyncRound:
         raise FileChanged
 
     def _base_text(self, base: Base | None) -> str | None:
-        if base is None:
-            return None
         try:
-            return self.store.version_text(base.version_id)
+            return None if base is None else self.store.version_text(base.version_id)
         except RetentiveError as error:
             if error.retryable:
                 raise
             return None  # the version was pruned or redacted
 
-    def _rename_memory(self, step: SyncStep, base: Base, memory: Memory) -> None:
-        written = self.store.rename(step.path, step.to, if_version=memory.version_id)
+    def _rename_memory(self, path: str, to: str) -> None:
+        base, memory, file = self.state.bases[path], self.memories[path], self.files[to]
+        written = self.store.rename(path, to, if_version=memory.version_id)
         if written.is_proposed:
-            self._say(step.path, "proposed", "store", f"the rename to {step.to} waits for review")
+            self._say(path, "proposed", "store", f"the rename to {to} waits for review")
             return
-        file, is_newest = self.files[step.to], memory.version_id == base.version_id
-        self.state.bases.pop(step.path)
-        self.state.bases[step.to] = replace(
+        del self.state.bases[path]
+        self.state.bases[to] = replace(
             base,
-            version_id=written.version_id if is_newest else base.version_id,
+            version_id=written.version_id if memory.version_id == base.version_id else base.version_id,
             stamp=file.stamp if file.sha256 == base.local_sha256 else None,
         )
-        self._say(step.to, "renamed", "store", f"from {step.path}")
+        self._say(to, "renamed", "store", f"from {path}")
 
-    def _gone(self, path: str, side: Side, written: Written | None = None) -> None:
-        if written is not None and written.is_proposed:
-            self._say(path, "proposed", "store", "the deletion waits for review")
-            return
+    def _deleted(self, path: str, side: Side) -> None:
         self.state.bases.pop(path, None)
         if not self.confirmed:
             self.state.removed.setdefault(side, []).append(time.time())
         self._say(path, "deleted", side)
+
+    def _propose(self, path: str) -> None:
+        self.state.offered[path] = self.files[path].sha256
+        self._say(path, "proposed", "store", "the change waits for review")
 
     def _secrets(self, path: str, text: str) -> str:
         """Return the reason why a text must not be sent to the store, or "" if it may be sent.

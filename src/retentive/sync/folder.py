@@ -14,15 +14,16 @@ import secrets
 import stat
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import IO
 
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.disk import CLOSE_ON_EXEC, NO_FOLLOW, exchange, rename_if_free
-from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
-from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible
 from retentive.values.text import is_text
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
@@ -35,10 +36,68 @@ NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
 """
 SETTLE_S = 0.2
 """A file that changed less than this number of seconds ago may be incomplete. A later scan reads it."""
+COARSE_TICK_NS, FINE_TICK_NS = 2_000_000_000, 20_000_000
+"""Longest tick of a file system whose times are whole seconds (ext4 with small inodes, FAT), and of all others."""
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_FOLLOW | CLOSE_ON_EXEC  # Windows lacks some
 _READ = os.O_RDONLY | NO_FOLLOW | CLOSE_ON_EXEC | getattr(os, "O_NONBLOCK", 0)
-_EMPTY = hashlib.sha256().hexdigest()
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC
+
+
+class FileChanged(Exception):
+    """Raised if another program changes a file during a round. The next round reads the file again."""
+
+    def __str__(self) -> str:
+        return "another program changed the file, or another file has its name"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """File attributes that change when the content of the file changes. They are compared without reading the file.
+
+    A program can set `mtime_ns` back, but not `ctime_ns`.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int = 0
+
+    def if_certain(self) -> Stamp:
+        """Return this stamp, or for a file that changed within the last tick, one that equals no other.
+
+        Within one tick, the next change of the file could get the same times.
+        """
+        is_coarse = self.mtime_ns % 1_000_000_000 == self.ctime_ns % 1_000_000_000 == 0
+        age_ns = time.time_ns() - max(self.mtime_ns, self.ctime_ns)
+        is_certain = age_ns > (COARSE_TICK_NS if is_coarse else FINE_TICK_NS)
+        return self if is_certain else replace(self, ctime_ns=-time.time_ns())
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """File of the synchronised directory.
+
+    `name` is the path of the file, relative to the directory. It is spelled as in the file system, so it is not
+    always in Unicode NFC. `sha256` is the hash of the content.
+    """
+
+    name: str
+    sha256: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """Result of a scan of the synchronised directory.
+
+    `files` maps memory paths to the corresponding files. `skipped` contains the paths that are not synchronised, each
+    with the reason. `waiting` contains paths that cannot be read or are still being written. Files below a skipped or
+    waiting path do not count as deleted, because the scan may not have found them.
+    """
+
+    files: dict[str, LocalFile]
+    skipped: dict[str, str]
+    waiting: set[str]
 
 
 class Folder:
@@ -55,47 +114,65 @@ class Folder:
 
     def patterns(self) -> tuple[str, ...]:
         """Return the patterns in the ignore file. It has one pattern per line."""
-        try:
-            lines = self._read(IGNORE)[0].decode(errors="replace").splitlines()
-        except (OSError, FileChanged):
-            return ()
+        lines = (self.content(IGNORE) or b"").decode(errors="replace").splitlines()
         return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
     def scan(
-        self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
+        self,
+        known: Mapping[str, tuple[str, Stamp | None]],
+        kept: Collection[str],
+        ignored: tuple[str, ...],
+        most_bytes: int,
     ) -> FolderScan:
         """Scan the directory, and return its files with their hashes.
 
         `known` maps the path of each file to its hash and stamp in an earlier scan. If the file still has this stamp,
         it is not read again. A file that changed very recently is not read yet, unless this object wrote it. `ignored`
-        contains the ignore patterns. Files larger than `most_bytes` are skipped.
+        contains the ignore patterns. Backup and temporary files of editors are left out too, except for those in
+        `kept`: a command created them. Files larger than `most_bytes` are skipped.
         """
-        files: dict[str, LocalFile] = {}
-        skipped: dict[str, str] = {}
-        waiting: set[str] = set()
+        found = FolderScan({}, {}, set())
         for name, entry in self._walk("", ignored):
             try:
                 path = MemoryPath.parse(f"{ROOT}/{name}").text
             except Refused:
-                skipped[f"{ROOT}/{_shown(name)}"] = "the name cannot be the path of a memory"
+                found.skipped[f"{ROOT}/{_shown(name)}"] = "the name cannot be the path of a memory"
                 continue
-            if path in files:
-                skipped[path] = "two files have names that differ only in their Unicode form"
-                del files[path]
-            if path in skipped:
+            if is_editor_file(path.rpartition("/")[2]) and path not in kept:
                 continue
-            why = None if entry is None else _unfit(entry, most_bytes)
-            if why is not None:
-                skipped[path] = why
+            if path in found.files:
+                found.skipped[path] = "two files have names that differ only in their Unicode form"
+                del found.files[path]
+            elif entry is None:
+                found.waiting.add(path)
+            elif path in found.skipped:
                 continue
-            sha256 = None if entry is None else self._settled_sha256(name, _stamp(entry), known.get(path))
-            if entry is None or sha256 is None:
-                waiting.add(path)
-            elif not sha256:
-                skipped[path] = "the file is not text (UTF-8 without NUL)"
+            elif why := _unfit(entry, most_bytes):
+                found.skipped[path] = why
+            elif (sha256 := self._settled_sha256(name, _stamp(entry), known.get(path))) is None:
+                found.waiting.add(path)
+            elif sha256:
+                found.files[path] = LocalFile(name, sha256, _stamp(entry).if_certain())
             else:
-                files[path] = LocalFile(name, sha256, _stamp(entry).if_certain())
-        return FolderScan(files, skipped, frozenset(waiting))
+                found.skipped[path] = "the file is not text (UTF-8 without NUL)"
+        return found
+
+    def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
+        """Return the hash of a file. Return None if it may be incomplete or cannot be read, and "" if it is not text.
+
+        The file is not read if it has the hash and the stamp in `known`.
+        """
+        if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
+            return None
+        if known is not None and known[1] == stamp:
+            return known[0]
+        try:
+            data, read = self._read(name)
+        except (OSError, FileChanged):
+            return None
+        if read != stamp:
+            return None
+        return _sha256(data) if is_text(data) else ""
 
     def stamps(self, ignored: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, Stamp | None]]:
         """Return the ignore patterns, and the stamps of all files that are not ignored, by relative name.
@@ -110,7 +187,7 @@ class Folder:
         """Return the text of a scanned file. Raises `FileChanged` if the file has changed since the scan."""
         with _as_changed():
             data, _ = self._read(file.name)
-        if hashlib.sha256(data).hexdigest() != file.sha256:
+        if _sha256(data) != file.sha256:
             raise FileChanged
         return data.decode()
 
@@ -126,17 +203,17 @@ class Folder:
         with self._parent(parent, make=True) as directory:
             temporary = self._temporary(data, directory, like=old or like)
             try:
-                if old is None:
-                    with _as_changed():
+                with _as_changed():
+                    if old is None:
                         rename_if_free(temporary, directory, last, directory)
-                else:
-                    self._exchange(temporary, last, directory, old.sha256)
+                    else:
+                        self._exchange(temporary, last, directory, old.sha256)
             except FileChanged:
-                self._put_away(temporary, directory, hashlib.sha256(data).hexdigest())
+                self._put_away(temporary, directory, _sha256(data))
                 raise
             os.fsync(directory)
             self._written[name] = stamp = _stamp(os.stat(last, dir_fd=directory, follow_symlinks=False))
-        return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
+        return LocalFile(name, _sha256(data), stamp)
 
     def delete(self, file: LocalFile) -> None:
         """Delete a scanned file, and each directory above it that becomes empty.
@@ -145,13 +222,13 @@ class Folder:
         """
         parent, last = os.path.split(file.name)
         with _as_changed(), self._parent(parent) as directory:
-            temporary = self._free_name(ASIDE)
+            temporary = _free_name(ASIDE)
             rename_if_free(last, directory, temporary, directory)
-            if self._sha256_at(temporary, directory) != file.sha256:
+            if _sha256(_content(temporary, directory)) != file.sha256:
                 try:
                     rename_if_free(temporary, directory, last, directory)
                 except FileExistsError:
-                    self._put_away(temporary, directory, "")
+                    self._put_away(temporary, directory)
                 raise FileChanged
             os.unlink(temporary, dir_fd=directory)
             os.fsync(directory)
@@ -166,22 +243,21 @@ class Folder:
 
     def rename(self, file: LocalFile, path: str) -> None:
         """Move a scanned file to another path. Raises `FileChanged` if the file is missing or the path is in use."""
-        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
-        with (
-            _as_changed(),
-            self._parent(old_parent) as before,
-            self._parent(parent, make=True) as after,
-        ):
+        name = _name_of(path)
+        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(name)
+        with _as_changed(), self._parent(old_parent) as before, self._parent(parent, make=True) as after:
             try:
                 rename_if_free(old, before, new, after)
             except FileExistsError:
-                if not _is_same_file(old, before, new, after):
+                found, also = _entry(old, before), _entry(new, after)
+                is_same = found is not None and also is not None and os.path.samestat(found, also)
+                if not is_same or old.casefold() != new.casefold():
                     raise
-                self._rename_in_case(file.name, _name_of(path))
+                self._rename_in_case(file.name, name)
             os.fsync(after)
 
     def _rename_in_case(self, old: str, new: str) -> None:
-        """Rename a file, and each directory above it, to a name that the file system takes for the same."""
+        """Rename a file, and each directory above it, to a name that the file system takes for the same (macOS)."""
         below = ""
         for before, after in zip(old.split("/"), new.split("/"), strict=True):
             with self._parent(below) as directory:
@@ -189,12 +265,16 @@ class Folder:
                     os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
             below = os.path.join(below, after)
 
-    def marker(self) -> bytes | None:
-        """Return the content of the marker file `.retentive-sync`, or None if the file is missing or unreadable."""
+    def content(self, name: str) -> bytes | None:
+        """Return the content of a file, or None if it is missing or cannot be read."""
         try:
-            return self._read(MARKER)[0]
+            return self._read(name)[0]
         except (OSError, FileChanged):
             return None
+
+    def has(self, path: str, text: str) -> bool:
+        """Return whether the file at a path has this text."""
+        return self.content(_name_of(path)) == text.encode()
 
     def mark(self, data: bytes) -> None:
         """Write `data` to the marker file `.retentive-sync`."""
@@ -210,33 +290,23 @@ class Folder:
         """
         for below, name in self._leftovers(""):
             with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
-                sha256 = self._sha256_at(name, directory)
-                if name.startswith(ASIDE) and sha256 != _EMPTY and not is_stored(sha256):
-                    self._put_away(name, directory, "")
+                data = _content(name, directory)
+                if name.startswith(ASIDE) and data and not is_stored(_sha256(data)):
+                    self._put_away(name, directory)
                 else:
                     os.unlink(name, dir_fd=directory)
 
-    def _put_away(self, name: str, directory: int, ours: str) -> None:
+    def _put_away(self, name: str, directory: int, ours: str = "") -> None:
         """Remove a temporary file if its sha256 is `ours`. If it has any other text, keep it under a visible name."""
         with suppress(FileNotFoundError, FileChanged):
-            sha256 = self._sha256_at(name, directory)
-            for length in (8, 16, 64) if sha256 != ours else ():
-                visible = f"recovered-{sha256[:length]}.md"
-                try:
-                    rename_if_free(name, directory, visible, directory)
-                except FileExistsError:
-                    if self._sha256_at(visible, directory) == sha256:
-                        break
-                else:
-                    return
-            os.unlink(name, dir_fd=directory)
-
-    def has(self, path: str, text: str) -> bool:
-        """Return whether the file at a path has this text."""
-        try:
-            return self._read(_name_of(path))[0] == text.encode()
-        except (OSError, FileChanged):
-            return False
+            sha256 = _sha256(_content(name, directory))
+            if sha256 == ours:
+                os.unlink(name, dir_fd=directory)
+                return
+            try:
+                rename_if_free(name, directory, f"recovered-{sha256[:16]}.md", directory)
+            except FileExistsError:  # this text was recovered before; somebody may have edited it since
+                rename_if_free(name, directory, f"recovered-{sha256[:16]}-{secrets.token_hex(4)}.md", directory)
 
     def _leftovers(self, below: str) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -254,16 +324,15 @@ class Folder:
         Raises `FileChanged` if the hash of the file `last` is not `expected`. The old file is removed only after its
         hash was compared. If the process is killed before the removal, `clean` later removes or recovers the old file.
         """
-        with _as_changed():
-            if self._sha256_at(last, directory) != expected:
-                raise FileChanged
-            if not exchange(temporary, directory, last, directory):
-                os.rename(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
-                return
-            if self._sha256_at(temporary, directory) != expected:
-                exchange(temporary, directory, last, directory)
-                raise FileChanged
-            os.unlink(temporary, dir_fd=directory)
+        if _sha256(_content(last, directory)) != expected:
+            raise FileChanged
+        if not exchange(temporary, directory, last, directory):
+            os.rename(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
+            return
+        if _sha256(_content(temporary, directory)) != expected:
+            exchange(temporary, directory, last, directory)
+            raise FileChanged
+        os.unlink(temporary, dir_fd=directory)
 
     def _walk(self, below: str, ignored: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result | None]]:
         """Yield the name and the attributes of each file below the directory `below` that is not ignored.
@@ -293,25 +362,18 @@ class Folder:
                 yield inner, entry
 
     def _temporary(self, data: bytes, directory: int, *, like: LocalFile | None = None) -> str:
-        new, name = self._free_name(NEW), self._free_name(ASIDE)
+        new, name = _free_name(NEW), _free_name(ASIDE)
         with _as_changed():
             mode = None if like is None else os.stat(os.path.basename(like.name), dir_fd=directory).st_mode & 0o777
         descriptor = os.open(new, _WRITE, 0o666 if mode is None else 0o600, dir_fd=directory)
-        try:
+        with open(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(descriptor, mode)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            file.write(data)
+            file.flush()
             os.fsync(descriptor)  # otherwise a power cut could leave an empty file, which would look like an edit
-        finally:
-            os.close(descriptor)
         os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
         return name
-
-    @staticmethod
-    def _free_name(prefix: str) -> str:
-        return f"{prefix}{secrets.token_hex(8)}"
 
     def _read(self, name: str) -> tuple[bytes, Stamp]:
         """Return the content of a regular file, and its stamp: the size, time and inode.
@@ -325,33 +387,6 @@ class Folder:
             if _stamp(os.fstat(file.fileno())) != before:
                 raise FileChanged
         return data, before
-
-    def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
-        """Return the hash of a file. Return None if the file may be incomplete, and "" if it is not text.
-
-        `known` contains the hash and stamp of the file in an earlier scan. If the stamp is the same, the file is not
-        read.
-        """
-        if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
-            return None
-        return known[0] if known is not None and known[1] == stamp else self._sha256(name, stamp)
-
-    def _sha256(self, name: str, stamp: Stamp) -> str | None:
-        """Read a file, and return its hash. Return "" if the file is not text.
-
-        Return None if the file cannot be read, or if its stamp is no longer `stamp`.
-        """
-        try:
-            data, read = self._read(name)
-        except (OSError, FileChanged):
-            return None
-        if read != stamp:
-            return None
-        return hashlib.sha256(data).hexdigest() if is_text(data) else ""
-
-    def _sha256_at(self, name: str, directory: int) -> str:
-        with _regular(name, directory) as (file, _):
-            return hashlib.sha256(file.read()).hexdigest()
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[int]:
@@ -409,20 +444,44 @@ def nested(name: str, *, is_location: bool) -> str:
     )
 
 
-def _is_same_file(name: str, directory: int, other: str, other_directory: int) -> bool:
-    """Return whether two names that differ in case only mean one file, as on macOS."""
-    found, also = _entry(name, directory), _entry(other, other_directory)
-    if found is None or also is None or name.casefold() != other.casefold():
-        return False
-    return os.path.samestat(found, also)
+def refuse_nested(folder: Folder, ignored: tuple[str, ...], location: str | None) -> None:
+    """Raise `InvalidInput` if a synchronised directory and a location, or two such directories, lie in one another.
+
+    `location` is the directory or the SQLite database that has the memory store, if it is on this machine.
+    """
+    ignored = (*ignored, *folder.patterns())
+    real = Path(os.path.realpath(folder.path))
+    if location is not None:
+        names = ("memories", ".retentive") if not os.path.isfile(location) else ("",)
+        for own in (Path(os.path.realpath(os.path.join(location, name))) for name in names):
+            if own.is_relative_to(real) and not is_ignored(str(own.relative_to(real)), ignored):
+                raise InvalidInput(nested(str(own.relative_to(real)), is_location=True))
+            if real.is_relative_to(own):
+                raise InvalidInput("the directory belongs to the memory store itself; choose another one")
+    below = real
+    for above in real.parents:
+        if below.name == "memories" and (above / LOCATION).exists():
+            raise InvalidInput("the directory belongs to a location with memories; choose another one")
+        if (above / MARKER).exists() and not _leaves_out(above, str(real.relative_to(above))):
+            raise InvalidInput(
+                f"the directory {os.path.relpath(above, real)!r} above it is synchronised too, so its files would be"
+                f" copied without end; move it, or leave it out in the file {IGNORE} there"
+            )
+        below = above
 
 
-def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
+def _leaves_out(directory: Path, name: str) -> bool:
+    with suppress(OSError), closing(Folder(str(directory))) as folder:
+        return is_ignored(name, folder.patterns())
+    return False
+
+
+def _unfit(entry: os.stat_result, most_bytes: int) -> str:
     if stat.S_ISLNK(entry.st_mode):
         return "the file is a link"
     if not stat.S_ISREG(entry.st_mode):
         return "the path is not a regular file"
-    return f"the file is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
+    return f"the file is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else ""
 
 
 def _entry(name: str, directory: int) -> os.stat_result | None:
@@ -434,6 +493,19 @@ def _entry(name: str, directory: int) -> os.stat_result | None:
 
 def _stamp(entry: os.stat_result) -> Stamp:
     return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino, entry.st_ctime_ns)
+
+
+def _content(name: str, directory: int) -> bytes:
+    with _regular(name, directory) as (file, _):
+        return file.read()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _free_name(prefix: str) -> str:
+    return f"{prefix}{secrets.token_hex(8)}"
 
 
 def _name_of(path: str) -> str:

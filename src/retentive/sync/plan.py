@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from retentive.storage.contract import Memory
-from retentive.sync.files import LocalFile
-from retentive.sync.state import Base, Side
+from retentive.sync.folder import LocalFile, Stamp
 from retentive.values.paths import ROOT
 
 Act: TypeAlias = Literal[
@@ -25,8 +24,30 @@ Act: TypeAlias = Literal[
     "hold_memory",  # a deletion of a memory that must be confirmed
     "hold_file",  # a deletion of a file that must be confirmed
 ]
+Side: TypeAlias = Literal["store", "directory"]
+Files: TypeAlias = Mapping[str, LocalFile]
+Memories: TypeAlias = Mapping[str, Memory]
 MOST_UNCONFIRMED = 2
 """Up to this number of deletions within a day needs no confirmation, even if it is more than half of the files."""
+_HELD: tuple[tuple[Act, Act, Act, Side], ...] = (
+    ("delete_memory", "hold_memory", "pull", "store"),
+    ("delete_file", "hold_file", "push", "directory"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """State of the memory and the file at one path after their last synchronisation.
+
+    `sha256` is the hash of the memory, and `local_sha256` is the hash of the file. The hashes differ if a guard changed
+    the text when it was written to the store. `stamp` is None if the file must be read again.
+    """
+
+    version_id: str
+    memory_id: str
+    sha256: str
+    local_sha256: str
+    stamp: Stamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +61,8 @@ class SyncStep:
 
 def plan(
     bases: Mapping[str, Base],
-    files: Mapping[str, LocalFile],
-    memories: Mapping[str, Memory],
+    files: Files,
+    memories: Memories,
     deleted: Iterable[str],
     *,
     removed: Mapping[Side, int] | None = None,
@@ -58,12 +79,10 @@ def plan(
     carried out. If `restoring` is True, they are undone.
     """
     gone = frozenset(deleted)
-    steps = _renamed_memories(bases, files, memories)
-    busy = {path for step in steps for path in (step.path, step.to)}
-    for renamed in (_renamed_in_case, _renamed_files):
-        found = renamed(bases, files, memories, busy)
-        steps += found
-        busy |= {path for step in found for path in (step.path, step.to)}
+    steps, busy = list[SyncStep](), set[str]()
+    for renamed in (_renamed_memories, _renamed_in_case, _renamed_files):
+        steps += renamed(bases, files, memories, busy)
+        busy = {path for step in steps for path in (step.path, step.to)}
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
         if act is not None:
@@ -79,54 +98,34 @@ def plan(
     return [replace(step, act=other.get(step.act, step.act)) for step in steps]
 
 
-_HELD: tuple[tuple[Act, Act, Act, Side], ...] = (
-    ("delete_memory", "hold_memory", "pull", "store"),
-    ("delete_file", "hold_file", "push", "directory"),
-)
-
-
 def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, deleted: frozenset[str]) -> Act | None:
-    if file is not None and memory is not None:
-        return _act_of_both(base, file, memory)
-    if file is not None:
-        is_deleted = base is not None and base.local_sha256 == file.sha256 and base.memory_id in deleted
-        return "delete_file" if is_deleted else "push"
-    if memory is not None:
-        is_deleted = base is not None and base.version_id == memory.version_id
-        return "delete_memory" if is_deleted else "pull"
-    return "forget" if base is not None else None
-
-
-def _act_of_both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
-    """Return what is to be done if there are a file and a memory at a path."""
-    is_new_version = base is None or base.version_id != memory.version_id
+    is_edited = base is None or file is None or base.local_sha256 != file.sha256
+    is_new_version = base is None or memory is None or base.version_id != memory.version_id
+    if file is None and memory is None:
+        return "forget" if base is not None else None
+    if memory is None:
+        return "delete_file" if base is not None and not is_edited and base.memory_id in deleted else "push"
+    if file is None:
+        return "pull" if is_new_version else "delete_memory"
     if file.sha256 == memory.sha256:
-        is_same = not is_new_version and base is not None and base.stamp == file.stamp
-        return None if is_same and base is not None and base.local_sha256 == file.sha256 else "adopt"
-    is_edited = base is None or base.local_sha256 != file.sha256
-    if is_new_version and is_edited:
-        return "merge"
-    if is_new_version:
-        return "pull" if base is not None and base.sha256 == base.local_sha256 else "merge"
-    return "push" if is_edited else None
+        return "adopt" if is_new_version or is_edited or (base is not None and base.stamp != file.stamp) else None
+    if not is_new_version:
+        return "push" if is_edited else None
+    return "pull" if base is not None and not is_edited and base.sha256 == base.local_sha256 else "merge"
 
 
-def _renamed_memories(
-    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
-) -> list[SyncStep]:
+def _renamed_memories(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
     """Plan to rename each file whose memory was renamed. Edits of the file are kept."""
     now = {memory.id: path for path, memory in memories.items()}
-    found: list[SyncStep] = []
+    found: dict[str, SyncStep] = {}
     for path, base in bases.items():
         to = now.get(base.memory_id, path)
         if to != path and path in files and path not in memories and to not in files and to not in bases:
-            found.append(SyncStep("rename_file", path, to))
-    return list({step.to: step for step in reversed(found)}.values())
+            found.setdefault(to, SyncStep("rename_file", path, to))
+    return [step for step in found.values() if step.path not in busy]
 
 
-def _renamed_in_case(
-    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
-) -> list[SyncStep]:
+def _renamed_in_case(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
     """Plan to rename each memory whose file got a name that differs in letter case only. The text may differ too."""
     new = {path.casefold(): path for path in files if path not in bases and path not in memories and path not in busy}
     return [
@@ -136,17 +135,7 @@ def _renamed_in_case(
     ]
 
 
-def respelled(
-    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
-) -> frozenset[str]:
-    """Return the paths that one side renamed in letter case only, as they were spelled before."""
-    steps = [*_renamed_memories(bases, files, memories), *_renamed_in_case(bases, files, memories, set())]
-    return frozenset(step.path for step in steps if step.path.casefold() == step.to.casefold())
-
-
-def _renamed_files(
-    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
-) -> list[SyncStep]:
+def _renamed_files(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
     """Plan to rename each memory whose file was renamed.
 
     A file counts as renamed if its text is missing at one path and new at another, and its memory has not changed.
@@ -167,22 +156,21 @@ def _renamed_files(
     ]
 
 
-def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
+def alike(bases: Mapping[str, Base], files: Files, memories: Memories) -> set[str]:
     """Return the paths that differ only in letter case from another path, or from a directory above another path.
 
-    Some file systems can store only one of two such paths. Paths in `known` are not returned, because they were
-    synchronised before.
+    Some file systems can store only one of two such paths. Paths that were synchronised before are not returned, and
+    neither are the two names of a rename in letter case.
     """
+    steps = [*_renamed_memories(bases, files, memories, set()), *_renamed_in_case(bases, files, memories, set())]
+    renamed = {step.path for step in steps if step.path.casefold() == step.to.casefold()}
+    listed = {*files, *memories} - renamed
     spellings: defaultdict[str, set[str]] = defaultdict(set)
-    listed, kept = list(paths), frozenset(known)
     for path in listed:
         for prefix in _prefixes(path):
             spellings[prefix.casefold()].add(prefix)
-    return {
-        path
-        for path in listed
-        if path not in kept and any(len(spellings[prefix.casefold()]) > 1 for prefix in _prefixes(path))
-    }
+    clashes = (path for path in listed if any(len(spellings[each.casefold()]) > 1 for each in _prefixes(path)))
+    return {path for path in clashes if path not in bases}
 
 
 def _prefixes(path: str) -> list[str]:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import re
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
-from retentive.sync.files import FolderScan, LocalFile, Stamp
-from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored
-from retentive.sync.plan import alike, plan, respelled
-from retentive.sync.state import Base, SyncState, opened_state, refuse_nested, save, saved_state, state_folder
+from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, FolderScan, is_ignored, refuse_nested
+from retentive.sync.plan import Base, Files, Memories, alike, plan
+from retentive.sync.state import SyncState, opened_state, save, saved_state, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -98,7 +95,6 @@ class SyncSession:
     state: SyncState
     settings: Settings
     options: SyncOptions
-    states: str
     is_older: bool = False
     newest: str = ""
 
@@ -108,50 +104,36 @@ class SyncSession:
         After each round, `progress` is called with the number of outcomes so far. Raises `RetentiveError` if the store
         is unreachable.
         """
+        before = [SyncOutcome(ROOT, "warning", "", _OLDER)] if self.is_older else []
+        self.is_older, is_settled = False, False
         found: dict[tuple[str, ...], SyncOutcome] = {}
-        if self.is_older:
-            found[("",)] = SyncOutcome(ROOT, "warning", "", _OLDER)
-            self.is_older = False
-        before = dict(found)
         for _ in range(MOST_ROUNDS):
-            scan, outcomes, acted = self._round(dry=self.options.dry_run)
+            waiting, outcomes, acted = self._round()
+            if self.options.dry_run:  # it plans again; nothing was done
+                found = {}
             found = {key: each for key, each in found.items() if each.became not in _TRIED_AGAIN}
-            found = dict(before) if self.options.dry_run else found  # a dry run plans again; nothing was done
-            found |= {_key(each): each for each in outcomes}
+            found |= {_key(each): each for each in (*before, *outcomes)}
             progress(len(found))
-            if not acted and not scan.waiting:
-                return self._report(found)
+            is_settled = not acted and not waiting
+            if is_settled:
+                break
             if not acted:
                 time.sleep(SETTLE_S)
         why = "the file changes all the time, or cannot be read"
-        waits = [SyncOutcome(path, "waits", "", why) for path in scan.waiting]
-        return self._report(found | {_key(each): each for each in waits}, is_settled=False)
-
-    def _report(self, found: Mapping[tuple[str, ...], SyncOutcome], *, is_settled: bool = True) -> SyncReport:
+        found |= {_key(each): each for each in [SyncOutcome(path, "waits", "", why) for path in waiting]}
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
-    def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
-        """Run one round. Return the scan, the outcomes, and whether another round may find more to do.
-
-        If `dry` is True, nothing is changed.
-        """
-        bases = self.state.bases
-        ignored = (*self.options.ignored, *self.folder.patterns())
-        known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
-        scan = self.folder.scan(known, ignored, self.settings.max_memory_bytes)
+    def _round(self) -> tuple[set[str], list[SyncOutcome], bool]:
+        """Run one round. Return the waiting paths, the outcomes, and whether another round may find more to do."""
+        bases, options = self.state.bases, self.options
         self.newest = newest_version(self.store)
-        memories = {
-            memory.path: memory
-            for memory in self.store.memories()
-            if not is_ignored(memory.path.removeprefix(f"{ROOT}/"), ignored)
-        }
-        scan = scan.without_editor_files({*bases, *memories})
-        clash = alike({*scan.files, *memories} - respelled(bases, scan.files, memories), bases)
+        scan, listed, _ = _look(self.store, self.folder, bases, options.ignored, self.settings)
+        clash = alike(bases, scan.files, listed)
         folded = {path.casefold() for path in clash}  # a file with another spelling is not missing
         spelled = {path for path in bases if path not in scan.files and path.casefold() in folded}
         left_out = frozenset({*scan.skipped, *scan.waiting, *clash, *spelled})
         files = {path: file for path, file in scan.files.items() if not _is_in(path, left_out)}
-        memories = {path: memory for path, memory in memories.items() if not _is_in(path, left_out)}
+        memories = {path: memory for path, memory in listed.items() if not _is_in(path, left_out)}
         considered = {path: base for path, base in bases.items() if not _is_in(path, left_out)}
         steps = plan(
             considered,
@@ -159,44 +141,48 @@ class SyncSession:
             memories,
             self._deleted(considered, files, memories),
             removed=self.state.removed_today(),
-            confirmed=self.options.confirmed,
-            restoring=self.options.restoring,
+            confirmed=options.confirmed,
+            restoring=options.restoring,
         )
-        outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
-        outcomes += [
-            SyncOutcome(path, "skipped", "", "another path differs only in upper and lower case") for path in clash
-        ]
         work = SyncRound(
-            self.folder, self.store, self.state, self.settings, self.options.machine, files, memories,
-            confirmed=self.options.confirmed,
+            self.folder, self.store, self.state, self.settings, options.machine, files, memories,
+            confirmed=options.confirmed, dry=options.dry_run,
         )  # fmt: skip
-        if dry:
-            work.preview(steps)
-            return scan, [*outcomes, *work.outcomes], False
-        before = (dict(self.state.bases), dict(self.state.offered))
-        saved = partial(save, self.state, self.states, self.folder)
+        before = (dict(bases), dict(self.state.offered))
+        saved = partial(save, self.state, options.states, self.folder)
         try:
             work.run(steps, saved)
         finally:
-            if before != (self.state.bases, self.state.offered):
+            if before != (self.state.bases, self.state.offered) and not options.dry_run:
                 saved()
-        is_acting = any(each.became not in {"held", "refused", "proposed"} for each in work.outcomes)
-        return scan, [*outcomes, *work.outcomes], is_acting
+        acted = any(each.became not in {"held", "refused", "proposed"} for each in work.outcomes)
+        skipped = scan.skipped | dict.fromkeys(clash, "another path differs only in upper and lower case")
+        outcomes = [*(SyncOutcome(path, "skipped", "", why) for path, why in skipped.items()), *work.outcomes]
+        return scan.waiting, outcomes, acted and not options.dry_run
 
-    def _deleted(
-        self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
-    ) -> Iterator[str]:
+    def _deleted(self, bases: Mapping[str, Base], files: Files, memories: Memories) -> Iterator[str]:
         """Yield the ids of memories that are missing because they were deleted, according to the history.
 
         Other memories may be missing because the store was restored from an older backup. Their ids are not yielded.
         """
         present = {memory.id for memory in memories.values()}
-        for path in bases:
-            if path in files and path not in memories:
-                memory_id = self.state.bases[path].memory_id
-                versions = [] if memory_id in present else self.store.versions(memory_id=memory_id, limit=1)
+        for path, base in bases.items():
+            if path in files and path not in memories and base.memory_id not in present:
+                versions = self.store.versions(memory_id=base.memory_id, limit=1)
                 if versions and versions[0].operation == "deleted":
-                    yield memory_id
+                    yield base.memory_id
+
+
+def _look(
+    store: MemoryStore, folder: Folder, bases: Mapping[str, Base], ignored: tuple[str, ...], settings: Settings
+) -> tuple[FolderScan, dict[str, Memory], tuple[str, ...]]:
+    """Return the files of a directory, the memories of a store, and the patterns that leave out some of both."""
+    ignored = (*ignored, *folder.patterns())
+    listed = {memory.path: memory for memory in store.memories()}
+    known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
+    scan = folder.scan(known, {*bases, *listed}, ignored, settings.max_memory_bytes)
+    memories = {path: memory for path, memory in listed.items() if not is_ignored(_name(path), ignored)}
+    return scan, memories, ignored
 
 
 @contextmanager
@@ -212,18 +198,17 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
         if Path(os.path.realpath(states)).is_relative_to(os.path.realpath(folder.path)):
             raise InvalidInput("the folder for the state files must not be inside the synchronised directory")
         chosen = replace(given, machine=given.machine or machine_name(), states=states)
-        refuse_nested(folder, (*given.ignored, *folder.patterns()), given.location)
+        refuse_nested(folder, given.ignored, given.location)
         with opened_state(folder, store.id, states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
-            session = SyncSession(folder, store, state, store.settings(), chosen, states, is_older)
             if not given.dry_run:
                 folder.clean(lambda sha256: any(each.sha256 == sha256 for each in store.versions(limit=MOST_LOOKED_AT)))
-            yield session
+            yield SyncSession(folder, store, state, store.settings(), chosen, is_older)
 
 
 def check_directory(directory: str, options: SyncOptions) -> None:
     """Raise `InvalidInput` if the directory and a location, or another synchronised directory, lie in one another."""
     with opened_folder(directory) as folder:
-        refuse_nested(folder, (*options.ignored, *folder.patterns()), options.location)
+        refuse_nested(folder, options.ignored, options.location)
 
 
 @contextmanager
@@ -256,17 +241,18 @@ def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = 
         return session.run()
 
 
-def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
-    """Synchronise repeatedly until `hints` raises an exception. Pass the result of each synchronisation to `report`.
+def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncReport], None]) -> None:
+    """Synchronise repeatedly until `hints` ends. Pass the result of each synchronisation to `report`.
 
-    `hints` waits for a number of seconds, and returns True if it noticed that a file changed. It may miss changes, so
-    this function also compares the sizes, times and inodes of the files regularly. Such a comparison takes a hundredth
-    of the time of a round. If the store cannot be reached, `report` gets the error, and the function tries again.
+    `hints` yields every second, and True if it noticed that a file changed. It may miss changes, so this function also
+    compares the sizes, times and inodes of the files regularly. Such a comparison takes a hundredth of the time of a
+    round. If the store cannot be reached, `report` gets the error, and the function tries again.
     """
-    newest, files, looked, full = "", None, float("-inf"), float("-inf")
-    while True:
+    newest, files, looked, full = "", None, 0.0, float("-inf")
+    for is_hinted in chain([True], hints):
         now = time.monotonic()
-        is_due = now - looked >= RESCAN_S
+        is_due = is_hinted or now - looked >= RESCAN_S
+        looked = now if is_due else looked
         try:
             stamps = session.folder.stamps(session.options.ignored) if is_due else files
             if is_due:  # unlike `versions`, this also looks for edits by hand in the files of a directory
@@ -275,61 +261,29 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
                 done = session.run()
                 report(done)
                 newest, files, full = session.newest, stamps if done.is_settled else None, now
-            looked = now if is_due else looked
         except RetentiveError as error:
             if not error.retryable:
                 raise
             report(SyncReport((SyncOutcome(ROOT, "waits", "store", str(error)),)))
-        if hints(POLL_S):
-            looked = float("-inf")
 
 
-class Hints:
-    """Waits for changes of files in a directory. Detects no changes if the package `watchfiles` is not installed.
+def hints(path: str) -> Iterator[bool]:
+    """Yield every `POLL_S` seconds, and earlier if a file changes: True if one may have changed.
 
-    Some changes are not detected, for example on a network file system or after the directory was renamed.
+    Detects no changes if the package `watchfiles` is not installed, and misses some, for example on a network file
+    system or after the directory was renamed.
     """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._changed, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a change. Return whether a file has changed since the last call."""
-        found = self._changed.wait(seconds)
-        self._changed.clear()
-        return found
-
-    def _watch(self) -> None:
-        try:
-            from watchfiles import watch  # noqa: PLC0415 - an extra, and only needed here
-        except ModuleNotFoundError:
-            return
-        begun = False
-        for changes in watch(
-            self._path,
-            stop_event=self._ended,
-            debounce=200,
-            rust_timeout=500,
-            yield_on_timeout=True,
-            raise_interrupt=False,
-        ):
-            if not begun:  # changes made before this moment were not noticed, so the caller must scan now
-                begun = True
-                self._changed.set()
-            if any(not path.rpartition("/")[2].startswith((NEW, ASIDE, MARKER)) for _, path in changes):
-                self._changed.set()
+    try:
+        from watchfiles import watch as changes_below  # noqa: PLC0415 - an extra, and only needed here
+    except ModuleNotFoundError:
+        while True:
+            time.sleep(POLL_S)
+            yield False
+    ours, has_begun = (NEW, ASIDE, MARKER), False
+    for changes in changes_below(path, debounce=200, rust_timeout=int(POLL_S * 1_000), yield_on_timeout=True):
+        # What changed before the watch began was not noticed, so the first hint is True.
+        yield not has_begun or any(not name.rpartition("/")[2].startswith(ours) for _, name in changes)
+        has_begun = True
 
 
 def newest_version(store: MemoryStore) -> str:
@@ -359,6 +313,10 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
 
 
+def _name(path: str) -> str:
+    return path.removeprefix(f"{ROOT}/")
+
+
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
     """Changes on both sides since the last common state. All paths are sorted.
@@ -385,42 +343,29 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
     """
     settings = store.settings()
     with opened_folder(directory) as folder:
-        states = options.states or state_folder(os.environ)
-        state, at = saved_state(folder, states, store.id)
-        ignored = (*options.ignored, *folder.patterns())
-        bases: Mapping[str, Base] = {} if state is None else state.bases
-        known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
-        found = _settled_scan(folder, known, ignored, settings.max_memory_bytes)
-    there = {memory.path: memory.version_id for memory in store.memories()}
-    found = found.without_editor_files({*bases, *there})
-    here = {path: file.sha256 for path, file in found.files.items()}
-    left_out = {*found.skipped, *found.waiting}
+        state, at = saved_state(folder, options.states or state_folder(os.environ), store.id)
+        bases = {} if state is None else state.bases
+        for _ in range(1 + MOST_WAITS):
+            found, memories, ignored = _look(store, folder, bases, options.ignored, settings)
+            if not found.waiting:
+                break
+            time.sleep(SETTLE_S)
+
+    def differing(old: dict[str, str], new: dict[str, str]) -> tuple[str, ...]:
+        paths = sorted({*old, *new} - {*found.skipped, *found.waiting})
+        return tuple(path for path in paths if old.get(path) != new.get(path) and not is_ignored(_name(path), ignored))
+
     return SyncStatus(
         None if at is None else datetime.fromtimestamp(at, UTC),
         len(bases),
-        _differing({path: base.local_sha256 for path, base in bases.items()}, here, ignored, left_out),
-        _differing({path: base.version_id for path, base in bases.items()}, there, ignored, left_out),
-        tuple(sorted({} if state is None else state.offered)),
-        tuple(sorted(path for path in here if _CONFLICT.search(path))),
+        differing(
+            {path: base.local_sha256 for path, base in bases.items()},
+            {path: each.sha256 for path, each in found.files.items()},
+        ),
+        differing(
+            {path: base.version_id for path, base in bases.items()},
+            {path: each.version_id for path, each in memories.items()},
+        ),
+        () if state is None else tuple(sorted(state.offered)),
+        tuple(sorted(path for path in found.files if _CONFLICT.search(path))),
     )
-
-
-def _settled_scan(
-    folder: Folder, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
-) -> FolderScan:
-    """Scan the directory. If files have just changed, wait until they are complete, and scan again."""
-    found = folder.scan(known, ignored, most_bytes)
-    for _ in range(MOST_WAITS):
-        if not found.waiting:
-            break
-        time.sleep(SETTLE_S)
-        found = folder.scan(known, ignored, most_bytes)
-    return found
-
-
-def _differing(
-    old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
-) -> tuple[str, ...]:
-    """Return the paths whose values in `old` and `new` differ, except for paths that are not synchronised."""
-    changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
-    return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

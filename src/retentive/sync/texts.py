@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from retentive.values.diff import lines, merge
 from retentive.values.paths import ROOT
@@ -17,37 +16,26 @@ _FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
 _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Result of a merge.
+def join(path: str, base: str | None, ours: str, theirs: str) -> str | None:
+    """Merge the text of a file (`ours`) with the text of a memory (`theirs`). Return None if both changed one line.
 
-    `is_conflict` is True if both sides changed the same lines. In this case `text` is the text of the memory, and the
-    caller must keep the text of the file in a copy.
-    """
-
-    text: str
-    is_conflict: bool = False
-
-
-def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
-    """Merge the text of a file (`ours`) with the text of a memory (`theirs`).
-
-    Both texts are edits of the text `base`. `base` is None if no earlier common text is known. If the edits conflict,
-    the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits never conflict:
-    all lines that either side added are kept. Every client rewrites the lines `modified` and `originSessionId` of the
-    front matter. These two lines are taken from the later edit. Windows line endings and byte order marks are no
-    difference: if only one side added or removed them, the result is as on this side.
+    Both texts are edits of the text `base`. `base` is None if no earlier common text is known. In the index of Claude
+    Code's auto memory (MEMORY.md), edits never conflict: all lines that either side added are kept. Every client
+    rewrites the lines `modified` and `originSessionId` of the front matter. These two lines are taken from the later
+    edit. Windows line endings and byte order marks are no difference: if only one side added or removed them, the
+    result is as on this side.
     """
     merged = merge(base or "", *_with_later_front(ours, theirs))
     if merged is not None:
-        return Joined(merged)
+        return merged
     plain = _plain(base or ""), *_with_later_front(_plain(ours), _plain(theirs))
     merged = merge(*plain)
-    if merged is None and path != INDEX:
-        return Joined(theirs, is_conflict=True)
-    text = _union(*plain) if merged is None else merged
-    is_same = base is None or _form(base) == _form(ours)
-    return Joined(_in_form(text, *_form(theirs if is_same else ours)))
+    if merged is None:
+        if path != INDEX:
+            return None
+        merged = _union(*plain)
+    has_mark, is_windows = _form(theirs if base is None or _form(base) == _form(ours) else ours)
+    return _MARK * has_mark + (merged.replace("\n", "\r\n") if is_windows else merged)
 
 
 def _plain(text: str) -> str:
@@ -59,27 +47,21 @@ def _form(text: str) -> tuple[bool, bool]:
     return text.startswith(_MARK), text.count("\r\n") * 2 > text.count("\n")
 
 
-def _in_form(text: str, has_mark: bool, is_windows: bool) -> str:
-    return _MARK * has_mark + (text.replace("\n", "\r\n") if is_windows else text)
-
-
 def warnings(path: str, text: str) -> list[str]:
     """Return warnings if `path` is the index of Claude Code's auto memory and Claude Code does not load all of it."""
-    if path != INDEX:
-        return []
     count, size = len(lines(text)), len(text.encode())
-    found = (
-        [f"the file has {count} lines, but Claude Code loads the first {INDEX_LINES}"] if count > INDEX_LINES else []
-    )
-    if size > INDEX_BYTES:
+    found = []
+    if path == INDEX and count > INDEX_LINES:
+        found.append(f"the file has {count} lines, but Claude Code loads the first {INDEX_LINES}")
+    if path == INDEX and size > INDEX_BYTES:
         found.append(f"the file has {size:,} bytes, but Claude Code loads the first {INDEX_BYTES:,}")
     return found
 
 
 def _union(base: str, ours: str, theirs: str) -> str:
     """Return the text of the memory, followed by the lines of the file that neither the memory nor the base has."""
-    known = {*lines(theirs), *lines(base)} | {line.removesuffix("\n") for line in (*lines(theirs), *lines(base))}
-    added = [line for line in lines(ours) if line not in known and line.removesuffix("\n") not in known]
+    known = {line.removesuffix("\n") for line in (*lines(theirs), *lines(base))}
+    added = [line for line in lines(ours) if line.removesuffix("\n") not in known]
     start = theirs if not theirs or theirs.endswith("\n") or not added else theirs + "\n"
     return start + "".join(added)
 
@@ -92,7 +74,7 @@ def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
     found = [{key[2]: key[0] for key in _KEPT_BY_CLIENT.finditer(front[0])} for front in fronts if front is not None]
     if "modified" not in found[0] or "modified" not in found[1]:
         return ours, theirs
-    values = [each["modified"].strip() for each in found]
-    later, text, front = (found[0], theirs, fronts[1]) if values[0] > values[1] else (found[1], ours, fronts[0])
+    is_ours_later = found[0]["modified"].strip() > found[1]["modified"].strip()
+    later, text, front = (found[0], theirs, fronts[1]) if is_ours_later else (found[1], ours, fronts[0])
     changed = _KEPT_BY_CLIENT.sub(lambda line: later.get(line[2], line[0]), front[0]) + text[front.end() :]
-    return (ours, changed) if values[0] > values[1] else (changed, theirs)
+    return (ours, changed) if is_ours_later else (changed, theirs)

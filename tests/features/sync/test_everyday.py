@@ -284,26 +284,20 @@ def test_watching_finds_edits_by_hand_of_the_memories(tmp_path: Path, monkeypatc
     monkeypatch.setattr("retentive.sync.session.RESCAN_S", 0.0)
     notes, memories = tmp_path / "notes", tmp_path / "memory" / "memories"
     notes.mkdir()
-    looks = iter(range(4))
 
-    def wait(_: float) -> bool:
-        match next(looks, None):
-            case 0:
-                (memories / "new.md").write_text("by hand\n")
-            case 1:
-                assert (notes / "new.md").read_text() == "by hand\n"
-                (memories / "new.md").write_text("changed\n")
-            case 2:
-                assert (notes / "new.md").read_text() == "changed\n"
-                (memories / "new.md").unlink()
-            case None:
-                raise KeyboardInterrupt
-        return False
+    def hints() -> Iterator[bool]:
+        (memories / "new.md").write_text("by hand\n")
+        yield False
+        assert (notes / "new.md").read_text() == "by hand\n"
+        (memories / "new.md").write_text("changed\n")
+        yield False
+        assert (notes / "new.md").read_text() == "changed\n"
+        (memories / "new.md").unlink()
+        yield False
 
     options = SyncOptions(states=str(tmp_path / "states"))
     with retentive.open(tmp_path / "memory") as place, opened(place.store(), str(notes), options) as session:
-        with pytest.raises(KeyboardInterrupt):
-            watch(session, wait, lambda _: None)
+        watch(session, hints(), lambda _: None)
         assert not (notes / "new.md").exists()
         found = [(each.operation, str(each.actor)) for each in place.store().versions()]
     assert found == [(name, "job:external") for name in ("deleted", "modified", "created")]

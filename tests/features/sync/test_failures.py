@@ -7,7 +7,6 @@ import importlib
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
+from retentive.sync.session import SyncOptions, SyncReport, opened, watch
 
-from .world import FUSE, World
+from .world import World
 
 INDEX = "MEMORY.md"
 
@@ -55,13 +54,6 @@ def test_a_write_that_drops_the_lines_of_others_drops_none(world: World) -> None
     world.save(0, INDEX, "- one\n- three\n")
     world.converge()
     assert set(world.files(0)[INDEX].splitlines()) == {"- one", "- two", "- three"}
-
-
-def test_two_appends_to_the_index_are_both_kept(world: World) -> None:
-    world.save(0, INDEX, "- zero\n")
-    world.save(1, INDEX, "- other\n")
-    world.converge()
-    assert sorted(world.files(0)[INDEX].splitlines()) == ["- other", "- zero"]
 
 
 def test_a_file_that_was_not_pushed_yet_is_not_taken_for_deleted(world: World) -> None:
@@ -235,20 +227,6 @@ def test_a_conflict_neither_stops_nor_loses(world: World) -> None:
     assert world.memories()["z.md"] == "z\n"
     world.converge()
     assert [name for name in world.memories() if "conflict" in name] == copies
-
-
-def test_tidying_that_deletes_most_files_is_held(world: World) -> None:
-    share(world, **{f"n{number}": f"{number}\n" for number in range(30)})
-    for number in range(23):
-        (world.directories[0] / f"n{number}.md").unlink()
-    world.save(0, "n29.md", "edited\n")
-    report = world.sync(0)
-    assert sum(each.became == "held" for each in report.outcomes) == 23
-    assert len(world.memories()) == 30
-    assert world.memories()["n29.md"] == "edited\n"
-    world.sync(0, confirmed=True)
-    assert len(world.memories()) == 7
-    world.store.history.undo("HEAD")
 
 
 # -- more of what the design promises ----------------------------------------------------------------------------
@@ -446,45 +424,25 @@ def test_a_new_file_that_changes_before_its_push_is_read_again(world: World, mon
     assert report.is_settled
 
 
-def refuse_the_next_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    for name, value in {"left": 1, "events": ("open",), "effect": refuse}.items():
-        monkeypatch.setattr(FUSE, name, value)
-
-
 def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it can be read again, it is reported as refused no longer."""
     for name in ("a.md", "b.md"):
         world.save(0, name, f"{name}\n")
+    folder = importlib.import_module("retentive.sync.folder").Folder
+    read = folder.text
 
-    during(monkeypatch, "retentive.sync.session.plan", lambda: refuse_the_next_open(monkeypatch), after=True)
+    def refuse(self: Any, file: Any) -> Any:
+        if file.name == "a.md":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(self, file)
+
+    monkeypatch.setattr(folder, "text", refuse)
     monkeypatch.setattr("retentive.sync.session.MOST_ROUNDS", 1)
-    report = world.sync(0)
-    assert FUSE.left == 0
-    assert became(report, "a.md") == {"refused"}
+    assert became(world.sync(0), "a.md") == {"refused"}
     assert world.memories() == {"b.md": "b.md\n"}
-
-
-def test_a_file_that_can_be_read_again_is_not_reported_as_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a.md", "b.md"):
-        world.save(0, name, f"{name}\n")
-    during(monkeypatch, "retentive.sync.session.plan", lambda: refuse_the_next_open(monkeypatch), after=True)
+    monkeypatch.undo()
     report = world.sync(0)
-    assert FUSE.left == 0
-    assert became(report, "a.md") == became(report, "b.md") == {"pushed"}
-    assert not report.needs_attention
-
-
-def test_large_new_files_are_sent_in_several_batches(world: World) -> None:
-    """The limit of a batch is in bytes: these files have 200,000 characters, and 600,000 bytes."""
-    for number in range(6):
-        world.save(0, f"{number}.md", "\u754c" * 33_000 + f"{number}\n")
-    world.sync(0)
-    assert len(world.memories()) == 6
-    assert len({version.revision for version in world.store.versions()}) == 2
+    assert (became(report, "a.md"), report.needs_attention) == ({"pushed"}, False)
 
 
 def test_an_interrupt_after_the_exchange_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,38 +510,27 @@ def test_watching_finds_what_no_hint_told(world: World, monkeypatch: pytest.Monk
     monkeypatch.setattr("retentive.sync.session.RESCAN_S", 0.0)
     rounds: list[SyncReport] = []
     idle: list[int] = []
-    looks = iter(range(7))
 
-    def wait(_: float) -> bool:
-        match next(looks, None):
-            case 0:
-                world.save(0, "a.md", "a\n")
-            case 1:
-                world.store.create("/memories/b.md", "b\n")
-            case 2:
-                (world.directories[0] / "a.md").unlink()
-            case None:
-                raise KeyboardInterrupt
-            case _:
-                idle.append(len(rounds))
-        return False
+    def hints() -> Iterator[bool]:
+        world.save(0, "a.md", "a\n")
+        yield False
+        world.store.create("/memories/b.md", "b\n")
+        yield False
+        (world.directories[0] / "a.md").unlink()
+        for _ in range(4):
+            yield False
+            idle.append(len(rounds))
 
     options = SyncOptions(confirmed=True, machine="m", states=str(world.states))
-    with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
-        watch(session, wait, rounds.append)
+    with opened(world.store, str(world.directories[0]), options) as session:
+        watch(session, hints(), rounds.append)
     assert world.files(0) == world.memories() == {"b.md": "b\n"}
     assert idle[-1] == idle[-2]
 
 
 def test_watching_finds_a_memory_written_during_the_last_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The round that finds nothing more to do lists the memories, and then another program writes one."""
-    looks = iter(range(3))
     listed = MemoryStore.memories
-
-    def wait(_: float) -> bool:
-        if next(looks, None) is None:
-            raise KeyboardInterrupt
-        return False
 
     def memories(store: MemoryStore) -> Any:
         found = listed(store)
@@ -594,35 +541,6 @@ def test_watching_finds_a_memory_written_during_the_last_look(world: World, monk
     world.save(0, "a.md", "a\n")
     options = SyncOptions(machine="m", states=str(world.states))
     monkeypatch.setattr(MemoryStore, "memories", memories)
-    with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
-        watch(session, wait, lambda _: None)
+    with opened(world.store, str(world.directories[0]), options) as session:
+        watch(session, [False] * 3, lambda _: None)
     assert world.files(0) == {"a.md": "a\n", "b.md": "b\n"}
-
-
-@pytest.mark.parametrize("which", range(1, 13))
-def test_no_descriptor_is_closed_twice_after_a_failed_close(
-    which: int, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second close would close a descriptor that another thread has got since."""
-    store.create("/memories/a/b/c.md", "text")
-    close, closes, wrong = os.close, list[int](), list[int]()
-
-    def fails(descriptor: int) -> None:
-        try:
-            close(descriptor)
-        except OSError:
-            wrong.append(descriptor)
-            raise
-        closes.append(descriptor)
-        if len(closes) == which:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    with monkeypatch.context() as patched, suppress(OSError, errors.RetentiveError):
-        patched.setattr(os, "close", fails)
-        sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
-    assert len(closes) >= which
-    assert wrong == []
-    sync_once(store, str(notes), SyncOptions(states=str(tmp_path / "states")))
-    assert (notes / "a" / "b" / "c.md").read_text() == "text"

@@ -62,15 +62,3 @@ def synchronise(world: World, chosen: random.Random, number: int) -> None:
         case _:
             with after_calls(calls, lambda: act_and_note(world, chosen, number), FILES):
                 world.sync(number, confirmed=confirmed)
-
-
-def test_the_check_notices_a_lost_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without conflict copies, some history loses a text."""
-    monkeypatch.setattr("retentive.sync.apply.SyncRound._copied", lambda *_: "")
-
-    def all_hold() -> None:
-        for seed in range(100):
-            history(seed, tmp_path / str(seed))
-
-    with pytest.raises(AssertionError):
-        all_hold()

@@ -246,25 +246,6 @@ def test_the_commands(tmp_path: Path) -> None:
     assert here(at, "admin", "audit", "anchor", file, "--key", key).exit_code == 13
 
 
-def test_all_stores_are_anchored_although_one_cannot_be(tmp_path: Path) -> None:
-    """Its file is damaged. The others get their anchors, and the status is that of the error."""
-    at, key, folder = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "anchor.key"), tmp_path / "anchors"
-    folder.mkdir()
-    assert here(at, "admin", "audit", "key", key).exit_code == 0
-    with retentive.open(at) as opened:
-        for name in ("ada", "ben", "unaudited"):
-            store = opened.store(name)
-            store.change_settings({"audit": name != "unaudited"})
-            store.create("/memories/a", name)
-        ada, ben = (opened.store(name).id for name in ("ada", "ben"))
-    (folder / f"{ada}.anchors").write_text("no anchor\n")
-    done = here(at, "admin", "audit", "anchor", "--all", str(folder), "--key", key)
-    assert done.exit_code != 0, (done.stdout, done.stderr)
-    assert "Store: ada" in done.stderr
-    assert done.stdout.startswith("ben: Anchored the head")
-    assert sorted(path.name for path in folder.iterdir()) == sorted([f"{ada}.anchors", f"{ben}.anchors"])
-
-
 SETTINGS = {"audit": True, "review": ["session:*"], "read_only_paths": ["/memories/team/**"]}
 
 

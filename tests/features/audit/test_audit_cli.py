@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive.audit.chain import key_of
-from support.command_line import here, interactive
+from support.command_line import here
 
 from .logs import Log
 
@@ -70,27 +69,3 @@ def test_verify_distinguishes_valid_from_modified_logs(at: str, tmp_path: Path) 
     found = here(at, "admin", "audit", "verify", "--json")
     assert found.exit_code == 13
     assert json.loads(found.stdout)["problem"] == {"what": "altered", "seq": 2}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "answer", "expected"),
-    [
-        (["erase", "/memories/a.md"], "y", ["list", "erase"]),
-        (["erase", "/memories/a.md"], "n", ["list"]),
-        (["redact", "--all-of", "/memories/a.md"], "y", ["redact"]),
-        (["redact", "--all-of", "/memories/a.md"], "n", []),
-    ],
-)
-def test_a_removal_with_confirmation_is_audited(
-    at: str, tmp_path: Path, arguments: list[str], answer: str, expected: list[str]
-) -> None:
-    """The question about an erasure lists the memories. If the answer is no, nothing is removed."""
-    with interactive(tmp_path, "--at", at, *arguments) as shown:
-        shown.expect("Permanently")
-        shown.type(f"{answer}\r")
-        assert shown.end() == (0 if answer == "y" else 1)
-    with retentive.open(at, sweep=False) as place:
-        last = list(place.store().audit.entries())[5:]
-    assert [(entry.operation, entry.outcome, entry.integration) for entry in last] == [
-        (each, "ok", "cli") for each in expected
-    ]

@@ -21,7 +21,7 @@ Records = dict[str, str]
 Change = Callable[[Records], None]
 VIEW = {"command": "view", "path": "/memories"}
 ENTRIES = 8
-K2, K3, K4, K8, K9 = map(key_of, (2, 3, 4, 8, 9))
+K3, K4, K8 = map(key_of, (3, 4, 8))
 
 
 def use(store: MemoryStore) -> None:
@@ -47,19 +47,7 @@ def without(name: str) -> Change:
 
 
 def replaced(text: str, key: str = K3) -> Change:
-    def change(records: Records) -> None:
-        records[key] = text
-
-    return change
-
-
-def with_raw(name: str, text: str) -> Change:
-    """Return a change that adds a field whose value is not JSON, or is nested too deeply."""
-
-    def change(records: Records) -> None:
-        records[K3] = f'{{"{name}":{text},{records[K3][1:]}'
-
-    return change
+    return lambda records: records.update({key: text})
 
 
 def removed(*seqs: int) -> Change:
@@ -83,10 +71,6 @@ def swapped(records: Records) -> None:
     records[K3], records[K4] = records[K4], records[K3]
 
 
-def doubled(records: Records) -> None:
-    records[K9] = records[K2]
-
-
 def moved_up(records: Records) -> None:
     """Remove an entry, and move each later entry to the key of the previous one."""
     for seq in range(3, ENTRIES):
@@ -94,95 +78,53 @@ def moved_up(records: Records) -> None:
     del records[K8]
 
 
-def several(records: Records) -> None:
-    removed(6)(records)
-    swapped(records)
-
-
-def inserted(records: Records) -> None:
-    records["000000000003 "] = records[K3]
-
-
+ALTERED: dict[str, Any] = {
+    "id": "0" * 16, "time": 10**40, "actor": "user:eve", "operation": ["view"], "integration": "cli",
+    "outcome": "\ud800", "changes": [["mem_x", "memver_x"]], "read": ["mem_x", "memver_x"], "listed": True,
+    "repeated": True, "proposed": True, "audit": ["x"], "withheld": [2], "detail": "0" * 64, "prev": "0" * 64,
+    "hash": "0" * 64, "seq": 4, "another": 1,
+}  # fmt: skip
 CASES: dict[str, tuple[Change, tuple[str, int]]] = {
-    **{
-        f"{name} altered": (altered(name, value), ("altered", 3))
-        for name, value in {
-            "id": "0" * 16,
-            "time": 1,
-            "actor": "user:eve",
-            "operation": "view",
-            "integration": "cli",
-            "outcome": "not_found",
-            "changes": [["mem_x", "memver_x"]],
-            "read": ["mem_x", "memver_x"],
-            "listed": True,
-            "repeated": True,
-            "proposed": True,
-            "audit": False,
-            "withheld": [2],
-            "detail": "0" * 64,
-            "prev": "0" * 64,
-            "hash": "0" * 64,
-            "another": 1,
-        }.items()
-    },
-    **{
-        f"{name} removed": (without(name), ("altered", 3))
-        for name in ("id", "time", "actor", "operation", "integration", "outcome", "changes", "detail", "prev", "hash")
-    },
-    "seq altered": (altered("seq", 4), ("altered", 3)),
-    "seq removed": (without("seq"), ("altered", 3)),
-    "actor not a text": (altered("actor", 5), ("altered", 3)),
-    "operation not a text": (altered("operation", ["view"]), ("altered", 3)),
-    "a lone surrogate": (altered("outcome", "\ud800"), ("altered", 3)),
+    **{f"{name} altered": (altered(name, value), ("altered", 3)) for name, value in ALTERED.items()},
+    **{f"{name} removed": (without(name), ("altered", 3)) for name in ("seq", "time", "changes", "prev", "hash")},
     "versions not texts": (altered("changes", [[["x"], {}]]), ("altered", 3)),
-    "changes not a list": (altered("changes", 7), ("altered", 3)),
-    "a switch that is none": (altered("audit", ["x"]), ("altered", 3)),
-    "a time beyond all": (altered("time", 10**40), ("altered", 3)),
     "spaces": (respaced, ("altered", 3)),
     "a field twice": (twice_named, ("altered", 3)),
     "no JSON": (replaced("{"), ("altered", 3)),
     "not an object": (replaced("[]"), ("altered", 3)),
-    "empty": (replaced(""), ("altered", 3)),
     "a number too long to read": (replaced("9" * 5_000), ("altered", 3)),
     "nested without end": (replaced("[" * 100_000), ("altered", 3)),
-    "nested in an entry": (with_raw("more", "[" * 100_000), ("altered", 3)),
     "the first nested": (replaced("[" * 100_000, key_of(1)), ("altered", 1)),
     "first removed": (removed(1), ("missing", 1)),
-    "one removed": (removed(3), ("missing", 3)),
     "some removed": (removed(2, 3), ("missing", 2)),
     "tail cut": (removed(7, 8), ("missing", 7)),
     "all removed": (removed(*range(1, ENTRIES + 1)), ("missing", 1)),
     "swapped": (swapped, ("altered", 3)),
-    "doubled": (doubled, ("altered", 9)),
     "moved up": (moved_up, ("altered", 3)),
-    "several": (several, ("altered", 3)),
-    "a key that is not ours": (inserted, ("altered", 0)),
+    "a key that is not ours": (replaced("{}", f"{K3} "), ("altered", 0)),
     "a key too long for a number": (replaced("{}", "9" * 180), ("altered", 0)),
     "a key of other digits": (replaced("{}", "٣" * 12), ("altered", 0)),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
+def test_tampering_is_found_and_named(tmp_path: Path) -> None:
     """Operations still work and append to the chain. The damage is found again later."""
     with opened("sqlite", tmp_path, audit=True) as place:
-        use(place.store())
-    log = Log(tmp_path)
-    records = log.records()
-    assert len(records) == ENTRIES
-    change, expected = CASES[case]
-    change(records)
-    log.put(records)
-    with opened("sqlite", tmp_path, audit=True) as place:
-        store = place.store()
-        problem = store.audit.verify().problem
-        assert problem is not None
-        assert (problem.what, problem.seq) == expected
-        assert store.execute(VIEW).is_error is False
-        if case != "doubled":  # the next entry used the key of the duplicate
-            assert store.audit.verify().problem is not None
-        assert [entry.operation for entry in store.audit.entries()][-1] == "view"
+        store, log = place.store(), Log(tmp_path)
+        use(store)
+        sound, head = log.records(), log.records(HEAD)
+        assert len(sound) == ENTRIES
+        for name, (change, expected) in CASES.items():
+            records = dict(sound)
+            change(records)
+            log.put(records)
+            log.put(head, HEAD)
+            problem = store.audit.verify().problem
+            assert problem is not None, name
+            assert (problem.what, problem.seq) == expected, name
+            assert store.execute(VIEW).is_error is False
+            assert store.audit.verify().problem is not None, name
+            assert [entry.operation for entry in store.audit.entries()][-1] == "view", name
 
 
 def test_an_entry_forged_with_a_correct_hash_is_found(tmp_path: Path) -> None:

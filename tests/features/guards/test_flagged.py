@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from retentive import MemoryStore
 from retentive.redaction.examiner import allowance
 from support.command_line import here
-from support.places import EVERYWHERE, opened
+from support.places import opened
 
 A = "/memories/a.md"
 LIKELY = "notes\nthe password is hunter2\n"
@@ -29,12 +26,6 @@ def insert(text: str, line: int = 0) -> dict[str, Any]:
 
 def replace(old: str, new: str) -> dict[str, Any]:
     return {"command": "str_replace", "path": A, "old_str": old, "new_str": new}
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(str(request.param), tmp_path) as place:
-        yield place.store()
 
 
 def test_a_likely_value_is_kept_and_flagged(store: MemoryStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from retentive.errors import SensitiveValue
 from retentive.redaction.detector import Find, Rule
 from support.command_line import here
 from support.commands import create
-from support.places import EVERYWHERE, LOCAL, opened
+from support.places import LOCAL, opened
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
@@ -26,12 +26,6 @@ CARD = "4111 1111 1111 1111"
 TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
 CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
 NOTE = "Note: 2 sensitive value(s) were removed before saving: aws_access_key_id, payment_card."
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(str(request.param), tmp_path) as place:
-        yield place.store()
 
 
 def everything(store: MemoryStore) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore
+from retentive import MemoryStore
 from retentive.values.provenance import Provenance
 from support.commands import create, delete, edit, rename
 from support.places import EVERYWHERE, opened
@@ -167,11 +167,3 @@ def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:
             store.append(A, "more\n", actor=S1)
         store.change_settings({"quarantine": ["job:external"]})
         assert store.execute({"command": "view", "path": A}, actor="session:reader").code == "not_found"
-
-
-@pytest.mark.parametrize(
-    "origin", [{"source": ""}, {"source": "a\nb"}, {"source": "x" * 2_001}, {"source": 1}, {"session": ""}]
-)
-def test_an_invalid_origin_is_refused(tmp_path: Path, origin: dict[str, str]) -> None:
-    with opened("sqlite", tmp_path) as place, pytest.raises(InvalidInput):
-        place.store().execute(create(), **origin)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -43,41 +42,6 @@ def limited(whole: MemoryStore) -> MemoryStore:
     return with_options(whole, scope=OWN)
 
 
-def dumped(value: object) -> str:
-    """Everything in a value, also what its repr leaves out."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return f"{value!r} {dumped(fields)}"
-    if isinstance(value, list | tuple):
-        return " ".join(map(dumped, value))
-    return str(value)
-
-
-def test_reads_show_only_what_is_inside(whole: MemoryStore, limited: MemoryStore) -> None:
-    assert {each.path for each in limited.memories()} == {*INSIDE, "/memories/team/now-inside.md"}
-    views = [limited.execute({"command": "view", "path": path}).text for path in ("/memories", "/memories/x")]
-    found = limited.search("inside later text private", limit=None)
-    assert {hit.path for hit in found.hits} <= {*INSIDE, "/memories/team/now-inside.md"}
-    assert len(found.hits) == found.total
-    seen = [
-        *views,
-        found,
-        limited.search("text", mode="all"),
-        limited.search("x", history=True),
-    ]
-    seen += [
-        limited.search(".", regex=True),
-        limited.search("text", at="1h"),
-        limited.history.log(),
-        limited.versions(),
-    ]
-    seen += [list(limited.list_memories(limit=2).items), list(limited.list_memories("/memories/x", depth=1).items)]
-    seen += [limited.history.differences(since="1h"), limited.history.feed()]
-    assert MARKER not in dumped(seen)
-    assert MARKER in dumped([limited.search(MARKER), whole.search(MARKER)])
-    assert limited.search(MARKER).total == 0
-
-
 def test_changes_inside_are_made(whole: MemoryStore, limited: MemoryStore) -> None:
     limited.create("/memories/team/new.md", "new\n")
     limited.rename("/memories/team/new.md", "/memories/team/newer.md")
@@ -96,22 +60,7 @@ def test_an_undo_reverts_what_is_inside(whole: MemoryStore, limited: MemoryStore
     assert whole.read(OUTSIDE[0]) == "changed\n"
 
 
-def test_operations_on_the_whole_store_are_refused(whole: MemoryStore, limited: MemoryStore) -> None:
-    whole.change_settings({"audit": True})
-    for work in (
-        limited.usage,
-        limited.sweep,
-        limited.review.pending,
-        lambda: limited.history.erase(path=INSIDE[0]),
-        lambda: limited.change_settings({"read_only": True}),
-    ):
-        with pytest.raises((errors.PermissionDenied, errors.InvalidInput), match="access to only some paths"):
-            work()
-        assert list(whole.audit.entries())[-1].outcome == "permission_denied"
-    assert limited.read(INSIDE[0])
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_limited_store_is_like_a_store_with_only_these_paths(seed: int, tmp_path: Path) -> None:
     """Random commands of the limited caller give the same replies as in a store that others never wrote to."""
     chosen = random.Random(seed)

@@ -18,7 +18,7 @@ from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor
 from support.commands import create, delete, edit, rename, tree, view
-from support.places import EVERYWHERE, LASTING, opened
+from support.places import opened
 
 from .seen import read_as
 
@@ -53,40 +53,13 @@ def with_review(backend: str, directory: Path) -> Iterator[MemoryStore]:
         yield store
 
 
-@pytest.fixture(params=EVERYWHERE)
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    yield from with_review(str(request.param), tmp_path)
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[MemoryStore]:
+    yield from with_review(backend, tmp_path)
 
 
-@pytest.fixture(params=["sqlite", "directory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    yield from with_review(str(request.param), tmp_path)
-
-
-def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> None:
-    """The reply has one line more than the usual reply."""
-    store = anywhere
-    assert said(store, create()) == f"File created successfully at: {A}\n{NOTE}"
-    assert said(store, view()) == f"Here's the content of {A} with line numbers:\n     1\tone\n     2\ttwo"
-    assert said(store, view("/memories")) == f"{HEADER}\n8B\t/memories\n8B\t{A}"
-    assert said(store, edit("two", "three")) == (
-        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-        f"     1\tone\n     2\tthree\n{NOTE}"
-    )
-    assert said(store, create(text="text\n")) == f"Error: File {A} already exists"
-    for other in ("session:s2", ANN):
-        assert said(store, view("/memories"), other) == f"{HEADER}\n0B\t/memories"
-        assert said(store, view(), other) == f"The path {A} does not exist. Please provide a valid path."
-    assert (list(store.memories()), list(store.versions())) == ([], [])
-    assert [(each.summary, str(each.actor)) for each in store.review.pending()] == [
-        (f"created {A}", S1),
-        (f"modified {A}", S1),
-    ]
-
-
-def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> None:
+def test_accepted_changes_are_made_by_their_author(store: MemoryStore) -> None:
     """The decision covers all kinds of changes. The history names the author, and the decision names the reviewer."""
-    store = anywhere
     for path in (A, f"{D}/x", f"{D}/y"):
         done(store, create(path, "one\n"), ANN)
     ids = [
@@ -114,9 +87,8 @@ def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> Non
     assert store.review.accept(ids, actor=ANN) == DecisionOutcome(already=tuple(ids))
 
 
-def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
+def test_refused_changes_are_discarded(store: MemoryStore) -> None:
     """Refusing a proposal also discards all proposals that depend on it. The actor sees the present state again."""
-    store = anywhere
     done(store, create(text="one\n"), ANN)
     first, second, third, apart = (
         proposed(store, each)
@@ -249,17 +221,6 @@ def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) 
     assert [text.startswith("Error: Invalid path") for _, text in obstacles(store, ids)] == [True, True]
 
 
-def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
-    store.change_settings({"max_memory_bytes": 86})
-    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    assert said(store, create(text=f"{token}\n{'x' * 45}")).split("\n") == [
-        f"File created successfully at: {A}",
-        "Note: 1 sensitive value(s) were removed before saving: github_token.",
-        f"Note: {A} holds {len('[REDACTED:github_token]') + 46} of at most 86 bytes.",
-        NOTE,
-    ]
-
-
 def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> None:
     """The actor reaches its own limit first, and the reply names that limit."""
     store.change_settings({"max_proposals": 4, "max_proposals_each": 2})
@@ -368,24 +329,6 @@ def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) ->
     assert late.obstacles == (Obstacle(ids[0], None, "the proposal was already accepted by user:ann"),)
 
 
-def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
-    """Two sessions propose changes concurrently, each with several threads."""
-    done(store, create(text=""), ANN)
-
-    def append(number: int) -> None:
-        line = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"{number}"}
-        assert said(store, line, f"session:s{number % 2}").endswith(NOTE)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(append, range(40)))
-    for session in (0, 1):
-        lines = read_as(store, lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
-        assert sorted(map(int, (lines or b"").split())) == list(range(session, 40, 2))
-    own = [each.id for each in store.review.pending(actor="session:s0")]
-    assert store.review.accept(own, actor=ANN).done == tuple(own)
-    assert len(store.read(A).split()) == 20
-
-
 def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
     done(store, create(text="one\n"), ANN)
     for command in (edit("one", "two"), rename(A, B), delete(B), create(text="new\n")):
@@ -459,15 +402,6 @@ def test_undo_under_review_waits(store: MemoryStore) -> None:
     assert store.load(A)[0].id == memory.id
     assert store.review.accept(ids[1:], actor=ANN).done == (ids[1],)
     assert tree(store) == {A: "two\n"}
-
-
-@pytest.mark.parametrize("backend", LASTING)
-def test_proposals_survive_reopening(backend: str, tmp_path: Path) -> None:
-    for store in with_review(backend, tmp_path):
-        proposed(store, create(text="text\n"))
-    with opened(backend, tmp_path) as place:
-        assert [each.summary for each in place.store().review.pending()] == [f"created {A}"]
-        assert said(place.store(), view()).startswith("Here's")
 
 
 def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:

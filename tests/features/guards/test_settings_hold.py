@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 import retentive
-from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive import MemoryStore, MemoryTool
 from retentive.errors import ReadOnly
-from retentive.redaction.detector import Rule
 from retentive.values.settings import NAMES
-from support.command_line import here
 from support.commands import create
-from support.places import EVERYWHERE, LASTING, SEALED, opened, place_of
+from support.places import LASTING, SEALED, place_of
 
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
@@ -30,12 +27,6 @@ READ_ONLY = f"Error: {A} is read-only"
 
 def said(store: MemoryStore, command: object, actor: str | None = None) -> str:
     return store.execute(command, actor=actor).text
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(str(request.param), tmp_path) as place:
-        yield place.store()
 
 
 def test_quotas_refuse_and_warn_early(store: MemoryStore) -> None:
@@ -80,31 +71,6 @@ def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
     assert store.usage() == retentive.Usage(3, 59)
 
 
-def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
-    """Commands, `clear` and `write` are refused. The error precedes all errors about existing memories."""
-    said(store, create(text="text\n"))
-    version = store.memories()[0].version_id
-    store.change_settings({"read_only": True})
-    assert [
-        said(store, create(text="text\n")),
-        said(store, create("/memories/new", "text\n")).replace("/memories/new", A),
-        said(store, {"command": "str_replace", "path": A, "old_str": "not there", "new_str": ""}),
-        said(store, {"command": "insert", "path": A, "insert_line": 99, "insert_text": ""}),
-        said(store, {"command": "delete", "path": A}),
-        said(store, {"command": "rename", "old_path": A, "new_path": "/memories/b"}),
-    ] == [READ_ONLY] * 6
-    with pytest.raises(ReadOnly, match=f"^{A} is read-only$"):
-        store.write(A, "new", if_version=version)
-    for command in (
-        {"command": "delete", "path": "/memories"},
-        {"command": "rename", "old_path": "/memories", "new_path": A},
-    ):
-        assert said(store, command) == "Error: /memories is read-only"
-    assert store.clear().text == "Error: /memories is read-only"
-    assert store.execute(create(text="text\n")).code == "read_only"
-    assert said(store, VIEW).endswith("\ttext")
-
-
 def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
     """A directory above a read-only path cannot be deleted or renamed.
 
@@ -146,17 +112,6 @@ def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
     assert not store.execute({"command": "delete", "path": "/memories/notes"}, actor="session:s2").is_error
     assert not store.execute(create("/memories/b", "text\n"), actor="user:ann").is_error
     assert not store.execute(create("/memories/c", "text\n")).is_error
-
-
-def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
-    """Valid settings in the same call are not saved either."""
-    store.change_settings({"view_chars": 5})
-    with pytest.raises(InvalidInput, match="max_memories must be an integer"):
-        store.change_settings({"view_chars": 7, "max_memories": -1})
-    with pytest.raises(InvalidInput, match="unknown settings"):
-        store.change_settings({"view_chars": 7, "max_memory": 1})
-    assert store.settings().view_chars == 5
-    assert store.change_settings({"view_chars": None}).view_chars == 16_000
 
 
 OTHER_PROCESS = """
@@ -278,18 +233,6 @@ def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None
         limited.close()
 
 
-@pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
-def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing location or store is not created. The exit status is the one for not found."""
-    monkeypatch.chdir(tmp_path)
-    ended = here(place, "settings", "set", "list_rows=3")
-    assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
-    retentive.open(place).close()
-    assert here(place, "--store", "typo", "settings", "set", "list_rows=3").exit_code == 3
-    with retentive.open(place) as opened_place:
-        assert opened_place.stores() == []
-
-
 def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
     """The reply to the model says that a retry is useless."""
     store._core.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
@@ -305,27 +248,3 @@ def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
     store.change_settings({"read_only": True})
     store.change_settings({"read_only": False, "view_chars": 7})
     assert store.settings().view_chars == 7
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"read_only_paths": ["/etc"]}, "^read_only_paths: path pattern '/etc'"),
-        ({"allow_write": {"session:*": ["/etc"]}}, r"^allow_write of session:\*: path pattern '/etc'"),
-        ({"allow_write": {"": []}}, "^allow_write: an actor pattern"),
-        ({"expire_paths": {"/etc": 1}}, "^expire_paths: path pattern '/etc'"),
-        ({"expire_paths": {"/memories/a": -1}}, "^the setting expire_paths of /memories/a must be"),
-        ({"review": [7]}, "^review: an actor pattern"),
-        ({"sensitive_kinds": ["aws"]}, "^sensitive_kinds: "),
-        ({"expire_after_days": 10**18}, f"to {2**53}$"),
-    ],
-)
-def test_an_invalid_setting_is_named_in_the_error(given: dict[str, Any], told: str, store: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=told):
-        store.change_settings(given)
-
-
-def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="invalid pattern in rule 'ticket'"):
-        retentive.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
-    assert list(tmp_path.iterdir()) == []

@@ -200,20 +200,6 @@ def test_log_and_blame_filter_by_origin(local: MemoryStore) -> None:
         log(trust="some")  # type: ignore[arg-type] # the mistake
 
 
-def test_quarantine_is_one_setting(local: MemoryStore) -> None:
-    """Whatever the number of memories, nothing is rewritten, and both directions report whether they changed it."""
-    for number in range(20):
-        local.execute(create(f"{D}/{number}"), actor=S1, source=WEB)
-    revision = local._core.read(lambda snapshot: snapshot.state.revision)
-    assert local.trust.quarantine(f"source:{WEB}")
-    assert not local.trust.quarantine(f"source:{WEB}")
-    assert local.settings().quarantine == (f"source:{WEB}",)
-    assert list(local.memories()) == []
-    assert [local.trust.release(f"source:{WEB}"), local.trust.release(f"source:{WEB}")] == [True, False]
-    assert local.settings().quarantine == ()
-    assert local._core.read(lambda snapshot: snapshot.state.revision) == revision
-
-
 def test_who_may_change_trust(local: MemoryStore) -> None:
     """Not an actor under review, and not a process that pinned the store read-only."""
     said(local, create())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -13,15 +12,9 @@ from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
 from retentive.history.differences import Differences
 from retentive.history.revisions import past_of
 from retentive.values.diff import as_text
-from support.places import EVERYWHERE, opened
+from support.places import opened
 
 from .changes import A, B, C, create, replace, run
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(str(request.param), tmp_path) as place:
-        yield place.store()
 
 
 def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:

@@ -181,8 +181,7 @@ def import_files(
             options: ImportOptions = {"overwrite": overwrite, "dry_run": dry_run, **known}
             written, is_proposed = _send(remote, operation, **options)
         elif dry_run:
-            core = core_of(store)
-            written, is_proposed = core.run(DryRun(operation), core.invocation(actor, **known)).value(), False
+            written, is_proposed = core_of(store).result_of(DryRun(operation), actor, **known), False
         else:
             written, is_proposed = _write(store, operation, actor, known)
     return ImportOutcome([*outcomes, *written], is_proposed)
@@ -224,7 +223,10 @@ def _write(
             break
         refused[bad[0].path.text] = _sentence(error, bad[0].path.text)
         outcome = core.run(replace(operation, refused=dict(refused)), call)
-    return outcome.value(), outcome.proposed
+    try:
+        return outcome.value(), outcome.proposed
+    except Refused as refusal:  # of the whole import
+        raise core.raised(refusal, operation) from None
 
 
 def _send(

@@ -13,26 +13,20 @@ from retentive.engine import lists
 from retentive.engine.lists import StoreEvent
 from retentive.history import log
 from retentive.history.log import LogFilter
-from support.places import COMPARED, opened
+from support.places import opened
 
 A, B, C = "/memories/a.md", "/memories/d/b.md", "/memories/d/c.md"
 
 
-@pytest.fixture(params=COMPARED)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
-    with opened(request.param, tmp_path) as found:
+@pytest.fixture
+def place(backend: str, tmp_path: Path) -> Iterator[Retentive]:
+    with opened(backend, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
 def store(place: Retentive) -> MemoryStore:
     return place.store()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[MemoryStore]:
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as found:
-        yield found.store()
 
 
 def ids(
@@ -58,7 +52,7 @@ def filled(store: MemoryStore) -> None:
     store.delete(C, actor="session:s")
 
 
-@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize("limit", [1, 100])
 def test_pages_list_each_version_once(limit: int, store: MemoryStore) -> None:
     filled(store)
     newest = store.versions()
@@ -93,16 +87,16 @@ def test_pages_list_each_version_once(limit: int, store: MemoryStore) -> None:
     assert ids(store, limit=limit, oldest_first=True, only=only) == [each.id for each in newest[3:0:-1]]
 
 
-def test_a_page_with_few_matches_ends_early(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_with_few_matches_ends_early(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a cursor, from which the next page continues."""
     monkeypatch.setattr(log, "MAX_SCANNED", 2)
     monkeypatch.setattr(log, "PAGE_VERSIONS", 2)
-    filled(local)
-    first = local.history.page(only=LogFilter(operation="created"))
-    assert (first.items, first.next) == ((), local.versions()[1].id)
-    assert len(ids(local, limit=1, only=LogFilter(operation="created"))) == 3
+    filled(store)
+    first = store.history.page(only=LogFilter(operation="created"))
+    assert (first.items, first.next) == ((), store.versions()[1].id)
+    assert len(ids(store, limit=1, only=LogFilter(operation="created"))) == 3
     with pytest.raises(InvalidInput):
-        local.history.page(limit=0)
+        store.history.page(limit=0)
 
 
 def test_the_feed_has_every_change_in_order(place: Retentive, store: MemoryStore) -> None:
@@ -136,14 +130,14 @@ def test_the_feed_has_every_change_in_order(place: Retentive, store: MemoryStore
     assert (str(changed.actor), changed.ids, changed.count) == ("user:ann", ("review",), 1)
 
 
-def test_old_events_are_removed(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_events_are_removed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest are kept. A reader that missed some finds out."""
     monkeypatch.setattr(lists, "MAX_EVENTS", 3)
     for number in range(5):
-        local.change_settings({"list_rows": number + 1})
-    found = local.history.feed()
+        store.change_settings({"list_rows": number + 1})
+    found = store.history.feed()
     assert (len(found.items), found.has_gap) == (3, True)
-    assert not local.history.feed(found.items[0].id.partition("_")[2]).has_gap
+    assert not store.history.feed(found.items[0].id.partition("_")[2]).has_gap
 
 
 def test_an_event_is_later_than_the_versions_before_it(tmp_path: Path) -> None:

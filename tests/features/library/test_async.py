@@ -14,16 +14,12 @@ import pytest
 import retentive
 from retentive import (
     AsyncMemoryStore,
-    AsyncMemoryTool,
     AsyncMounts,
     AsyncRetentive,
-    MemorySearchTool,
     MemoryStore,
-    MemoryTool,
     Mounts,
     Retentive,
 )
-from retentive.integrations.search_tool import search_tool
 from retentive.storage.contract import Transaction
 from retentive.store import core_of
 from support.commands import A
@@ -72,31 +68,6 @@ def test_many_calls_run_at_once() -> None:
             return await store.read(A)
 
     assert sorted(map(int, anyio.run(run).split())) == list(range(20))
-
-
-def test_one_class_takes_a_place_a_store_or_mounts(tmp_path: Path) -> None:
-    """The tools and the search tool take a location, a store or mounts, opened or not, sync or async."""
-    with retentive.open(tmp_path / "m") as opened:
-        store = opened.store()
-        store.create(A, "words\n")
-        mounts = Mounts({"/memories": store})
-        asynchronous = (AsyncRetentive(opened), AsyncMemoryStore(store), AsyncMounts(mounts))
-        given: list[Path | Retentive | MemoryStore | Mounts | AsyncRetentive | AsyncMemoryStore | AsyncMounts]
-        given = [tmp_path / "m", opened, store, mounts, *asynchronous]
-        for memory in given:
-            tool, other = MemoryTool(memory), AsyncMemoryTool(memory)
-            command = {"command": "view", "path": A}
-            assert "words" in tool.call(command)
-            assert "words" in anyio.run(other.call, command)
-            tool.close()
-            other.close()
-            search = MemorySearchTool(memory)
-            assert A in str(search.call({"query": "words"}))
-            search.close()
-            assert A in search_tool(memory).reply({"query": "words"}).text
-            block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": A}}
-            if not isinstance(memory, Path):
-                assert "words" in retentive.tool_result(memory, block)["content"]
 
 
 def test_calls_that_wait_take_no_thread_of_the_application(tmp_path: Path) -> None:

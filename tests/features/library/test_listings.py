@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,8 @@ import retentive
 from retentive import InvalidInput, MemoryStore, NotFound
 from retentive.engine.lists import ListedMemory, ListingCursor
 from retentive.errors import CursorExpired
-from support.places import COMPARED, opened
 
 PATHS = [f"/memories/{name}" for name in ("a-b", "a.txt", "a/b", "a/b-c", "a/c/d", "a/c/e", "b", "c/d", "é", "z/z")]
-
-
-@pytest.fixture(params=COMPARED)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
-    with opened(request.param, tmp_path) as place:
-        yield place.store()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[MemoryStore]:
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as place:
-        yield place.store()
 
 
 def shown(
@@ -123,18 +110,18 @@ def test_a_cursor_expires_if_a_version_that_it_needs_is_removed(removal: str, st
     assert shown(store, 3) == [memory.path for memory in store.memories()]
 
 
-def test_other_removals_keep_the_cursor(local: MemoryStore) -> None:
+def test_other_removals_keep_the_cursor(store: MemoryStore) -> None:
     """An earlier redaction or erasure, and the erasure of a memory that is newer than the first page."""
     for path in PATHS:
-        local.create(path, path)
-    local.write("/memories/b", "edited")
-    local.history.redact([local.versions("/memories/b")[-1].id])
-    local.history.erase("/memories/é")
-    first = local.list_memories(limit=2)
-    local.create("/memories/new", "x")
-    local.history.erase("/memories/new")
-    local.write("/memories/b", "again")
-    assert len(local.list_memories(cursor=first.next).items) == len(PATHS) - 3
+        store.create(path, path)
+    store.write("/memories/b", "edited")
+    store.history.redact([store.versions("/memories/b")[-1].id])
+    store.history.erase("/memories/é")
+    first = store.list_memories(limit=2)
+    store.create("/memories/new", "x")
+    store.history.erase("/memories/new")
+    store.write("/memories/b", "again")
+    assert len(store.list_memories(cursor=first.next).items) == len(PATHS) - 3
 
 
 def test_a_cursor_expires_if_versions_were_pruned(tmp_path: Path) -> None:
@@ -154,6 +141,6 @@ def test_a_cursor_expires_if_versions_were_pruned(tmp_path: Path) -> None:
             store.list_memories(cursor=first.next)
 
 
-def test_an_empty_store_has_an_empty_page(local: MemoryStore) -> None:
-    assert local.list_memories() == local.list_memories(depth=1)
-    assert (local.list_memories().items, local.list_memories().next) == ((), None)
+def test_an_empty_store_has_an_empty_page(store: MemoryStore) -> None:
+    assert store.list_memories() == store.list_memories(depth=1)
+    assert (store.list_memories().items, store.list_memories().next) == ((), None)

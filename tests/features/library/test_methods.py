@@ -49,19 +49,6 @@ def test_what_a_write_returns(store: MemoryStore) -> None:
     assert tree(store) == {f"{D}/one": "1", f"{D}/two": "2"}
 
 
-def test_notes_of_the_guards(store: MemoryStore) -> None:
-    written = store.create(A, "AKIAIOSFODNN7EXAMPLX is the key\n")
-    assert written.notes == ("Note: 1 sensitive value(s) were removed before saving: aws_access_key_id.",)
-    assert "AKIA" not in store.read(A)
-
-
-def test_proposed_changes(store: MemoryStore) -> None:
-    store.change_settings({"review": ["session:*"]})
-    assert store.create(A, "one", actor="session:s").is_proposed
-    assert not store.create(B, "two", actor="user:ann").is_proposed
-    assert tree(store) == {B: "two"}
-
-
 @pytest.mark.parametrize(
     ("before", "text", "after"),
     [
@@ -199,29 +186,3 @@ def test_what_is_no_memory_on_a_directory(tmp_path: Path) -> None:
             for act in (memories.read, memories.delete, lambda at, it=memories: it.write(at, "x")):
                 with pytest.raises(errors.PathTaken, match=r"^The path /memories/link is taken by something"):
                     act(path)
-
-
-def test_errors_hide_sensitive_values(store: MemoryStore) -> None:
-    with pytest.raises(errors.InvalidPath) as raised:
-        store.write("/memories/AKIAIOSFODNN7EXAMPLX", "x")
-    assert "AKIA" not in str(raised.value)
-    store.create(A, "x")
-    with pytest.raises(errors.NoMatch) as missed:
-        store.edit(A, "AKIAIOSFODNN7EXAMPLX", "x")
-    assert "AKIA" not in str(missed.value)
-
-
-def test_storage_errors_are_raised(open_place: OpenPlace) -> None:
-    place = open_place("sqlite://")
-    store = place.store()
-    place.close()
-    for act in (lambda: store.create(A, "x"), lambda: store.read(A), lambda: store.view(A), store.versions):
-        with pytest.raises(errors.Closed):
-            act()
-
-
-def test_calls_and_methods_mix(store: MemoryStore) -> None:
-    """`memories` and `versions` are lists."""
-    store.create(A, "one")
-    store.execute(edit("one", "two")).raise_for_error()
-    assert (store.versions()[-1].operation, store.memories()[0].path, len(store.versions())) == ("created", A, 2)

@@ -21,18 +21,6 @@ SECRET = "the words of a memory"
 MAX_CHARS = 300
 
 
-def test_dir_shows_the_public_names() -> None:
-    assert set(dir(retentive)) == {*retentive.__all__, "__version__"}
-    assert [name for name in dir(retentive) if not hasattr(retentive, name)] == []
-
-
-def test_dir_shows_no_internals() -> None:
-    """The attributes of a memory store and of a location are methods and facts for people."""
-    with retentive.open("sqlite://") as opened:
-        names = {name for name in dir(opened.store()) if not name.startswith("_")}
-        assert not names & {"backend", "info", "run", "peek", "follow_up", "result_of", "pins", "parsed", "invocation"}
-
-
 def test_importing_imports_no_other_module() -> None:
     """Each public name is imported at its first use. None of them needs an event loop, the SDK or rich."""
     code = """

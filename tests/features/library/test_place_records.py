@@ -13,12 +13,12 @@ import retentive
 from retentive import Conflict, InvalidInput, NotFound, Retentive
 from retentive.storage.paging import stores_of_users
 from retentive.values.records import SYSTEM_STORE
-from support.places import COMPARED, opened
+from support.places import opened
 
 
-@pytest.fixture(params=COMPARED)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
-    with opened(request.param, tmp_path) as found:
+@pytest.fixture
+def place(backend: str, tmp_path: Path) -> Iterator[Retentive]:
+    with opened(backend, tmp_path) as found:
         yield found
 
 

@@ -33,6 +33,7 @@ RULES: Mapping[str, Mapping[str, object]] = {
     "allow_write": {"allow_write": {"*": ["/memories/elsewhere"]}},
     "review": {"review": ["*"]},
 }
+REMOVALS = {"delete", "clear", "redact", "erase", "sweep"}  # allowed in an archived store
 OF_ACTORS = {"allow_write", "review"}  # documented: these rules do not limit the jobs of retentive
 NO_CHANGE = {
     "Write settings": "changes no memory, and must be able to take a rule back",
@@ -71,6 +72,21 @@ def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: S
         case(scene, scene.store)
     is_free = rule == "none" or (rule in OF_ACTORS and case.actor.startswith("job:"))
     assert (state_of(scene.store) != before) == is_free
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_archived_store_allows_removals_only(name: str, scene: Scene) -> None:
+    """Everything else is refused, also if it would change nothing, and reads work."""
+    scene.place.archive_store(scene.store.id)
+    before = state_of(scene.store)
+    code = None
+    try:
+        CHANGES[name](scene, scene.store)
+    except RetentiveError as error:
+        code = error.code
+    assert (state_of(scene.store) != before) == (CHANGES[name].name in REMOVALS)
+    assert code in ({None} if CHANGES[name].name in REMOVALS else {None, "archived"})
+    assert scene.store.view()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from retentive.errors import NotFound
 from support.damage import A, C, E, codes, fill, look, opened, sql
 
 
@@ -36,6 +35,7 @@ def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
     (here / "binary").write_bytes(b"a\0b")
     (here / "latin").write_bytes(b"\xe9")
     (here / "a\\b").write_text("x")
+    (here / "a.md~").write_text("an older text\n")
     (here / "d" / "tab\there").mkdir()
     (here / "d" / "tab\there" / "inner").write_text("x")
     (root / "elsewhere").write_text("text")
@@ -50,6 +50,7 @@ def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
         "/memories/latin (binary)",
         "/memories/a\\b (an invalid name for a memory)",
         "/memories/d/tab\\u0009here (an invalid name for a memory)",
+        "/memories/a.md~ (a temporary or backup file of an editor)",
         "/memories/second (a file with more than one hard link)",
         "/memories/\\udcff (an invalid name for a memory)",
     }
@@ -84,23 +85,3 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
     assert codes(findings) == set()
     assert (root / "memories" / "a.md").read_text() == "two\n"
     assert not (root / "memories" / "x.md").exists()
-
-
-def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:
-    """The check does not create anything in the directory."""
-    with pytest.raises(NotFound):
-        look(str(tmp_path))
-    (tmp_path / "memories").mkdir()
-    with pytest.raises(NotFound):
-        look(str(tmp_path))
-    assert os.listdir(tmp_path) == ["memories"]
-
-
-def test_backup_files_of_editors_are_named_and_repositories_are_not(root: Path) -> None:
-    """Neither is a memory."""
-    (root / "memories" / ".git" / "refs" / "tags").mkdir(parents=True)
-    (root / "memories" / ".git" / "config").write_text("[core]\n")
-    (root / "memories" / "a.md~").write_text("an older text\n")
-    assert subjects(root, "note") == {"file_foreign": {"/memories/a.md~ (a temporary or backup file of an editor)"}}
-    look(str(root), repair=True)
-    assert (root / "memories" / ".git" / "refs" / "tags").is_dir()

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from retentive import Retentive
-from retentive.storage.contract import Created
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
@@ -53,26 +52,6 @@ def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
     assert codes(findings, severity="ok") == {"healthy"}  # the other store
 
 
-def test_a_modified_page_is_reported(tmp_path: Path) -> None:
-    """The page refers to other pages, which cannot be found then.
-
-    The check therefore reports no unreferenced objects.
-    """
-    with opened("s3", tmp_path) as found:
-        store = found.store()
-        for part in ("a", "b", "c"):
-            many = [Created(f"/memories/{part}{number}", b"x") for number in range(130)]
-            store._core.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
-        keys = objects(found, "pages")
-        assert keys, "too little to be compacted"
-        for key in keys:
-            data, _ = backend_of(found)._requests.get(key)
-            backend_of(found)._requests.put(key, data[:-1] + b"!")
-    findings = look(place_of("s3", tmp_path))
-    assert "object_damaged" in codes(findings)
-    assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {"pages"}
-
-
 def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: str) -> None:
     with opened_again(place) as found:
         store_id = found.store().id
@@ -81,16 +60,6 @@ def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: 
     problems = {(one.code, one.store_id) for one in findings if one.severity == "problem"}
     assert problems == {("object_damaged", store_id)}
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
-
-
-def test_a_key_without_a_store_is_reported(place: str) -> None:
-    with opened_again(place) as found:
-        requests = backend_of(found)._requests
-        keys = list(requests.names("keys"))
-        assert len(keys) == 2
-        requests.delete(keys)
-    findings = look(place)
-    assert [one.code for one in findings] == ["key_wrong", "key_wrong"]
 
 
 def opened_again(place: str) -> Retentive:

@@ -1,19 +1,23 @@
-"""A violation of any invariant of the database is found and named. It is repaired where the documentation says so."""
+"""A violation of any invariant is found and named, and a damaged file too. It is repaired where the docs say so."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from retentive.cli.exits import PROBLEMS
+from retentive.doctor import check
 from retentive.errors import Damaged
 from retentive.storage.findings import KINDS
 from retentive.storage.sql.connection import Value
+from retentive.storage.sqlite.backend import SqliteBackend
 from support.command_line import here
-from support.damage import A, C, E, codes, fill, look, opened, sql
+from support.damage import A, C, E, codes, fill, inner, keys_of, look, opened, sql, walked
 from support.places import place_of
 from support.profiles import LONG
 
@@ -141,3 +145,103 @@ def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
 def named(value: Value, names: Mapping[str, str]) -> Value:
     """Return the id for a name in braces, and any other value unchanged."""
     return names.get(value[1:-1], value) if isinstance(value, str) else value
+
+
+EVERY = ["sqlite", *(["sealed s3", "sealed sqlite", "s3", "directory", "sealed directory"] if LONG else [])]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", EVERY)
+def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> None:
+    """The removals are an erasure after its deletion, and a redaction before its purge."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memory = store.load(E)[0]
+        store.execute({"command": "delete", "path": E})
+        store._core.backend.write(
+            store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"}))
+        )
+        findings = list(check(place.backend))
+        assert codes(findings, severity="note") == {"removal_pending"}
+        assert "1 memories to erase" in {one.subject for one in findings}
+        store.history.redact([])
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        assert list(store.versions(memory_id=memory.id)) == []
+        assert store._core.read(lambda found: found.get_record("tombstone", memory.id)) is not None
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        store.change_settings({"review": ["session:*"]})
+        given = {"command": "create", "path": "/memories/new.md", "file_text": "new"}
+        assert not store.execute(given, actor="session:s1").is_error
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        waiting = store.review.pending()[0].id
+        store._core.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
+        findings = list(check(place.backend))
+        assert codes(findings) == {"record_wrong"}
+        assert any(waiting in one.subject for one in findings)
+
+
+def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:
+    """The finding names the id, since no other field can be trusted. The other memories can still be read."""
+    with opened("sealed sqlite", tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memories = {memory.path: memory for memory in store.memories()}
+        backend = inner(place)
+        assert isinstance(backend, SqliteBackend)
+        backend.transact(
+            lambda connection: connection.run(
+                "UPDATE versions SET seal = (SELECT seal FROM versions WHERE id = ?) WHERE id = ?",
+                (memories[E].version_id, memories[A].version_id),
+            )
+        )
+    findings = look(place_of("sealed sqlite", tmp_path), keys=keys_of("sealed sqlite"))
+    assert any(one.code == "unreadable" and memories[A].version_id in one.subject for one in findings)
+    assert not any(memories[E].version_id in one.subject for one in findings)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Database with a history."""
+    directory = tmp_path_factory.mktemp("whole")
+    with opened("sqlite", directory) as place:
+        walked(place.store(), 11, 150)
+        fill(place.store("second"))
+    return directory / "memory.db"
+
+
+def test_repairing_a_damaged_file_does_not_change_it(whole: Path, tmp_path: Path) -> None:
+    """The finding says what to do."""
+    data = bytearray(whole.read_bytes())
+    pages = len(data) // 4096
+    for page in range(3, pages, 4):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file = tmp_path / "memory.db"
+    file.write_bytes(data)
+    findings = look(f"sqlite:///{file}", repair=True)
+    assert "file_damaged" in codes(findings)
+    assert codes(findings, severity="repaired") == set()
+    assert file.read_bytes() == bytes(data)
+    said = here(f"sqlite:///{file}", "doctor", "--repair")
+    assert said.exit_code == PROBLEMS
+    assert "restore it from a backup" in said.stdout
+    assert str(tmp_path) not in said.stdout
+
+
+def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
+    (tmp_path / "empty.db").write_bytes(b"")
+    assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
+    for repair in (False, True):  # a lost database must not be replaced by an empty healthy one
+        (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
+        assert (only.code, only.severity) == ("unreadable", "problem")
+        assert only.subject == "the database is empty; everything in it was lost"
+        assert (tmp_path / "empty.db").read_bytes() == b""
+    assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
+    assert not (tmp_path / "none.db").exists()

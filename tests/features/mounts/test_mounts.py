@@ -1,21 +1,20 @@
-"""Commands over several memory stores: valid mount points, the store of a path, and views."""
+"""Commands and reads over several memory stores: mount points, the store of a path, views, and errors at borders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive import InvalidInput, Mounts, NotFound
+from retentive.errors import InvalidPath
+from support.places import KEYS
 
-from .trees import tree
+from .trees import Tree, tree
 
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
-
-
-# -- valid mount points --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -35,16 +34,6 @@ def test_an_invalid_mount_is_refused(points: tuple[str, ...], said: str) -> None
     with retentive.open("sqlite://") as opened, pytest.raises(InvalidInput) as caught:
         Mounts({point: opened.store() for point in points})
     assert said in str(caught.value)
-
-
-def test_only_memory_stores_can_be_mounted() -> None:
-    with retentive.open("sqlite://") as opened:
-        wrong: Mapping[str, Any] = {"/memories": opened.store(), "/memories/a": opened}
-        with pytest.raises(InvalidInput, match="must be a MemoryStore"):
-            Mounts(wrong)
-
-
-# -- the store of a path -------------------------------------------------------------------------------------------
 
 
 def test_errors_name_the_paths_of_the_tree() -> None:
@@ -70,29 +59,6 @@ def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
         )
         assert at.code == "invalid_path"
         assert at.run("rename", "/memories/team/a", deep) == f"Successfully renamed /memories/team/a to {deep}"
-
-
-def test_a_path_that_holds_a_sensitive_value_is_refused() -> None:
-    secret = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
-    with tree(TEAM) as at:
-        refused = at.run("create", f"/memories/team/{secret}", "x")
-        kind = "aws_access_key_id"
-        assert refused == f"Error: Invalid path /memories/team/[REDACTED:{kind}]: holds a sensitive value: {kind}"
-        at.run("create", "/memories/a", "x")
-        for old in ("/memories/a", "/memories/none", "/memories/team", "/memories"):  # first, as in one store
-            assert at.run("rename", old, f"/memories/team/{secret}") == refused
-
-
-# -- views ---------------------------------------------------------------------------------------------------------
-
-
-def test_hidden_mounts_are_left_out_and_counted() -> None:
-    with tree("/memories/.github", "/memories/d/node_modules", "/memories/d/.a/b") as at:
-        for point in at.stores:
-            at.run("create", f"{point}/f", "x")
-        assert at.view("/memories") == ["4B\t/memories", "2B\t/memories/d/", "1B\t/memories/f"]
-        assert at.view("/memories/.github") == ["1B\t/memories/.github", "1B\t/memories/.github/f"]
-        assert at.view("/memories/d") == ["2B\t/memories/d"]
 
 
 def test_a_mount_covers_memories_at_its_point() -> None:
@@ -139,3 +105,191 @@ def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
         listing = {"command": "view", "path": "/memories"}
         assert "4B\t/memories/team/a" in tree.execute(listing, actor="session:s").text
         assert "/memories/team/a" not in tree.execute(listing, actor="user:ann").text
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/memories/team", TEAM),
+        ("/memories/team/", TEAM),
+        ("/memories/shared", SHARED),
+        ("/memories/shared/x", SHARED),
+    ],
+)
+def test_a_mount_point_and_its_parents_cannot_be_deleted_or_renamed(path: str, point: str) -> None:
+    with tree(TEAM, SHARED) as at:
+        at.run("create", f"{path.rstrip('/')}/f", "x")
+        assert at.run("delete", path) == (
+            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete the memories in it instead."
+        )
+        assert at.code == "root_protected"
+        for new in ("/memories/new", "/memories/team/new", f"{point}/new", "/memories/team"):
+            assert at.run("rename", path, new) == (
+                f"Error: {path} cannot be renamed: a memory store is mounted at {point}. "
+                "Rename the memories in it instead."
+            )
+            assert at.code == "root_protected"
+        assert at.mounts.read(f"{path.rstrip('/')}/f") == "x"
+
+
+def test_a_rename_across_mounts_is_refused_with_a_hint() -> None:
+    with tree(TEAM, DEEP) as at:
+        at.run("create", "/memories/a/b", "x")
+        at.run("create", "/memories/team/deep/c", "x")
+        for old, new in (
+            ("/memories/a", "/memories/team/a"),
+            ("/memories//a/b", "/memories/team/b"),
+            ("/memories/team/deep/c", "/memories/team/c"),
+            ("/memories/team/deep/c", "/memories/c"),
+            ("/memories/a/", "/memories/team/deep/a/"),
+        ):
+            assert at.run("rename", old, new) == (
+                f"Error: {old} cannot be renamed to {new}: the paths are in different mounted memory stores. "
+                "Create it at the new path, then delete the old one."
+            )
+            assert at.code == "across_mounts"
+        assert [memory.path for memory in at.mounts.memories()] == ["/memories/a/b", "/memories/team/deep/c"]
+
+
+def test_a_read_only_mount_can_be_read_and_not_changed() -> None:
+    with tree(TEAM, read_only=(TEAM,)) as at:
+        at.stores[TEAM].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
+        assert at.run("view", "/memories/team/f").endswith("\n     1\tx")
+        for command, values in (
+            ("create", ("x",)),
+            ("str_replace", ("x",)),
+            ("insert", (0, "x")),
+            ("delete", ()),
+            ("rename", ("/memories/team/g",)),
+            ("rename", ("/memories/g",)),
+        ):
+            for path in ("/memories/team/f", "/memories/team//none", "/memories/team"):
+                assert at.run(command, path, *values) == f"Error: {path} is read-only"
+                assert at.code == "read_only"
+        at.run("create", "/memories/g", "x")
+        assert at.run("rename", "/memories/g", "/memories/team/g") == "Error: /memories/team/g is read-only"
+        assert at.run("rename", "/memories/none", "/memories/team/g") == "Error: /memories/team/g is read-only"
+        assert at.texts(TEAM) == {"/memories/f": "x"}
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_read_only_mount_below_makes_a_directory_read_only(*, filled: bool) -> None:
+    with tree(TEAM, SHARED, read_only=(SHARED,)) as at:
+        if filled:
+            at.stores[SHARED].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
+        at.run("create", "/memories/shared/f", "x")
+        for path in ("/memories/shared", "/memories/shared/", "/memories", "/memories/"):
+            assert at.run("delete", path) == f"Error: {path} is read-only"
+            assert at.run("rename", path, "/memories/new") == f"Error: {path} is read-only"
+        assert at.run("delete", TEAM).startswith(f"Error: {TEAM} cannot be deleted")
+        assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
+
+
+def test_a_covered_path_does_not_count_for_read_only() -> None:
+    with retentive.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
+        store, mounted = opened.store("a"), opened.store("b")
+        at = Tree(Mounts({"/memories": store, TEAM: mounted}), {})
+        assert at.run("create", "/memories/team/f", "x") == "File created successfully at: /memories/team/f"
+        assert at.run("create", "/memories/team/team/f", "x") == "Error: /memories/team/team/f is read-only"
+
+
+def test_clear_is_refused_if_one_store_is_read_only_and_deletes_nothing() -> None:
+    with tree(TEAM, SHARED, read_only=(TEAM,)) as at:
+        at.run("create", "/memories/f", "x")
+        reply = at.mounts.clear()
+        assert (reply.text, reply.is_error, reply.code) == (f"Error: {TEAM} is read-only", True, "read_only")
+        assert at.texts("/memories") == {"/memories/f": "x"}
+
+
+def test_a_storage_error_names_the_path_of_the_tree() -> None:
+    with tree() as alone, retentive.open("sqlite://") as closing:
+        mounts = Mounts({"/memories": alone.stores["/memories"], TEAM: closing.store()})
+        at = Tree(mounts, {})
+        closing.close()
+        unavailable = "Error: The memory store was closed; trying again does not help."
+        assert at.run("view", "/memories/team/f") == unavailable
+        assert at.run("view", "/memories") == unavailable
+        assert at.run("delete", "/memories") == unavailable
+        assert at.run("create", "/memories/team", "") == unavailable
+        assert at.run("create", "/memories/f", "x") == "File created successfully at: /memories/f"
+        assert at.run("rename", "/memories/f", "/memories/team/f") == unavailable
+        assert mounts.clear().text == unavailable
+        assert at.run("view", "/memories/f").endswith("x")
+
+
+def test_different_backends_make_one_tree(tmp_path: Path) -> None:
+    """The directory backend knows only its own paths. The tree replaces them in the replies."""
+    with (
+        retentive.open(tmp_path / "plain") as plain,
+        retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS) as sealed,
+        retentive.open(tmp_path / "locked", keys=KEYS) as locked,
+    ):
+        mounts = Mounts({"/memories": sealed.store(), "/memories/files": plain.store(), "/memories/l": locked.store()})
+        at = Tree(mounts, {})
+        for path in ("/memories/a", "/memories/files/d/b", "/memories/l/c"):
+            assert at.run("create", path, "text") == f"File created successfully at: {path}"
+        assert (tmp_path / "plain" / "memories" / "d" / "b").read_text() == "text"
+        assert at.view("/memories") == [
+            "12B\t/memories",
+            "4B\t/memories/a",
+            "4B\t/memories/files/",
+            "4B\t/memories/files/d/",
+            "4B\t/memories/l/",
+            "4B\t/memories/l/c",
+        ]
+        (tmp_path / "plain" / "memories" / "link").symlink_to("/etc")
+        (tmp_path / "plain" / "memories" / "by hand").write_text("new")
+        taken = "Error: The path {} is taken by something that is not a memory"
+        assert at.run("create", "/memories/files//link", "") == taken.format("/memories/files//link")
+        assert at.run("rename", "/memories/files//link", "/memories/b") == taken.format("/memories/files//link")
+        assert at.run("rename", "/memories/a", "/memories/files/link/x") == taken.format("/memories/files/link/x")
+        (tmp_path / "plain" / "memories" / "e").mkdir()
+        (tmp_path / "plain" / "memories" / "e" / "b").write_bytes(b"\xff")
+        assert at.run("rename", "/memories/files/d", "/memories/files//e") == taken.format("/memories/files/e/b")
+        assert at.view("/memories/files")[1] == "3B\t/memories/files/by hand"
+        assert at.view("/memories")[0] == "15B\t/memories"
+        assert at.run("rename", "/memories/a", "/memories/l/a").startswith("Error: /memories/a cannot be renamed to")
+
+
+def test_programs_read_by_the_paths_of_the_tree() -> None:
+    with tree(TEAM, DEEP) as at:
+        paths = ["/memories/a", "/memories/team/b", "/memories/team/deep/c", "/memories/tean"]
+        for path in reversed(paths):
+            at.run("create", path, path[-1])
+        mounts = at.mounts
+        assert [memory.path for memory in mounts.memories()] == paths
+        assert [memory.path for memory in mounts.memories("/memories/team/")] == paths[1:3]
+        assert [memory.path for memory in mounts.memories("/memories/team/deep")] == paths[2:3]
+        assert list(mounts.memories("/memories/none")) == []
+        memory, text = mounts.load("/memories//team/b")
+        assert (memory.path, text, mounts.read("/memories/team/b")) == ("/memories/team/b", "b", "b")
+        for path in ("/memories/team", "/memories", "/memories/team/none", "/memories/team/b/c"):
+            with pytest.raises(NotFound, match=f"there is no memory at {path}$"):
+                mounts.load(path)
+        with pytest.raises(InvalidPath):
+            mounts.load("/etc/passwd")
+        with pytest.raises(InvalidPath):
+            mounts.store_of("/memories/..")
+
+
+def test_history_is_reached_through_the_store_of_a_path() -> None:
+    with tree(TEAM) as at:
+        at.run("create", "/memories/team/d/f", "x")
+        store, path = at.mounts.store_of("/memories/team//d/f")
+        assert (store.id, path) == (at.stores[TEAM].id, "/memories/d/f")
+        assert [version.operation for version in store.versions(path)] == ["created"]
+        for outer, inner in ((TEAM, "/memories"), ("/memories/", "/memories"), ("/memories/x", "/memories/x")):
+            assert at.mounts.store_of(outer)[1] == inner
+
+
+def test_actors_are_recorded_and_stores_keep_their_own() -> None:
+    with retentive.open("sqlite://", actor="user:ann") as ann, retentive.open("sqlite://", actor="user:bob") as bob:
+        mine, team = ann.store(), bob.store()
+        mounts = Mounts({"/memories": mine, TEAM: team})
+        for number, actor in itertools.product((0, 1), (None, "session:s")):
+            path = (("/memories/f", "/memories/team/f"))[number] + str(actor)[-1]
+            assert not mounts.execute({"command": "create", "path": path, "file_text": ""}, actor=actor).is_error
+        assert [str(version.actor) for version in mine.versions()] == ["session:s", "user:ann"]
+        assert [str(version.actor) for version in team.versions()] == ["session:s", "user:bob"]
+        mounts.clear()
+        assert {str(version.actor) for version in team.versions(limit=2)} == {"user:bob"}

@@ -10,7 +10,7 @@ import pytest
 
 import retentive
 from retentive.errors import Damaged
-from retentive.transfer.export import back_up, export_whole
+from retentive.transfer.export import back_up
 
 from .archives import Entries, listed, read, refusal, store_in, write
 from .steps import Steps, steps
@@ -18,11 +18,10 @@ from .steps import Steps, steps
 A, BX = "/memories/a", "/memories/b_x"
 BOTH: Steps = [("create", A, "1"), ("create", BX, "2")]
 GONE: Steps = [*BOTH, ("delete", BX)]
-KINDS = ["export", "backup"]
 
 
-def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
-    """Return the entries of an export or a backup of a store with this history. `prune` removes one version."""
+def entries(given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
+    """Return the entries of a backup of a store with this history. `prune` removes one version."""
     path = directory / "whole.tar"
     with retentive.open("sqlite://") as place:
         store = place.store()
@@ -30,10 +29,7 @@ def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = Non
         if prune is not None:
             ids = [version.id for version in reversed(list(store.versions()))]
             store._core.backend.write(store.id, lambda tx: tx.prune([ids[prune]]))
-        if kind == "export":
-            export_whole(store, str(path))
-        else:
-            back_up(place.backend, str(path))
+        back_up(place.backend, str(path))
     return read(path)
 
 
@@ -53,27 +49,25 @@ def moved(found: Entries, old: str, new: str) -> Entries:
     return listed(found | {name: b"".join(json.dumps(line).encode() + b"\n" for line in forged)})
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("new", ["/memories/a", "/memories/a/x", "/memories/a/y/x"])
 @pytest.mark.parametrize("given", [BOTH, GONE], ids=["to the end", "until it goes"])
-def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_path: Path) -> None:
+def test_conflicting_paths_are_refused(new: str, given: Steps, tmp_path: Path) -> None:
     """A path conflicts with a path equal to it, above it or below it, now or after the other memory was written."""
-    error = refusal(write(tmp_path / "forged.tar", moved(entries(kind, given, tmp_path), BX, new)))
+    error = refusal(write(tmp_path / "forged.tar", moved(entries(given, tmp_path), BX, new)))
     assert isinstance(error, Damaged)
     assert "another memory is at, above or below the path of the memory /memories/a" in str(error)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path: Path) -> None:
+def test_conflicting_present_paths_are_refused_despite_gaps(tmp_path: Path) -> None:
     """A gap in the history can hide the deletion of a memory, but not of a memory that is listed as present."""
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
-    error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
+    error = refusal(write(tmp_path / "f.tar", moved(entries(given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
     assert "another memory is at, above or below the path of the memory /memories/a" in str(error)
 
 
 def test_a_reserved_path_in_a_file_is_refused(tmp_path: Path) -> None:
     """Nothing is restored into a name such as `.git`, where other programs would run it."""
-    error = refusal(write(tmp_path / "f.tar", moved(entries("backup", BOTH, tmp_path), BX, "/memories/.git/hooks/x")))
+    error = refusal(write(tmp_path / "f.tar", moved(entries(BOTH, tmp_path), BX, "/memories/.git/hooks/x")))
     assert isinstance(error, Damaged)
     assert "has a path that no memory can have" in str(error)

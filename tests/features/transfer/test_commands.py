@@ -7,17 +7,16 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive.storage.sealed.keys import KeyRing, add_key
-from support.command_line import RETENTIVE, environment, here, process, terminal
+from support.command_line import RETENTIVE, environment, here
 from support.damage import sql
 
-from .copies import facts, fill
+from .copies import fill
 
 MARKER = "quetzal-7731"
 
@@ -44,11 +43,6 @@ def done(at: str | Path, *arguments: str) -> str:
     return result.stdout
 
 
-def everything(at: str) -> list[dict[str, object]]:
-    with retentive.open(at) as opened:
-        return [facts(opened.backend, info.id) for info in opened.stores()]
-
-
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
@@ -70,8 +64,6 @@ def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
     assert (again["same"], again["created"]) == (1, 0)
     assert here(at, "import", str(tmp_path / "nothing")).exit_code == 3
     assert here(at, "import", str(tmp_path / "files"), "--as", "x").exit_code == 2
-    shown = terminal(tmp_path, "--at", at, "import", "files", "--under", "/memories/\x1b[32m")
-    assert "\x1b[32m" not in shown
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
@@ -119,26 +111,6 @@ def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     assert here(at, "export", str(tmp_path / "out")).exit_code == 4
     assert here(at, "export", str(tmp_path / "no" / "where")).exit_code == 3
     assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
-
-
-def test_backup_restore_and_migration_honour_the_global_options(tmp_path: Path) -> None:
-    """--at names the location before or after the command, --store one memory store; its variable has no effect."""
-    at, file = f"sqlite:///{tmp_path}/memory.db", str(tmp_path / "one.tar")
-    for key in ("first", "second"):
-        done(at, "--store", key, "create", "/memories/a", key)
-    for arguments in (
-        ["--at", at, "--store", "first", "admin", "backup", file],
-        ["admin", "backup", file + ".gz", "--at", at],
-    ):
-        ended = process(tmp_path, *arguments, RETENTIVE_STORE="second")
-        assert (ended.status, ended.err) == (0, "")
-    for name in (file, f"{file}.gz"):
-        assert process(tmp_path, "admin", "restore-backup", name, RETENTIVE_AT=f"sqlite:///{name}.db").status == 0
-    done(at, "--store", "second", "admin", "migrate", f"sqlite:///{tmp_path}/moved.db")
-    found = [done(f"sqlite:///{name}", "stores").count("\n") for name in (file + ".db", file + ".gz.db")]
-    assert found == [1, 2]
-    assert done(f"sqlite:///{tmp_path}/moved.db", "--store", "second", "cat", "/memories/a") == "second"
-    assert done(f"sqlite:///{tmp_path}/moved.db", "stores").count("\n") == 1
 
 
 @pytest.fixture
@@ -214,12 +186,7 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
             text = os.urandom(100_000).hex()
             opened.store().execute({"command": "create", "path": f"/memories/big/{number}", "file_text": text})
     room = tmp_path / "room"
-    for arguments in (
-        ["export", "room/e.tar"],
-        ["export", "room/e.tar.gz"],
-        ["export", "room/files"],
-        ["admin", "backup", "room/b.tar"],
-    ):
+    for arguments in (["export", "room/files"], ["admin", "backup", "room/b.tar"]):
         room.mkdir()
         limit = 100 if arguments[-1] == "room/files" else 1_000  # blocks of 1 KB
         limited = [
@@ -238,28 +205,6 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
         assert (ended.returncode, b"the disk is full" in ended.stderr) == (10, True), ended.stderr
         assert names(room) == []
         shutil.rmtree(room)
-
-
-IMPATIENT = (
-    sys.executable,
-    "-c",
-    "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())",
-)
-"""The command line with a progress bar that appears at once."""
-
-
-def test_a_terminal_shows_progress(at: str, tmp_path: Path) -> None:
-    """The progress appears when the work takes a while. A pipe gets only the result."""
-    shown = terminal(tmp_path, "--at", at, "export", "e.tar", program=IMPATIENT)
-    assert "Exporting" in shown
-    piped = process(tmp_path, "--at", at, "export", "f.tar")
-    assert (piped.err, piped.status) == ("", 0)
-
-
-def test_a_link_under_the_name_is_not_followed(at: str, tmp_path: Path) -> None:
-    (tmp_path / "e.tar").symlink_to(tmp_path / "elsewhere")
-    assert here(at, "export", str(tmp_path / "e.tar")).exit_code == 4
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_directory_that_nothing_has_opened_is_copied_whole(tmp_path: Path) -> None:

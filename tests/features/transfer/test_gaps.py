@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.restore import import_whole, migrate, restore
+from support.profiles import LONG
 
 from .copies import PERSON, facts, goes_on, place
 from .steps import Steps, steps
@@ -52,31 +53,26 @@ def scenario(request: pytest.FixtureRequest) -> tuple[Steps, list[int], str]:
     return SCENARIOS[str(request.param)]
 
 
-SLOWER = [pytest.param(name, marks=pytest.mark.long) for name in ("directory", "sealed memory")]
-
-
-@pytest.fixture(params=["memory", *SLOWER])
+@pytest.fixture(params=["memory", *(["directory", "sealed memory"] if LONG else [])])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
     with place(str(request.param), tmp_path / "target") as opened:
         yield opened
 
 
-def ways(directory: Path) -> dict[str, Callable[[Retentive, Retentive], object]]:
-    def whole(source: Retentive, target: Retentive) -> None:
-        export_whole(source.store(), str(directory / "e.tar"))
-        with open_archive(str(directory / "e.tar")) as archive:
+def copy(way: str, source: Retentive, target: Retentive, directory: Path) -> None:
+    if way == "migrate":
+        migrate(source.backend, target.backend)
+        return
+    file = str(directory / "copy.tar")
+    if way == "export":
+        export_whole(source.store(), file)
+    else:
+        back_up(source.backend, file)
+    with open_archive(file) as archive:
+        if way == "export":
             import_whole(archive, target.backend)
-
-    def backup(source: Retentive, target: Retentive) -> None:
-        back_up(source.backend, str(directory / "b.tar"))
-        with open_archive(str(directory / "b.tar")) as archive:
+        else:
             restore(archive, target.backend)
-
-    return {
-        "migrate": lambda source, target: migrate(source.backend, target.backend),
-        "export": whole,
-        "backup": backup,
-    }
 
 
 @pytest.mark.parametrize("way", ["migrate", "export", "backup"])
@@ -89,7 +85,7 @@ def test_a_history_with_gaps_is_copied(
         store = source.store()
         steps(store, given)
         lose(store, numbers, how)
-        ways(tmp_path)[way](source, target)
+        copy(way, source, target, tmp_path)
         # The backup of a plain store is restored as a plain store, even if the target has keys.
         backend = below_encryption(target.backend) if way == "backup" else target.backend
         copied, expected = (facts(each, store.id, records=way != "export") for each in (backend, source.backend))
@@ -118,7 +114,7 @@ def test_a_later_migration_copies_removals(
         assert by == [version.redacted_by for version in left]
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3])
+@pytest.mark.parametrize("cut", [1, 2, 3] if LONG else [2])
 def test_a_resumed_migration_copies_gaps(
     cut: int, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +11,7 @@ import retentive
 from retentive.transfer.copies import RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
-ARGUMENT = {"put_record": 0, "get_record": 0, "records": 0}  # position of the kind
+_CALL = re.compile(r"\.(put_record|get_record|records)\(\s*(?:\"([^\"]+)\"|([A-Z][A-Z_]*)\b)")
 
 
 def test_every_kind_that_is_written_is_known() -> None:
@@ -26,15 +26,7 @@ def written() -> Iterator[tuple[str, str]]:
     """Yield the method and the kind of all reads and writes of records whose kind is a constant."""
     for path in sorted(ROOT.rglob("*.py")):
         where = path.relative_to(ROOT)
-        if where.parts[0] in {"storage", "testing", "transfer"}:
-            continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ARGUMENT:
-                if len(node.args) <= ARGUMENT[node.func.attr]:
-                    continue
-                kind = node.args[ARGUMENT[node.func.attr]]
-                if isinstance(kind, ast.Constant):
-                    yield node.func.attr, str(kind.value)
-                elif isinstance(kind, ast.Name) and kind.id.isupper():
-                    module = import_module(".".join(["retentive", *where.with_suffix("").parts]))
-                    yield node.func.attr, str(getattr(module, kind.id))
+        if where.parts[0] not in {"storage", "testing", "transfer"}:
+            for method, kind, name in _CALL.findall(path.read_text("utf-8")):
+                module = ".".join(["retentive", *where.with_suffix("").parts])
+                yield method, kind or str(getattr(import_module(module), name))

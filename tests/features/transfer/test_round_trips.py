@@ -14,12 +14,13 @@ from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.restore import import_whole, migrate, restore
 from support.places import LASTING
+from support.profiles import LONG
 from support.strategies import commands
 
 from .copies import adorn, facts, fill, goes_on, lose, place
 
 QUICK = ["memory", "sealed memory"]
-ELSEWHERE = [*LASTING, "sealed directory", "sealed postgresql", "sealed mariadb"]
+ELSEWHERE = [*LASTING, "sealed directory", *(["sealed postgresql", "sealed mariadb"] if LONG else [])]
 
 
 @pytest.mark.long
@@ -100,18 +101,6 @@ def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path)
 
     A second run copies later changes. Each kind is a source once and a target once.
     """
-    migrated_twice(source_kind, target_kind, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("target_kind", ELSEWHERE)
-@pytest.mark.parametrize("source_kind", ELSEWHERE)
-def test_every_kind_migrates_to_every_kind(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """All pairs of kinds are tested."""
-    migrated_twice(source_kind, target_kind, tmp_path)
-
-
-def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
     with place(source_kind, tmp_path / "source") as source, place(target_kind, tmp_path / "target") as target:
         store = source.store("kept", name="Kept é")
         fill(store, 7, steps=40)

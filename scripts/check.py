@@ -11,8 +11,8 @@ file-systems   a directory on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays; 
                btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse
 extras         each extra alone in an environment of its own, on this Python and on 3.14
 lowest         the same with the lowest versions that pyproject.toml allows
-packages       the files of a release: equal builds, offline installation, each Python that is installed, uvx, and
-               what Windows and macOS lack
+packages       the files of a release: equal builds, offline installation, each Python that is installed, and what
+               Windows and macOS lack
 newest-python  the newest Python of Debian, in .cache/python, for extras and packages; needs root, debootstrap and
                patchelf
 """
@@ -33,9 +33,8 @@ SELECTIONS = {
     "file-systems": ("-m", "environments", "tests/environments/test_file_systems.py"),
     "extras": ("-m", "environments", "tests/environments/test_extras.py", "-k", "not lowest"),
     "lowest": ("-m", "environments", "tests/environments/test_extras.py", "-k", "lowest or every_extra"),
-    "packages": ("-m", "environments or not clusters", "tests/environments/test_uvx.py", "tests/features/packages",
-                 "tests/features/platforms"),
-}  # fmt: skip
+    "packages": ("-m", "not clusters", "tests/features/packages", "tests/features/platforms"),
+}
 QUICK = ROOT / ".venv" / ".quick-tests"
 
 

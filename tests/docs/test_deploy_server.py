@@ -1,9 +1,10 @@
-"""The files in deploy are valid, name settings that exist, and run the server without rights that it does not need."""
+"""The files to deploy are valid, name settings that exist, run without rights that they do not need, and work."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -39,15 +40,15 @@ def test_settings_in_the_files_exist(file: Path) -> None:
     assert variables(file.read_text("utf-8")) - {"RETENTIVE_SERVE_"} <= KNOWN
 
 
-def steps() -> list[tuple[str, str]]:
-    text = re.sub(r"\\\n", " ", (DEPLOY / "Containerfile").read_text("utf-8"))
+def steps(folder: Path) -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n", " ", (folder / "Containerfile").read_text("utf-8"))
     rows = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
     return [(step, rest) for step, rest in rows]
 
 
 def image_environment() -> dict[str, str]:
     """Variables that the image sets."""
-    return dict(each.split("=", 1) for each in dict(steps())["ENV"].split())
+    return dict(each.split("=", 1) for each in dict(steps(DEPLOY))["ENV"].split())
 
 
 def test_the_image_starts_with_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +58,7 @@ def test_the_image_starts_with_tls_only(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_image_has_the_server_and_runs_as_a_user() -> None:
     """Its extras exist, it copies wheels only, no step as root follows the change of user, and it starts the server."""
-    found = steps()
+    found = steps(DEPLOY)
     copied = [name for step, rest in found if step == "COPY" and "--from" not in rest for name in rest.split()[:-1]]
     assert copied == ["dist/wheels"]
     (extras,) = re.findall(r'"retentive\[([a-z,]+)\]"', str(found))
@@ -68,12 +69,6 @@ def test_the_image_has_the_server_and_runs_as_a_user() -> None:
     last = dict(found)
     assert (last["USER"], last["ENTRYPOINT"], last["CMD"]) == ("10001", '["retentive"]', '["serve"]')
     assert '"python", "-m", "retentive.server.health"' in last["HEALTHCHECK"]
-
-
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
-def test_hadolint_accepts_the_image() -> None:
-    done = subprocess.run(["hadolint", DEPLOY / "Containerfile"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_health_check_asks_the_server(tmp_path: Path) -> None:
@@ -182,3 +177,98 @@ def test_the_chart_renders_a_server_that_starts(monkeypatch: pytest.MonkeyPatch)
             rendered(*refused)
     single = {each["kind"]: each for each in rendered("persistence.enabled=true", "replicas=1", "tlsSecret=tls")}
     assert single.keys() == {"Deployment", "Service", "PersistentVolumeClaim"}
+
+
+EXAMPLES = ROOT / "examples" / "deploy"
+UNITS = sorted(
+    unit
+    for folder in (EXAMPLES, DEPLOY)
+    for unit in folder.iterdir()
+    if unit.suffix in {".service", ".timer"} and unit.name != "retentive.service"
+)
+UNIT = {unit.name: unit for unit in UNITS}
+BIN = Path(sys.executable).parent
+INSTALLED = "/opt/retentive/bin"
+
+
+def values(unit: str, key: str) -> list[str]:
+    """Return the values of a key of a unit file, in order."""
+    lines = UNIT[unit].read_text("utf-8").splitlines()
+    return [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
+
+
+def run_service(unit: str, place: str, state: Path) -> list[str]:
+    """Run the commands of a oneshot service like systemd, and return their output."""
+    printed = []
+    specifiers = {"%%": "%", "%S": str(state)}
+    key = "/etc/retentive/anchor.key"
+    for command in values(unit, "ExecStart") + values(unit, "ExecStartPost"):
+        expanded = re.sub("%.", lambda found: specifiers[found[0]], command.replace(INSTALLED, str(BIN)))
+        expanded = expanded.replace(key, str(state / "anchor.key"))
+        environment = {"PATH": os.environ["PATH"], "RETENTIVE_AT": place}
+        done = subprocess.run(shlex.split(expanded), env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        printed.append(done.stdout)
+    return printed
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    """No warning about an unknown key or value, a missing program or a missing service of a timer."""
+    for unit in UNITS:
+        (tmp_path / unit.name).write_text(unit.read_text("utf-8").replace(INSTALLED, str(BIN)), "utf-8")
+    command = ["systemd-analyze", "verify", *[str(tmp_path / unit.name) for unit in UNITS]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", [unit.name for unit in UNITS if unit.suffix == ".service"])
+def test_no_service_runs_as_root(unit: str) -> None:
+    assert values(unit, "User") == ["retentive"]
+    assert "yes" in values(unit, "NoNewPrivileges")
+
+
+def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
+    """Maintenance reaches each store, the backup can be restored, and each audit log is anchored."""
+    place = f"sqlite:///{tmp_path / 'memory.db'}"
+    key = tmp_path / "anchor.key"
+    subprocess.run([BIN / "retentive", "admin", "audit", "key", key], check=True, capture_output=True)
+    for name in ("ann", "ben"):
+        with retentive.open(place) as opened:
+            store = opened.store(f"user-{name}")
+            store.change_settings({"audit": True})
+            store.create("/memories/notes.md", f"about {name}\n")
+    assert run_service("retentive-maintain.service", place, tmp_path)[0].startswith("2 memory stores: 0 memories")
+
+    backups, anchors = tmp_path / "retentive" / "backups", tmp_path / "retentive" / "anchors"
+    for folder in (backups, anchors):
+        folder.mkdir(parents=True)
+    run_service("retentive-backup.service", place, tmp_path)
+    (saved,) = backups.iterdir()
+    restored = f"sqlite:///{tmp_path / 'restored.db'}"
+    subprocess.run(
+        [BIN / "retentive", "--at", restored, "admin", "restore-backup", saved], check=True, capture_output=True
+    )
+    with retentive.open(restored) as opened:
+        assert opened.store("user-ben").read("/memories/notes.md") == "about ben\n"
+
+    assert "Anchored the head" in run_service("retentive-anchor.service", place, tmp_path)[0]
+    with retentive.open(place) as opened:
+        for info in opened.stores():
+            found = opened.store(info.id).audit.verify(anchor=str(anchors / f"{info.id}.anchors"), key=str(key))
+            assert found.is_sound
+
+
+def test_the_image_of_the_web_service_runs_as_a_user() -> None:
+    """The sources, extras and Python version match the project."""
+    found = steps(EXAMPLES)
+    for source in (name for step, rest in found if step == "COPY" for name in rest.split()[:-1]):
+        assert (ROOT / source).exists(), source
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (extras,) = re.findall(r'"\.\[([a-z,]+)\]"', str(found))
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    (version,) = re.findall(r"python:3\.(\d+)", (EXAMPLES / "Containerfile").read_text("utf-8"))
+    assert f"Programming Language :: Python :: 3.{version}" in project["classifiers"]
+    order = [step for step, _ in found]
+    assert order.index("USER") > max(place for place, step in enumerate(order) if step == "RUN")
+    assert "web_service:app" in dict(found)["CMD"]

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from retentive.storage.contract import Backend, Clock, NewId
 from retentive.testing.backend_suite import BackendSuite
 from support.pages import ROOT
@@ -40,21 +42,12 @@ class TestWaiting(BackendSuite):
 """
 
 
+@pytest.mark.long
 def test_a_test_of_a_backend_that_waits_for_ever_fails(tmp_path: Path) -> None:
     """Without any plugin for pytest, and the next test runs."""
     (tmp_path / "test_waiting.py").write_text(WAITING)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:timeout",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "a_new_store_has_an_id",
-    ]
+    options = ["-q", "-p", "no:timeout", "-p", "no:cacheprovider", "-k", "a_new_store_has_an_id"]
+    command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False)
     assert "the test ran longer than 0.2 s" in done.stdout
     assert "lock.acquire()" in done.stdout

@@ -16,7 +16,7 @@ import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
 from support.pages import ROOT, WRITTEN, blocks
-from support.printed import assert_examples_run, assert_prints
+from support.printed import assert_examples_run
 from support.scripts import SCRIPTS
 
 QUICK = {"README"}
@@ -33,15 +33,6 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     with scripted_claude(*SCRIPTS) as claude:
         assert_examples_run(page, tmp_path, claude.url)
         assert claude.failures == []
-
-
-def test_a_wrong_output_fails(tmp_path: Path) -> None:
-    """The runner itself reports a difference in the output and a failing command."""
-    assert_prints("printf 'a\\nb\\nc\\n'", "a\n...\nc\n", tmp_path, "", "here")
-    with pytest.raises(AssertionError, match="not:"):
-        assert_prints("echo a", "b\n", tmp_path, "", "here")
-    with pytest.raises(AssertionError, match="here: false"):
-        assert_prints("false", None, tmp_path, "", "here")
 
 
 def test_excerpts_match_their_files() -> None:

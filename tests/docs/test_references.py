@@ -7,6 +7,8 @@ import tomllib
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
+from runpy import run_path
+from typing import Any
 
 import pytest
 
@@ -168,3 +170,47 @@ def headings(page: Path) -> set[str]:
     """Return the anchors of a page's headings."""
     found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_the_navigation_has_every_page() -> None:
+    """A new page of docs goes into `nav` of mkdocs.yml, in the section where a reader looks for it."""
+    _, _, nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")
+    named = re.findall(r"- (?:[^:\n]+: )?([\w-]+\.md)$", nav, re.MULTILINE)
+    outside = {
+        "benchmarks.md",
+        "changelog.md",
+        "contributing.md",
+        "api.md",
+        "http-api.md",
+        "server-configuration.md",
+    }  # scripts/documentation.py adds these
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert pages - set(named) == set(), "add these pages to `nav` in mkdocs.yml"
+    assert set(named) - outside - pages == set(), "these pages of `nav` in mkdocs.yml do not exist"
+    assert len(named) == len(set(named))
+
+
+THREATS = (ROOT / "docs" / "security.md").read_text("utf-8")
+
+
+def test_every_threat_names_a_test() -> None:
+    """That a named test exists is tested for all pages."""
+    _, _, rows = THREATS.partition("| threat | what prevents it | test |")
+    threats = [row for row in rows.partition("\n\n")[0].splitlines()[2:] if row.startswith("|")]
+    assert len(threats) > 12
+    assert [row for row in threats if "`tests/" not in row] == []
+
+
+FOLDER = ROOT / "docs" / "diagrams"
+SCRIPT = ROOT / "scripts" / "diagrams.py"
+
+
+def test_the_diagrams_are_current() -> None:
+    """If this fails, run: python scripts/diagrams.py"""
+    script: dict[str, Any] = run_path(str(SCRIPT))
+    assert {file.name: file.read_text("utf-8") for file in FOLDER.iterdir()} == script["diagrams"]()
+
+
+def test_each_diagram_is_on_a_page() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [file.name for file in FOLDER.iterdir() if f"](diagrams/{file.name})" not in pages] == []

@@ -1,15 +1,19 @@
-"""Commands of `retentive` in the documentation exist, with their options, also in blocks that are not run."""
+"""Blocks of the documentation are valid, and commands of `retentive` in it exist, also those that are not run."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
 from retentive.cli.app import app
-from support.pages import ROOT, WRITTEN, blocks, prose
+from support.pages import MEASURED, ROOT, WRITTEN, blocks, prose
 
 DEPLOY = sorted((ROOT / "examples" / "deploy").iterdir())
 # One command: `retentive` as the program, and words up to a shell operator, a comment or the end of the code.
@@ -73,3 +77,36 @@ def test_unknown_commands_and_options_are_found() -> None:
     texts = ["retentive no-such ls", "a | retentive log --no-such x", "retentive --at memory settings no-such"]
     assert [problem(words) for text in texts for words in commands(text)] == ["no-such", "--no-such", "no-such"]
     assert [problem(words) for words in commands("retentive --at x log -n 1 | cut -f 1")] == [None]
+
+
+COMMENTED = re.compile(r"\s+# .*")
+
+
+@pytest.mark.parametrize("page", [page for page in WRITTEN if page != MEASURED], ids=lambda page: page.stem)
+def test_blocks_of_a_shell_are_valid(page: Path) -> None:
+    """The syntax is that of bash, and the targets of make exist."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for block in blocks(page):
+        if block.language in {"sh", "bash"}:
+            done = subprocess.run(["bash", "-n"], input=block.body, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stderr}"
+            for line in block.body.splitlines():
+                if line.startswith("make "):
+                    named = [word for word in COMMENTED.sub("", line).split()[1:] if "=" not in word]
+                    assert set(named) <= targets, f"{page.name}, line {block.line}: {line}"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_blocks_of_data_can_be_parsed(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "json":
+            json.loads(block.body)
+        elif block.language == "toml":
+            tomllib.loads(block.body)
+
+
+def test_no_fence_is_missed() -> None:
+    """A fence with attributes, or indented, would not be a block for these tests."""
+    for page in WRITTEN:
+        fences = re.findall(r"^\s*(?:```|~~~)", page.read_text("utf-8"), re.MULTILINE)
+        assert len(fences) == 2 * len(blocks(page)), page.name

@@ -9,7 +9,7 @@ import pytest
 
 from support import servers
 
-from .wire import BUCKET, Wire
+from .objects import BUCKET, Wire
 
 
 @pytest.fixture

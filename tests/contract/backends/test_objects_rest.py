@@ -282,11 +282,6 @@ def test_unreferenced_objects_are_collected(url: str) -> None:
     assert small(url).collect(store.id) == 0
 
 
-def test_a_store_that_does_not_exist_cannot_be_collected(url: str) -> None:
-    with pytest.raises(NotFound):
-        small(url).collect("memstore_" + "0" * 32)
-
-
 def test_a_concurrent_write_is_retried_after_a_collection(url: str) -> None:
     """The writer cannot commit a reference to a deleted object. It runs again, and all its objects exist."""
     store = filled(url)

@@ -13,13 +13,15 @@ import pytest
 from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
 from retentive.storage.contract import Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend
+from retentive.storage.objects.requests import Missing, Requests
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 from support import servers
 
-from .wire import BUCKET, HOST, Asked, Reply, Rule, Wire, cut_after, cut_before, failed, is_commit, nth
+from .objects import BUCKET, HOST, Asked, Reply, Rule, Wire, cut_after, cut_before, failed, is_commit, nth
 
 PREFIX = {"at": ""}
+ODD = "416/169.254.1.2/invalidrange/403"  # what a prefix, a key, a port or a time can contain
 
 
 @pytest.fixture(autouse=True)
@@ -269,3 +271,35 @@ def test_plain_http_needs_permission(wire: Wire) -> None:
         with pytest.raises(InvalidInput, match="allow_http=true"):
             call()
     assert wire.asked == []
+
+
+# -- errors of the driver ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (None, b"", Unavailable),
+        (b"400 Bad Request", b"", Unavailable),
+        (b"403 Forbidden", b"", PermissionDenied),
+        (b"416 Range Not Satisfiable", b"", Missing),
+        (b"416 Range Not Satisfiable", b"<Error><Code>InvalidRange</Code></Error>", Missing),
+    ],
+)
+def test_numbers_in_a_url_mean_nothing(wire: Wire, status: bytes | None, body: bytes, error: type[Exception]) -> None:
+    """The texts of the driver's errors contain URLs and times. A range behind the end of an object is missing."""
+    reply = status and b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
+    wire.rule = lambda asked, forward: reply
+    requests = Requests(f"s3://{BUCKET}/{ODD}?endpoint=http://{HOST}:{wire.port}&region=x&allow_http=true&timeout_s=1")
+    with pytest.raises(error):
+        requests.get_range("416", 0, 1)
+    if error is not Missing:
+        with pytest.raises(error):
+            requests.get("416")
+
+
+def test_a_range_behind_the_end_in_memory_is_missing() -> None:
+    requests = Requests("memory://ranges")
+    requests.put("a", b"xyz")
+    with pytest.raises(Missing):
+        requests.get_range("a", 5, 3)

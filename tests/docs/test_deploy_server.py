@@ -153,32 +153,6 @@ def test_the_chart_belongs_to_this_version_and_names_settings() -> None:
             at = at[key]
 
 
-def rendered(*given: str) -> list[dict[str, Any]]:
-    """The objects of the chart. Raises `CalledProcessError` if it refuses the values."""
-    command = ["helm", "template", "memory", str(CHART), *(f"--set={each}" for each in given)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
-
-
-@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
-def test_the_chart_renders_a_server_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["helm", "lint", str(CHART), "--set=locationSecret=db,tlsSecret=tls"], check=True)
-    objects = {each["kind"]: each for each in rendered("locationSecret=db", "tlsSecret=tls")}
-    assert objects.keys() == {"Deployment", "Service", "PodDisruptionBudget"}
-    pod = objects["Deployment"]["spec"]["template"]["spec"]
-    for container in (*pod["initContainers"], *pod["containers"]):
-        assert container["securityContext"]["readOnlyRootFilesystem"]
-        assert container["envFrom"] == [{"secretRef": {"name": "db"}}]
-    (server,) = pod["containers"]
-    options = parsed({each["name"]: each["value"] for each in server["env"]}, monkeypatch, *server["args"][1:])
-    assert (options.host, options.port) == ("0.0.0.0", server["ports"][0]["containerPort"])
-    for refused in ((), ("locationSecret=db",), ("persistence.enabled=true", "insecureNoTls=true")):
-        with pytest.raises(subprocess.CalledProcessError):
-            rendered(*refused)
-    single = {each["kind"]: each for each in rendered("persistence.enabled=true", "replicas=1", "tlsSecret=tls")}
-    assert single.keys() == {"Deployment", "Service", "PersistentVolumeClaim"}
-
-
 EXAMPLES = ROOT / "examples" / "deploy"
 UNITS = sorted(
     unit

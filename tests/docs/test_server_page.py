@@ -1,4 +1,4 @@
-"""The commands and programs of docs/server.md run, with localhost as all hosts, over TLS."""
+"""The commands and programs of docs/server.md and docs/remote.md run, with localhost as all hosts, over TLS."""
 
 from __future__ import annotations
 
@@ -134,3 +134,13 @@ def test_the_typescript_program_lists_memories(tmp_path: Path) -> None:
         store.execute({"command": "create", "path": "/memories/notes.md", "file_text": "likes tea"})
         given: dict[str, Any] = {"MEMORY_URL": api.url, "MEMORY_KEY": api.key, "STORE": store.id}
         assert node.output(tmp_path / "sdk.mjs", tmp_path, folder, **given) == "/notes.md likes tea\n"
+
+
+def test_the_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = [block.body for block in blocks(ROOT / "docs" / "remote.md") if block.body.startswith("# remember.py")]
+    with retentive.open("sqlite://") as opened, serving(opened) as api:
+        monkeypatch.setenv("RETENTIVE_API_KEY", api.key)
+        exec(program.replace("https://memory.example.com:8443", api.url).replace(', ca_file="cert.pem"', ""), {})
+    shown = "Here's the content of /memories/ada.md with line numbers:\n     1\tAda prefers e-mail.\n"
+    assert capsys.readouterr().out == f"True Ada prefers e-mail.\n{shown}"
+    assert len([line for line in program.splitlines()[1:] if line]) <= 15

@@ -16,6 +16,7 @@ from retentive import InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.audit.anchor import AnchorKey
 from retentive.doctor import check
 from retentive.errors import Damaged
+from support.clock import Clock
 from support.command_line import here
 from support.places import EVERYWHERE, LASTING, opened
 
@@ -23,14 +24,6 @@ from .logs import database
 
 A, B, C = "/memories/a", "/memories/b", "/memories/c"
 TOKEN = "AKIAQ3EGVSNB6RTKX2ZP"
-DAY = 86_400.0
-
-
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Scene:
@@ -97,7 +90,7 @@ def test_recorded_removals_are_sound(removal: str, scene: Scene) -> None:
     """The store is sound before and after the next anchor."""
     scene.anchor()
     before = [(each.id, each.redacted_at) for each in scene.store.versions()]
-    scene.clock.now += 60 * DAY
+    scene.clock.pass_days(60)
     REMOVALS[removal](scene)
     assert [(each.id, each.redacted_at) for each in scene.store.versions()] != before
     assert scene.findings() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,9 @@ from retentive.audit.chain import (
     AuditEntry,
     entries_page,
 )
-from retentive.errors import Damaged, OutcomeUnknown, Unavailable
+from retentive.errors import Damaged, OutcomeUnknown, StoreFull, Unavailable
 from retentive.storage.contract import Transaction
-from support.commands import create
+from support.commands import create, edit
 from support.places import opened
 
 A, B = "/memories/a.md", "/memories/b.md"
@@ -278,3 +278,107 @@ def test_the_log_is_read_in_pages_from_both_ends(limit: int, tmp_path: Path) -> 
                 page = place.backend.read(store.id, read)
                 found, cursor = [*found, *page.items], page.next
             assert found == (whole[::-1] if order else whole)
+
+
+AGENT = "session:s"
+
+
+@pytest.fixture
+def reviewed(store: MemoryStore) -> MemoryStore:
+    store.change_settings({"audit": True, "review": ["session:*"], "max_proposals": 2})
+    return store
+
+
+def outcomes(store: MemoryStore) -> list[tuple[str | None, str]]:
+    """Check that the log is valid and complete, and return its entries except the first."""
+    verified = store.audit.verify()
+    assert (verified.problem, verified.unaudited) == (None, ())
+    return [(entry.operation, entry.outcome) for entry in store.audit.entries()][1:]
+
+
+def test_a_proposal_and_its_decision(reviewed: MemoryStore) -> None:
+    """The entry of the proposal is marked and names the proposed change.
+
+    The entry of the decision names the versions.
+    """
+    first = reviewed.execute(create(A, "one\n"), actor=AGENT, tool_use_id="toolu_01A09q90qw90lq917835lq9a")
+    again = reviewed.execute(create(A, "one\n"), actor=AGENT, tool_use_id="toolu_01A09q90qw90lq917835lq9a")
+    assert first == again
+    (proposal,) = (each.id for each in reviewed.review.pending())
+    reviewed.review.accept([proposal], actor="user:ann")
+    proposed, repeated, _, accepted = list(reviewed.audit.entries())[1:]
+    assert [(each.proposed, each.repeated) for each in (proposed, repeated, accepted)] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+    assert proposed.changes == repeated.changes
+    assert proposed.changes[0].version_id.startswith(proposal)
+    assert [change.version_id for change in accepted.changes] == [version.id for version in reviewed.versions()]
+    assert accepted.facts == {"proposals": [proposal]}
+    assert outcomes(reviewed)[-2:] == [("review.accept", "ok"), ("versions", "ok")]
+
+
+def test_a_refusal_by_the_storage_has_an_entry(tmp_path: Path) -> None:
+    """The path is taken by a file that is not a memory.
+
+    The storage finds it when it makes the change, which is undone.
+    """
+    with retentive.open(tmp_path / "memory", audit=True) as place:
+        store = place.store()
+        store.execute(create(B, "one\n"))
+        directory = store.directory()
+        assert directory is not None
+        (Path(directory) / "a.md").symlink_to("elsewhere")
+        replies = [store.execute(create(A, "one\n"), tool_use_id="toolu_01A09q90qw90lq917835lq9a") for _ in range(2)]
+        assert [reply.code for reply in replies] == ["path_taken"] * 2
+        assert replies[0] == replies[1]
+        found = [(entry.operation, entry.outcome, entry.changes) for entry in store.audit.entries()][1:]
+        assert found == [("create", "path_taken", ())] * 2
+        assert store.audit.verify().problem is None
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[MemoryStore]:
+    """A store on a full disk: every write is refused that may not use the reserve."""
+    backend = Faulty(str(tmp_path / "memory.db"))
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"))
+    store.change_settings({"audit": True})
+    store.execute(create(A, "one\n"))
+
+    def refuse(_: Transaction, may_use_reserve: bool) -> None:
+        if not may_use_reserve:
+            raise StoreFull("no space is left")
+
+    backend.at_commit = refuse
+    yield store
+    backend.close()
+
+
+def test_a_full_disk(full: MemoryStore) -> None:
+    """Views and deletions work and have entries. Refused commands keep their own error and have entries too."""
+    codes = [
+        full.execute(command, tool_use_id=str(number)).code
+        for number, command in enumerate(
+            (
+                create(A, "one\n"),
+                create(B, "one\n"),
+                edit("one", "two"),
+                edit("none", "two"),
+                VIEW,
+                {"command": "delete", "path": A},
+                VIEW,
+            )
+        )
+    ]
+    assert codes == ["already_exists", "store_full", "store_full", "no_match", None, None, "not_found"]
+    assert outcomes(full) == [
+        ("create", "ok"),
+        ("create", "already_exists"),
+        ("create", "store_full"),
+        ("str_replace", "store_full"),
+        ("str_replace", "no_match"),
+        ("view", "ok"),
+        ("delete", "ok"),
+        ("view", "not_found"),
+    ]

@@ -8,15 +8,18 @@ an unseen text. The assertions therefore compare numbers, because pytest prints 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from retentive.redaction.detector import Detector
 from support.detection.benign import Document, documents
 from support.detection.cases import HALVES, Case, cases
 from support.detection.draw import password
 from support.detection.judge import Judge, Verdict
 from support.detection.phrases import PROSE
+from support.detection.redaction import redact
 from support.profiles import sized
 
 SEED = 20
@@ -100,3 +103,34 @@ def test_a_password_in_prose_is_kept_and_flagged_by_default(judge: Judge, langua
     note = judge.note(text)
     assert note.startswith("Note: line 3 may hold a sensitive value (")
     assert note.endswith("). Remove it unless it belongs here.")
+
+
+DETECTOR = Detector()
+FINDABLE = (Path(__file__).parent / "findable.txt").read_text("utf-8").splitlines()
+BENIGN = [
+    line.replace("⏎", "\n")
+    for line in (Path(__file__).parent / "benign.txt").read_text("utf-8").split("\n")
+    if line.strip()
+]
+
+
+def test_lines_as_people_write_them_are_found() -> None:
+    """Short texts in five languages and a dozen notations, each with at least one value."""
+    left = [line for line in FINDABLE if not DETECTOR.find(line)]
+    assert len(FINDABLE) >= 150
+    assert len(left) <= 0.05 * len(FINDABLE), left
+
+
+def test_benign_texts_are_unchanged() -> None:
+    changed = [text for text in BENIGN if DETECTOR.find(text)]
+    assert len(BENIGN) >= 350
+    assert len(changed) <= 0.005 * len(BENIGN), changed
+
+
+def test_generated_values_are_found() -> None:
+    """In every context, and nothing is found in the redacted text. `test_detection_rates.py` has larger samples."""
+    sample = cases(3, per_kind=2)
+    redacted = [redact(case.text, DETECTOR)[0] for case in sample]
+    left = [case for case, text in zip(sample, redacted, strict=True) if case.survives_in(text)]
+    assert len(left) <= 0.03 * len(sample), [case.text for case in left if case.half == "seen"]
+    assert len([text for text in redacted if DETECTOR.find(text)]) == 0

@@ -27,40 +27,27 @@ from retentive.history.expiry import days_allowed
 from retentive.storage.contract import Transaction
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS
+from support.clock import DAY, Clock
 from support.command_line import here
 from support.places import LASTING, opened
 
 A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
-DAY = 86_400.0
-
-
-class Time:
-    """Clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pass_days(self, days: float) -> None:
-        self.now += days * DAY
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def place(backend: str, tmp_path: Path, time: Time) -> Iterator[Retentive]:
+def place(backend: str, tmp_path: Path, time: Clock) -> Iterator[Retentive]:
     """Location that sweeps by itself."""
     with opened(backend, tmp_path, clock=time) as made:
         yield made
 
 
 @pytest.fixture
-def store(backend: str, tmp_path: Path, time: Time) -> Iterator[MemoryStore]:
+def store(backend: str, tmp_path: Path, time: Clock) -> Iterator[MemoryStore]:
     """Store that is swept by the test alone."""
     with opened(backend, tmp_path, clock=time, sweep=False) as made:
         yield made.store()
@@ -79,7 +66,7 @@ def paths(store: MemoryStore) -> list[str]:
     return [memory.path for memory in store.memories()]
 
 
-def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
+def test_idle_memories_are_deleted(store: MemoryStore, time: Clock) -> None:
     """The actor of the deletions is `job:expiry`.
 
     A dry run only reports. Views, writes and renames keep a memory alive.
@@ -107,7 +94,7 @@ def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
     assert store._core.backend.read(store.id, lambda found: list(found.records(KIND))) == []
 
 
-def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) -> None:
+def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Clock) -> None:
     """A pattern overrides the rule of the store. With 0 days, memories never expire."""
     store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
     create(store, A, C, "/memories/keep/x")
@@ -118,7 +105,7 @@ def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) 
     assert paths(store) == ["/memories/keep/x"]
 
 
-def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time) -> None:
+def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Clock) -> None:
     """Expiry may not change read-only memories either."""
     create(store, A, C)
     store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
@@ -130,7 +117,7 @@ def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time
 
 
 @pytest.mark.parametrize("backend", LASTING)
-def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -> None:
+def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Clock) -> None:
     """Views are saved when the location is closed.
 
     A later process that opens the store sweeps, and it knows the views.
@@ -147,7 +134,7 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
         assert paths(place.store()) == [A]
 
 
-def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
+def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Clock) -> None:
     """The newest versions of each memory are kept, however old they are. This includes deleted memories."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
     create(store, A, B)
@@ -171,7 +158,7 @@ def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time:
     assert store.read(A) == "4\n3\n2\n1\n0\n" + A + "\n"
 
 
-def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: MemoryStore, time: Time) -> None:
+def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: MemoryStore, time: Clock) -> None:
     """The deletion is pruned last, because it hides the older versions."""
     store.change_settings({"keep_versions": 0})
     create(store, A)
@@ -181,7 +168,7 @@ def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: Me
     assert list(store.versions()) == []
 
 
-def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Time) -> None:
+def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Clock) -> None:
     """This includes deleted memories, read-only paths and read-only stores."""
     store.change_settings({"keep_versions": 1})
     create(store, A, B, C)
@@ -203,7 +190,7 @@ def test_the_longest_of_several_patterns_applies() -> None:
     assert allowed == [5, 9, 0]
 
 
-def test_an_open_location_prunes_by_itself(place: Retentive, time: Time) -> None:
+def test_an_open_location_prunes_by_itself(place: Retentive, time: Clock) -> None:
     """With the default settings, after a write or at an opening. Nobody runs a command or a server."""
     store = place.store()
     for number in range(250):
@@ -218,7 +205,7 @@ def test_an_open_location_prunes_by_itself(place: Retentive, time: Time) -> None
 
 
 @pytest.mark.parametrize("settings", [{}, {"expire_after_days": 20}], ids=["prunes", "expires and prunes"])
-def test_short_processes_sweep_the_whole_store_in_turn(settings: dict[str, int], tmp_path: Path, time: Time) -> None:
+def test_short_processes_sweep_the_whole_store_in_turn(settings: dict[str, int], tmp_path: Path, time: Clock) -> None:
     """Each goes on where the last one ended, so that the end of a long history has its turn."""
     with opened("sqlite", tmp_path, clock=time, sweep=False) as place:
         store = place.store()
@@ -261,7 +248,7 @@ def writing(place: Retentive) -> Iterator[Event]:
 
 @pytest.mark.parametrize("is_same", [True, False], ids=["of this process", "of another process"])
 @pytest.mark.parametrize("backend", LASTING)
-def test_a_view_never_waits_for_a_writer(backend: str, is_same: bool, tmp_path: Path, time: Time) -> None:
+def test_a_view_never_waits_for_a_writer(backend: str, is_same: bool, tmp_path: Path, time: Clock) -> None:
     """The access times that are due are recorded with a later view, when no writer holds the lock."""
     with opened(backend, tmp_path, clock=time) as place, opened(backend, tmp_path, clock=time) as other:
         store = place.store()
@@ -277,7 +264,7 @@ def test_a_view_never_waits_for_a_writer(backend: str, is_same: bool, tmp_path: 
         assert set(noted) == {store.load(path)[0].id for path in (A, B)}
 
 
-def test_a_sweep_knows_the_views_that_are_not_recorded_yet(tmp_path: Path, time: Time) -> None:
+def test_a_sweep_knows_the_views_that_are_not_recorded_yet(tmp_path: Path, time: Clock) -> None:
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -290,7 +277,7 @@ def test_a_sweep_knows_the_views_that_are_not_recorded_yet(tmp_path: Path, time:
         assert [each.path for each in swept.expired] == [B]
 
 
-def test_an_open_location_expires_idle_memories_by_itself(place: Retentive, time: Time) -> None:
+def test_an_open_location_expires_idle_memories_by_itself(place: Retentive, time: Clock) -> None:
     """After a write, at most once a day, as versions by `job:expiry`. Nobody runs a command or a server."""
     store = place.store()
     store.change_settings({"expire_after_days": 5})
@@ -322,7 +309,7 @@ store.view("/memories/b")
     assert os.listdir(tmp_path / "memory" / "memories") == ["b"]
 
 
-def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:
+def test_one_process_sweeps_for_all(tmp_path: Path, time: Clock) -> None:
     """The day of the last sweep stands in the location. `sweep=False` never sweeps."""
     with (
         opened("sqlite", tmp_path, clock=time) as one,
@@ -347,7 +334,7 @@ def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:
         assert B not in paths(stores[2])
 
 
-def test_a_write_waits_for_a_small_piece_only(place: Retentive, time: Time) -> None:
+def test_a_write_waits_for_a_small_piece_only(place: Retentive, time: Clock) -> None:
     """Each write deletes at most 100 idle memories, fewer if they take long. One viewed between two pieces is kept."""
     store = place.store()
     store.change_settings({"expire_after_days": 5})
@@ -365,7 +352,7 @@ def test_a_write_waits_for_a_small_piece_only(place: Retentive, time: Time) -> N
 
 
 def test_memories_changed_during_a_sweep_are_kept(
-    place: Retentive, time: Time, monkeypatch: pytest.MonkeyPatch
+    place: Retentive, time: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory that changed is not deleted, and neither is a new memory at the path of an expired one."""
     place._sweeps = False
@@ -389,7 +376,7 @@ def test_memories_changed_during_a_sweep_are_kept(
     assert paths(store) == [A, B]
 
 
-def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> None:
+def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Clock) -> None:
     """A later sweep that prunes only older versions does not lower the bound."""
     store.change_settings({"keep_versions": 2})
     began = time.now
@@ -409,7 +396,7 @@ def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> No
     assert store.history.text_at(B, datetime.fromtimestamp(began + 15 * DAY, UTC))[1] == f"more\n{B}\n"
 
 
-def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) -> None:
+def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Clock) -> None:
     """The limit is exact to the second after a write or a view, although not every view is saved."""
     with opened("memory", tmp_path, clock=time) as place:
         store = place.store()
@@ -465,7 +452,7 @@ def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypat
         assert A not in paths(place.store())
 
 
-def test_a_sweep_does_not_load_the_history(time: Time) -> None:
+def test_a_sweep_does_not_load_the_history(time: Clock) -> None:
     """A history that is five times as long needs no more memory, in a sweep as in its preview."""
     peaks = []
     for versions in (300, 1_500):

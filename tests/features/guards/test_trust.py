@@ -9,7 +9,6 @@ import pytest
 
 from retentive import InvalidInput, MemoryStore, NotFound
 from retentive.errors import PermissionDenied, ReadOnly
-from retentive.integrations.search_tool import search_tool
 from support.commands import create, delete, edit, insert, rename, tree, view
 from support.places import EVERYWHERE, opened
 
@@ -176,15 +175,6 @@ def test_hidden_memories_keep_their_paths(local: MemoryStore) -> None:
     assert said(local, view(D)).splitlines()[1:] == [f"8B\t{D}", f"8B\t{D}/beside"]
     local.trust.release(S1)
     assert set(tree(local)) == {B, f"{D}/beside", f"{D}/hidden"}
-
-
-def test_the_search_tool_hides_and_marks(local: MemoryStore) -> None:
-    local.change_settings({"trust": {"session:*": "unconfirmed"}, "hide_unconfirmed": ["session:s2"]})
-    local.execute(create(A, "some words\n"), actor=S1)
-    assert f"{A} (unconfirmed; " in search_tool(local).run({"query": "words"}).text
-    assert search_tool(local, actor=S2).run({"query": "words"}).text.startswith("0 memories")
-    assert [local.search("words", trust=each).total for each in ("trusted", "unconfirmed", "quarantined")] == [0, 1, 0]
-    assert [local.search("words", source=each).total for each in ("*", "web:*")] == [0, 0]
 
 
 def test_log_and_blame_filter_by_origin(local: MemoryStore) -> None:

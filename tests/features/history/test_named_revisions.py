@@ -125,19 +125,6 @@ def test_numbers_without_versions(store: MemoryStore) -> None:
     assert [changes(store, f"r{number}") for number in numbers] == [[(f"r{number}", 1)] for number in numbers]
 
 
-def test_every_number_is_found() -> None:
-    """The search by the times in ids finds the first, the last and every other change."""
-    with retentive.open("sqlite://") as opened:
-        quick = opened.store()
-        for number in range(60):
-            create(quick, f"/memories/{number % 7}/{number}", "x")
-            if number % 9 == 8:
-                run(quick, "delete", path=f"/memories/{number % 7}")
-        for change in quick.history.changes():
-            (found,) = quick.history.differences(change=change.id).changes
-            assert (found.number, found.versions) == (change.number, change.versions)
-
-
 def test_an_external_edit_is_a_change_of_its_own(tmp_path: Path) -> None:
     """A command that finds an edit has its number; the number means the command, the id of a version the edit."""
     with retentive.open(str(tmp_path / "memory")) as opened:

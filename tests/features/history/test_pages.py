@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive import InvalidInput, MemoryStore, Retentive
 from retentive.engine import lists
 from retentive.engine.lists import StoreEvent
@@ -138,16 +137,3 @@ def test_old_events_are_removed(store: MemoryStore, monkeypatch: pytest.MonkeyPa
     found = store.history.feed()
     assert (len(found.items), found.has_gap) == (3, True)
     assert not store.history.feed(found.items[0].id.partition("_")[2]).has_gap
-
-
-def test_an_event_is_later_than_the_versions_before_it(tmp_path: Path) -> None:
-    """Also if the clock goes back."""
-    now = 1_800_000_000.0
-    with retentive.open(f"sqlite:///{tmp_path}/m.db", clock=lambda: now) as place:
-        store = place.store()
-        for step in (0.0, -100.0, -200.0):
-            now += step
-            store.write(A, str(step))
-            store.change_settings({"list_rows": int(-step) + 1})
-        found = [type(each).__name__ for each in store.history.feed().items]
-    assert found == ["Version", "StoreEvent"] * 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -108,39 +107,3 @@ def test_a_cursor_expires_if_a_version_that_it_needs_is_removed(removal: str, st
     with pytest.raises(CursorExpired):
         store.list_memories(cursor=first.next)
     assert shown(store, 3) == [memory.path for memory in store.memories()]
-
-
-def test_other_removals_keep_the_cursor(store: MemoryStore) -> None:
-    """An earlier redaction or erasure, and the erasure of a memory that is newer than the first page."""
-    for path in PATHS:
-        store.create(path, path)
-    store.write("/memories/b", "edited")
-    store.history.redact([store.versions("/memories/b")[-1].id])
-    store.history.erase("/memories/é")
-    first = store.list_memories(limit=2)
-    store.create("/memories/new", "x")
-    store.history.erase("/memories/new")
-    store.write("/memories/b", "again")
-    assert len(store.list_memories(cursor=first.next).items) == len(PATHS) - 3
-
-
-def test_a_cursor_expires_if_versions_were_pruned(tmp_path: Path) -> None:
-    now = 1_800_000_000.0
-    with retentive.open(f"sqlite:///{tmp_path}/m.db", clock=lambda: now, sweep=False) as place:
-        store = place.store()
-        store.change_settings({"keep_versions": 1, "keep_versions_days": 1})
-        for path in PATHS:
-            store.create(path, path)
-        first = store.list_memories(limit=2)
-        now += 60
-        store.write("/memories/b", "edited")
-        assert store.list_memories(cursor=first.next).next is None
-        now += 3 * 86_400
-        store.sweep(accept_clock=True)
-        with pytest.raises(CursorExpired):
-            store.list_memories(cursor=first.next)
-
-
-def test_an_empty_store_has_an_empty_page(store: MemoryStore) -> None:
-    assert store.list_memories() == store.list_memories(depth=1)
-    assert (store.list_memories().items, store.list_memories().next) == ((), None)

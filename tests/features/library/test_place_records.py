@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -59,20 +57,6 @@ def test_records_of_a_kind_are_listed_in_pages(place: Retentive) -> None:
     assert records.list("key", after="k06") == records.list("none") == []
 
 
-def test_one_of_many_writers_wins(place: Retentive) -> None:
-    """The store of the records may be created by several threads at once."""
-
-    def write(number: int) -> None:
-        with suppress(Conflict):
-            place.records.put("key", "a", f"value {number}", expected=None)
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(write, range(8)))
-    value = place.records.get("key", "a")
-    assert value is not None
-    place.records.put("key", "a", "next", expected=value)
-
-
 def test_the_store_of_the_records_is_hidden(place: Retentive) -> None:
     store = place.store()
     place.records.put("key", "a", "one")
@@ -92,11 +76,3 @@ def test_invalid_names_are_refused(kind: str, key: str, tmp_path: Path) -> None:
             place.records.put(kind, key, "x")
         with pytest.raises(InvalidInput):
             place.records.put("a", "a", "\0")
-
-
-def test_records_are_encrypted(tmp_path: Path) -> None:
-    with opened("sealed sqlite", tmp_path) as place:
-        place.records.put("key", "a", "a secret value")
-        assert place.records.get("key", "a") == "a secret value"
-    files = [each.read_bytes() for each in (tmp_path / "sealed").iterdir() if each.is_file()]
-    assert not [data for data in files if b"a secret value" in data]

@@ -78,3 +78,18 @@ def paths(store: MemoryStore, query: str, **options: str) -> set[str]:
     hits = store.search(query, limit=None, **options).hits  # type: ignore[arg-type] # one value each
     assert all(hit.path_spans or any(snippet.spans for snippet in hit.snippets) for hit in hits)
     return {hit.path for hit in hits}
+
+
+def test_results_are_iterated_counted_and_indexed() -> None:
+    with retentive.open("sqlite://") as opened:
+        store = opened.store()
+        assert (len(store.search("tea")), list(store.search("tea"))) == (0, [])
+        for n in range(5):
+            store.create(f"/memories/{n}.md", "tea " * (n + 1))
+        found = store.search("tea", limit=3)
+    assert [hit.path for hit in found] == [hit.path for hit in found.hits]
+    assert (len(found), found.total) == (3, 5)
+    assert (found[0], found[-1], found[1:]) == (found.hits[0], found.hits[2], found.hits[1:])
+    assert found[0] in found
+    with pytest.raises(IndexError):
+        found[3]

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive.mounts import Mounts
+from support.clock import Clock
 from support.places import opened
 from support.profiles import LONG, sized
 
-from .words import ANN, PROPOSER, READER, Clock, Words, searches, shown
+from .words import ANN, PROPOSER, READER, Words, searches, shown
 
 SEVERAL = ["write"] * 6  # so that most actions have something to act on
 ACTIONS = [*SEVERAL, "delete", "redact", "erase", "expire", "quarantine", "doubt", "decide"]

@@ -11,6 +11,7 @@ from typing import Any
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
 from retentive.search.results import Results
+from support.clock import Clock
 from support.commands import create, view
 
 ANN, WEB, READER, PROPOSER, OTHER = "user:ann", "session:web", "session:reader", "session:p1", "session:p2"
@@ -18,17 +19,6 @@ PATHS = [f"/memories/{name}" for name in ("one", "two", "sub/three", "sub/four")
 SETTINGS = {"review": [PROPOSER, OTHER], "expire_after_days": 30, "create_overwrites": True, "sensitive": "off"}
 _WORD = re.compile(r"z[aeiou][bdfgkl][aeiou][bdfgkl]\w+")
 PROPOSERS = (PROPOSER, OTHER)
-DAY = 86_400
-
-
-class Clock:
-    """Clock that the actions advance."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +74,7 @@ class Words:
         self.store.history.erase(PATHS[number % 4])
 
     def expire(self, number: int) -> None:
-        self.clock.now += (31 if number % 2 else 10) * DAY
+        self.clock.pass_days(31 if number % 2 else 10)
         self.store.sweep(accept_clock=True)
 
     def quarantine(self, number: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import random
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,8 +13,11 @@ from pathlib import Path
 
 import retentive
 from retentive import MemoryStore, Retentive
+from retentive.errors import RetentiveError
 from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
+from retentive.transfer.archive import MANIFEST, open_archive
 from retentive.transfer.copies import RECORD_KINDS
+from retentive.transfer.restore import restore
 from retentive.values.paths import ROOT
 from support.model import Model
 from support.places import KEYS, opened
@@ -103,3 +109,60 @@ def goes_on(store: MemoryStore) -> None:
     assert store.read(f"{ROOT}/a later one") == "x"
     newest, before, *_ = [*store.versions(), *store.versions()]
     assert newest.id > before.id or newest == before
+
+
+Steps = list[tuple[str, ...]]
+
+
+def steps(store: MemoryStore, given: Steps) -> None:
+    for name, path, *rest in given:
+        if name == "edit":
+            held = store.load(path)[0]
+            store.write(path, rest[0], if_version=held.version_id)
+        else:
+            fields = {"create": "file_text", "rename": "new_path"}
+            command = {"command": name, "old_path" if name == "rename" else "path": path}
+            store.execute(command | ({fields[name]: rest[0]} if rest else {})).raise_for_error()
+
+
+Entries = dict[str, bytes]
+
+
+def refusal(path: Path) -> RetentiveError | None:
+    """Return the error with which a file is refused, and check that nothing of the file was imported."""
+    with retentive.open("sqlite://") as target:
+        try:
+            with open_archive(str(path)) as archive:
+                restore(archive, target.backend)
+        except RetentiveError as error:
+            assert target.stores() == []
+            return error
+    return None
+
+
+def read(path: Path) -> Entries:
+    """Return the names and bytes of the entries."""
+    with tarfile.open(path) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
+
+
+def write(path: Path, entries: Entries) -> Path:
+    """Write a file with these entries."""
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name, data in entries.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def listed(entries: Entries) -> Entries:
+    """Return the entries with a manifest that lists them correctly."""
+    plain = {name: data for name, data in entries.items() if name != MANIFEST}
+    rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]
+    return plain | {MANIFEST: "".join(rows).encode()}
+
+
+def store_in(entries: Entries) -> str:
+    """Return the name of the entry of the first memory store."""
+    return next(name for name in entries if name.startswith("stores/"))

@@ -94,25 +94,6 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
     assert names(tmp_path) == ["m.db", "m.db-reserve", "out"]
 
 
-def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
-    """A file name that the file system does not support is reported, with an exit status of its own."""
-    with retentive.open(at) as opened:
-        expected = {memory.path: opened.store().read(memory.path) for memory in opened.store().memories()}
-    done(at, "export", str(tmp_path / "out"))
-    found = {
-        f"/memories/{path.relative_to(tmp_path / 'out')}": path.read_bytes().decode()
-        for path in (tmp_path / "out").rglob("*")
-        if path.is_file()
-    }
-    assert found == expected
-    (tmp_path / "empty").mkdir()
-    done(at, "export", str(tmp_path / "empty"))
-    assert len(list((tmp_path / "empty").rglob("*"))) == len(list((tmp_path / "out").rglob("*")))
-    assert here(at, "export", str(tmp_path / "out")).exit_code == 4
-    assert here(at, "export", str(tmp_path / "no" / "where")).exit_code == 3
-    assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
-
-
 @pytest.fixture
 def keys(tmp_path: Path) -> str:
     file = str(tmp_path / "keys.json")

@@ -146,13 +146,6 @@ def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path
     assert len(list(store.versions(path="/memories/d/b.md"))) == 1
 
 
-def test_files_go_below_a_directory(store: MemoryStore, files: Path) -> None:
-    run(store, directory_source(str(files)), under="/memories/imported/2026/")
-    assert set(tree(store)) == {path.replace("/memories/", "/memories/imported/2026/") for path in TREE}
-    with pytest.raises(InvalidInput, match="Path must start with /memories, got: "):
-        run(store, directory_source(str(files)), under="/elsewhere")
-
-
 def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Path) -> None:
     """Only the files in the directory `memories` are imported, and the files beside it are not."""
     (tmp_path / "tool" / "memories" / "d").mkdir(parents=True)

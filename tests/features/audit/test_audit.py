@@ -363,8 +363,8 @@ def test_a_full_disk(full: MemoryStore) -> None:
             (
                 create(A, "one\n"),
                 create(B, "one\n"),
-                edit("one", "two"),
-                edit("none", "two"),
+                edit("one", "two", A),
+                edit("none", "two", A),
                 VIEW,
                 {"command": "delete", "path": A},
                 VIEW,

@@ -1,7 +1,7 @@
-"""Many processes on one backend: `python -m contract.concurrency.crowd URL TASK PROCESSES COUNT`.
+"""Processes on one memory store: `python -m contract.concurrency.crowd URL TASK PROCESSES COUNT`.
 
-The processes are forked before a backend is opened. Each process opens its own backend, waits for the others, and
-starts at the same time as they do. Each process prints one JSON line to stdout.
+The tasks `edit` and `create` have a backend for each process. `idle` and `busy` have one backend, opened before a fork
+and used by parent and child; in `busy`, a thread writes meanwhile. Each worker prints one JSON line.
 """
 
 from __future__ import annotations
@@ -9,50 +9,50 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+from collections.abc import Callable
 
-import retentive  # noqa: F401  (loaded once, before the forks)
-from support.targets import compile_patterns, open_target
+from support.crowd import crowd
+from support.targets import open_target
 
-from .tasks import create_one, edit
+from .tasks import create_one, edit, prepare
 
 
 def main(url: str, task: str, processes: int, count: int) -> None:
-    """Fork the workers, start all of them at once, and wait until all have ended."""
-    compile_patterns()
-    ready, tell_ready = os.pipe()
-    go, let_go = os.pipe()
-    pids: list[int] = []
-    for worker in range(processes):
-        pid = os.fork()
-        if pid == 0:
-            os.close(let_go)
-            run_worker(url, task, worker, count, gate=(tell_ready, go))
-        pids.append(pid)
-    os.close(tell_ready)
-    for _ in pids:
-        os.read(ready, 1)
-    os.close(let_go)
-    for pid in pids:
-        os.waitpid(pid, 0)
-
-
-def run_worker(url: str, task: str, worker: int, count: int, *, gate: tuple[int, int]) -> None:
-    """Run one worker process. Never returns."""
-    try:
+    def work(worker: int, begin: Callable[[], None]) -> None:
         target = open_target(url)
-        os.write(gate[0], b"r")
-        os.read(gate[1], 1)  # returns when the parent closes its end of the pipe
-        if task == "edit":
-            done = edit(target, worker, count)
-            said: object = [done.edits, done.errors]
-        else:
-            said = create_one(target, worker)
+        begin()
+        tell(worker, edit(target, worker, count) if task == "edit" else create_one(target, worker))
         target.close()
-    except BaseException as error:  # the test reads it from the output
-        said = [0, [f"RAISED {error!r}"]]
-        os.write(gate[0], b"r")
+
+    if task in {"edit", "create"}:
+        crowd(processes, work)
+    else:
+        fork(url, count, busy=task == "busy")
+
+
+def fork(url: str, count: int, *, busy: bool) -> None:
+    """Edit one memory in parent and child through one backend."""
+    target = open_target(url)
+    prepare(target, 3)
+    thread = threading.Thread(target=lambda: tell(2, edit(target, 2, count - 2, start=2)))
+    if busy:
+        tell(2, edit(target, 2, 2))
+        thread.start()
+    pid = os.fork()
+    worker = 1 if pid == 0 else 0
+    tell(worker, edit(target, worker, count))
+    if pid == 0:
+        target.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if busy:
+        thread.join()
+    target.close()
+
+
+def tell(worker: int, said: object) -> None:
     os.write(1, json.dumps([worker, said]).encode() + b"\n")
-    os._exit(0)
 
 
 if __name__ == "__main__":

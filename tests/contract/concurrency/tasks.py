@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,14 +12,6 @@ STORE = "default"
 SHARED = "/memories/shared.md"
 
 
-@dataclass
-class TaskResult:
-    """Acknowledged edits and error replies of one worker."""
-
-    edits: int = 0
-    errors: list[str] = field(default_factory=list)
-
-
 def prepare(target: Target, workers: int) -> None:
     """Create one memory with a counter line for each worker."""
     text = "".join(f"{counter(worker, 0)}\n" for worker in range(workers))
@@ -28,16 +19,10 @@ def prepare(target: Target, workers: int) -> None:
     assert not answer.is_error, answer.text
 
 
-def edit(target: Target, worker: int, count: int, *, start: int = 0, path: str = SHARED) -> TaskResult:
-    """Alternately increment the worker's line with str_replace and add a line with insert."""
-    done = TaskResult()
-    for number in range(start, start + count):
-        answer = target.execute(STORE, _edit(worker, number, path))
-        if answer.is_error:
-            done.errors.append(answer.text)
-        else:
-            done.edits += 1
-    return done
+def edit(target: Target, worker: int, count: int, *, start: int = 0, path: str = SHARED) -> list[str]:
+    """Alternately increment the worker's line with str_replace and add a line with insert. Returns the errors."""
+    answers = [target.execute(STORE, _edit(worker, number, path)) for number in range(start, start + count)]
+    return [answer.text for answer in answers if answer.is_error]
 
 
 def expected(workers: int, count: int) -> Counter[str]:

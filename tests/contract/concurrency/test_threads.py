@@ -14,7 +14,7 @@ from support.places import SERVERS
 from support.profiles import LONG, sized
 from support.targets import BACKENDS, Target, open_target, url_of
 
-from .tasks import STORE, TaskResult, create_one, creation_faults, edit, expected, lines_of, prepare
+from .tasks import STORE, create_one, creation_faults, edit, expected, lines_of, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
     with contextlib.closing(open_target(url)) as target:
         prepare(target, THREADS)
         done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, edits))
-        assert done == [TaskResult(edits, [])] * THREADS
+        assert done == [[]] * THREADS
         assert lines_of(target) == expected(THREADS, edits)
         assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
 
@@ -65,14 +65,14 @@ def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
     edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
     url = url_of(backend, tmp_path)
 
-    def work(target: Target, worker: int) -> TaskResult:
+    def work(target: Target, worker: int) -> list[str]:
         path = f"/memories/of/{worker}.md"
         text = f"worker {worker} counts 0;\n"
         assert not target.execute(STORE, {"command": "create", "path": path, "file_text": text}).is_error
         return edit(target, worker, edits, path=path)
 
     with contextlib.closing(open_target(url)) as target:
-        assert at_once(MANY, url, target, work) == [TaskResult(edits, [])] * MANY
+        assert at_once(MANY, url, target, work) == [[]] * MANY
         lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
         assert lines == expected(MANY, edits)
 

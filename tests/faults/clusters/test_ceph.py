@@ -11,12 +11,12 @@ import pytest
 
 from support import servers
 from support.linearizability.explanation import why_not
+from support.linearizability.history import record
 from support.network_load import judge, prepare
 from support.places import name_of
 from support.protocols import S3
 from support.proxy import HOST, Proxy
 
-from .spread import record_spread
 from .writers import Outage, Writers, outage, until
 
 WRITERS = 4
@@ -120,6 +120,6 @@ def test_replies_through_two_gateways_are_linearizable(
 ) -> None:
     bucket = cluster.new_bucket(name_of(tmp_path))
     places = [place_at(cluster, port, bucket) for port in cluster.ports]
-    history = record_spread(places, tmp_path / "out", processes=4, threads=2, count=15, seed=7, scene=scene)
+    history = record(places, tmp_path / "out", processes=4, threads=2, count=15, seed=7, scene=scene)
     assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)
     assert why_not(history) == ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from support.model import Model
 
 from .checker import Alike, Failure, Operation, Search, State, exactly, find_failure, touched
 
-BAR = 40  # width of the time axis in characters
 REPLY_INDENT = 12
 SHOWN_REPLIES = 3
 EARLIER = 3  # number of earlier changes to show, and of earlier views
@@ -36,8 +35,8 @@ def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
 def explain(failure: Failure) -> str:
     """Format the failure: the state before it, the commands in time order, and the expected replies."""
     names = frozenset[str]().union(*(touched(each.command) for each in failure.operations))
-    before = [each for each in failure.before if _concerns(each, names)]
-    before = _last_changes(before) + _last_views(before)
+    before = sorted((each for each in failure.before if _concerns(each, names)), key=lambda each: each.returned)
+    before = [each for kind in (False, True) for each in [one for one in before if one.harmless is kind][-EARLIER:]]
     return "\n".join(
         [
             "Not linearizable: no order of these commands explains the reply of the one marked >.",
@@ -51,14 +50,6 @@ def explain(failure: Failure) -> str:
     )
 
 
-def _last_changes(before: Sequence[Operation]) -> list[Operation]:
-    return sorted((each for each in before if not each.harmless), key=lambda each: each.returned)[-EARLIER:]
-
-
-def _last_views(before: Sequence[Operation]) -> list[Operation]:
-    return sorted((each for each in before if each.harmless), key=lambda each: each.returned)[-EARLIER:]
-
-
 def _concerns(operation: Operation, names: frozenset[str]) -> bool:
     """Return whether the operation changed or viewed a memory below these names."""
     refused = operation.known and operation.answer is not None and operation.answer.is_error
@@ -66,39 +57,21 @@ def _concerns(operation: Operation, names: frozenset[str]) -> bool:
     return bool(near & names or "" in near | names) and (operation.command.get("command") == "view" or not refused)
 
 
-def _table(before: Sequence[Operation], failure: Failure) -> list[str]:
-    """Format each operation as two lines: client, call, return, a bar and the command, and then the reply."""
+def _table(before: Sequence[Operation], failure: Failure) -> Iterator[str]:
+    """Yield two lines for each operation: client, call, return and the command, and then the reply."""
     operations = [*sorted(before, key=_called), *sorted(failure.operations, key=_called)]
     start = min(map(_called, operations))
-    marks = [">" if each is failure.last else "=" if each in before else " " for each in operations]
-    rows = [_rows(each, start, failure.last.returned, mark=mark) for each, mark in zip(operations, marks, strict=True)]
-    return [row for pair in rows for row in pair]
+    for each in operations:
+        mark = ">" if each is failure.last else "=" if each in before else " "
+        called, returned = ((moment - start) // 1_000 for moment in (each.called, each.returned))
+        until = f"{returned:>8}" if each.known else "       ?"
+        values = [repr(value) for key, value in each.command.items() if key != "command"]
+        yield " ".join([f"{mark} {each.client:<6}{called:>8}{until} ", str(each.command.get("command")), *values])
+        yield f"{' ' * REPLY_INDENT}-> {repr(each.answer.text) if each.answer else 'no reply'}"
 
 
 def _called(operation: Operation) -> int:
     return operation.called
-
-
-def _rows(operation: Operation, start: int, end: int, *, mark: str) -> list[str]:
-    known = operation.known
-    until = f"{(operation.returned - start) // 1_000:>8}" if known else "       ?"
-    head = f"{mark} {operation.client:<6}{(operation.called - start) // 1_000:>8}{until}  {_bar(operation, start, end)}"
-    reply = repr(operation.answer.text) if operation.answer else "no reply"
-    return [f"{head}  {_words(operation)}", f"{' ' * REPLY_INDENT}-> {reply}"]
-
-
-def _bar(operation: Operation, start: int, end: int) -> str:
-    scale = (BAR - 1) / max(end - start, 1)
-    first = int((operation.called - start) * scale)
-    last = int((min(operation.returned, end) - start) * scale) if operation.known else BAR - 1
-    closed = operation.known and operation.returned <= end
-    bar = "|" + "-" * (last - first)
-    return (" " * first + (bar[:-1] + "|" if closed else bar[:-1] + ">")).ljust(BAR)[:BAR]
-
-
-def _words(operation: Operation) -> str:
-    values = [repr(value) for key, value in operation.command.items() if key != "command"]
-    return " ".join([str(operation.command.get("command")), *values])
 
 
 def _memories(state: State, names: frozenset[str]) -> list[str]:

@@ -1,9 +1,8 @@
 """Records the history of clients in many threads and processes on one memory store.
 
-`python -m support.linearizability.history URL OUT PROCESSES THREADS COUNT SEED SCENE [KILLED_AFTER]` forks the
-processes before a backend is opened. Each process opens its own backend, waits for the others, and starts at the same
-time as they do. It writes JSON lines to a file in the directory OUT, one before each call and one after each return, so
-that it can be killed at any time. At the end another process views every memory.
+`python -m support.linearizability.history RUN` forks the processes of a `Run`, given as JSON. Each opens its own
+backend. It writes JSON lines to a file, one before each call and one after each return, so that it can be killed at any
+time. At the end another process views every memory.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from support.targets import Answer, Target, compile_patterns, open_target
+from support.crowd import crowd
+from support.targets import Answer, Target, open_target
 
 from .checker import Command, Operation
 
@@ -138,18 +137,26 @@ class Recorder:
 
 
 def record(
-    url: str, out: Path, *, processes: int, threads: int, count: int, seed: int, scene: str, killed_after: int = 0
+    url: str | Sequence[str],
+    out: Path,
+    *,
+    processes: int,
+    threads: int,
+    count: int,
+    seed: int,
+    scene: str,
+    killed_after: int = 0,
 ) -> list[Operation]:
     """Record `processes` x `threads` clients with `count` commands each on a new memory store.
 
-    With `killed_after`, the first process kills itself after its first client got that many replies.
+    With several URLs, the processes use them in turn. With `killed_after`, the first process kills itself after its
+    first client got that many replies.
     """
     out.mkdir()
-    module = [sys.executable, "-m", "support.linearizability.history"]
-    arguments = map(str, [url, out, processes, threads, count, seed, scene, killed_after])
-    done = subprocess.run(
-        [*module, *arguments], cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    urls = [url] if isinstance(url, str) else list(url)
+    run = Run(urls, str(out), processes, threads, count, seed, scene, killed_after)
+    command = [sys.executable, "-m", "support.linearizability.history", json.dumps(asdict(run))]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, ""), f"{done.returncode}: {done.stderr}"
     return [operation for path in sorted(out.iterdir()) for operation in read(path)]
 
@@ -169,103 +176,56 @@ def read(path: Path) -> Iterator[Operation]:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class Run:
     """Options of one run, the same for every process."""
 
-    url: str
-    out: Path
+    urls: list[str]
+    out: str
+    processes: int
     threads: int
     count: int
     seed: int
-    scene: Scene
+    scene: str
     killed_after: int
 
-    def work(self, worker: int, gate: tuple[int, int]) -> None:
-        """Open the backend, wait for the others, and run the clients of one process."""
-        with Opened(self.url, self.out / f"{worker}.jsonl") as recorder:
-            clients = [self._thread(recorder, worker, thread) for thread in range(self.threads)]
-            os.write(gate[0], b"r")
-            os.read(gate[1], 1)  # returns when the parent closes its end of the pipe
+    def work(self, worker: int, begin: Callable[[], None]) -> None:
+        """Run the clients of one process."""
+        with self._recorder(str(worker)) as recorder:
+            names = [f"{worker}.{thread}" for thread in range(self.threads)]
+            clients = [threading.Thread(target=self._client, args=(recorder, name)) for name in names]
+            begin()
             for each in clients:
                 each.start()
             for each in clients:
                 each.join()
 
-    def _thread(self, recorder: Recorder, worker: int, thread: int) -> threading.Thread:
-        name = f"{worker}.{thread}"
-        client = Client(name, self.scene, random.Random(f"{self.seed}/{name}"))
+    def _client(self, recorder: Recorder, name: str) -> None:
+        client = Client(name, SCENES[self.scene], random.Random(f"{self.seed}/{name}"))
+        if name == "0.0" and self.killed_after:
+            recorder.run(client, self.killed_after)
+            os.kill(os.getpid(), signal.SIGKILL)
+        recorder.run(client, self.count)
 
-        def run() -> None:
-            if (worker, thread) == (0, 0) and self.killed_after:
-                recorder.run(client, self.killed_after)
-                os.kill(os.getpid(), signal.SIGKILL)
-            recorder.run(client, self.count)
+    @contextmanager
+    def _recorder(self, name: str) -> Iterator[Recorder]:
+        target = open_target(self.urls[int(name) % len(self.urls)] if name.isdigit() else self.urls[0])
+        target.execute(STORE, {"command": "view", "path": "/memories"})
+        fd = os.open(Path(self.out, f"{name}.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        yield Recorder(target, fd)
+        os.close(fd)
+        target.close()
 
-        return threading.Thread(target=run)
-
-    def view_all(self) -> None:
-        """View every memory at the end of the run."""
-        with Opened(self.url, self.out / "last.jsonl") as recorder:
-            for number, path in enumerate(self.scene.files):
+    def main(self) -> int:
+        """Run all processes. Returns 0 if every process ended as expected."""
+        if self.urls[0].startswith("sdk:"):
+            import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
+        ended = crowd(self.processes, self.work)
+        with self._recorder("last") as recorder:
+            for number, path in enumerate(SCENES[self.scene].files):
                 recorder.execute("last", number, {"command": "view", "path": path})
-
-
-@dataclass
-class Opened:
-    """A backend and the recording file of a process. Both are closed at the end."""
-
-    url: str
-    path: Path
-
-    def __enter__(self) -> Recorder:
-        self._target = open_target(self.url)
-        self._target.execute(STORE, {"command": "view", "path": "/memories"})
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return Recorder(self._target, self._fd)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-        self._target.close()
-
-
-def main(crowd: RunOptions, processes: int) -> int:
-    """Fork the processes, start them together, and wait for them. Returns 0 if every process ended as expected."""
-    if crowd.url.startswith("sdk:"):
-        import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
-    compile_patterns()
-    ready, tell_ready = os.pipe()
-    go, let_go = os.pipe()
-    pids = []
-    for worker in range(processes):
-        pid = os.fork()
-        if pid == 0:
-            os.close(ready)
-            os.close(let_go)
-            run_forked(partial(crowd.work, worker, (tell_ready, go)), tell_ready)
-        pids.append(pid)
-    os.close(tell_ready)
-    for _ in pids:
-        os.read(ready, 1)
-    os.close(let_go)
-    ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    crowd.view_all()
-    killed = [-signal.SIGKILL] if crowd.killed_after else [0]
-    return 0 if ended == killed + [0] * (processes - 1) else 1
-
-
-def run_forked(work: Callable[[], None], tell_ready: int) -> NoReturn:
-    """Run the work of a forked process and exit. Errors go to stderr. Other processes do not wait for a failed one."""
-    status = 1
-    try:
-        work()
-        status = 0
-    except BaseException:
-        os.write(2, traceback.format_exc().encode())
-        os.write(tell_ready, b"r")
-    os._exit(status)
+        first = -signal.SIGKILL if self.killed_after else 0
+        return 0 if ended == [first] + [0] * (self.processes - 1) else 1
 
 
 if __name__ == "__main__":
-    url, out, processes, threads, count, seed, scene, killed_after = sys.argv[1:]
-    crowd = RunOptions(url, Path(out), int(threads), int(count), int(seed), SCENES[scene], int(killed_after))
-    sys.exit(main(crowd, int(processes)))
+    sys.exit(Run(**json.loads(sys.argv[1])).main())

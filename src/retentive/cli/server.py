@@ -85,13 +85,13 @@ def serve(location: Location, **given: Any) -> None:
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
     options = ServeOptions(location.url, key_file=key_file, pages=pages, **given)
 
-    def on_start(started: server.Started) -> None:
-        if started["first_key"] is not None:
-            output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
+    def on_start(url: str, first_key: str | None) -> None:
+        if first_key is not None:
+            output.write_line(f"First API key, for administrators; it is not shown again: {first_key}")
         output.write_line("`retentive keys new NAME` creates an API key for a client or a person.")
         if options.pages is not None:
-            output.write_line(f"Console for people: {started['url']}/console/")
-        output.write_line(f"Serving {shown(location.url)} at {started['url']}")
+            output.write_line(f"Console for people: {url}/console/")
+        output.write_line(f"Serving {shown(location.url)} at {url}")
 
     with naming("Location", location.shown):
         location_exists(location.url)  # raises for a place that cannot be one

@@ -7,13 +7,13 @@ import multiprocessing
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypedDict
+from threading import Thread
+from typing import TYPE_CHECKING
 
 import retentive
 from retentive.errors import InvalidInput
@@ -53,78 +53,56 @@ With uvicorn's default of 5 s, clients with connection pools often send a reques
 """
 
 
-class Started(TypedDict):
-    """Values that `serve` passes to `on_start` when it starts to listen.
-
-    `url` is the address of the server. `first_key` is the text of the first admin key if `serve` created this key, else
-    None. The text cannot be read again later.
-    """
-
-    url: str
-    first_key: str | None
-
-
-def serve(options: ServeOptions, *, on_start: Callable[[Started], None]) -> None:
+def serve(options: ServeOptions, *, on_start: Callable[[str, str | None], None]) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that are in progress are completed first.
 
-    At its first start on a loopback address, the server creates an admin key. Raises `InvalidInput` and the errors of
-    storage.
+    At its first start on a loopback address, the server creates an admin key. When it starts to listen, `on_start` is
+    called with its URL, and with the text of this key, which cannot be read again. Raises `InvalidInput` and the errors
+    of storage.
     """
     options.check()
     _tokens(options)  # an error in the OAuth file stops the server here, before it starts workers
     log_as_json(requests=options.request_log)
     listener = _listen(options)
     with listener, retentive.open(options.url, keys=_keys(options), sweep=False) as opened:
-        first = ServedLocation(opened).keys.first() if options.is_loopback else None
-        started: Started = {
-            "url": options.address(listener.getsockname()[1]),
-            "first_key": first.text if first else None,
-        }
+        made = ServedLocation(opened).keys.first() if options.is_loopback else None
+        started = options.address(listener.getsockname()[1]), made.text if made else None
         if options.workers == 1:
-            config = _config(_application(opened, options), options)
-            _run(config, listener, lambda: on_start(started))
+            _run(_config(_application(opened, options), options), listener, lambda: on_start(*started))
             return
-        on_start(started)
+        on_start(*started)
         opened.close()  # the workers open the location themselves
         os.environ[VARIABLE] = json.dumps(asdict(options))
         with TemporaryDirectory(prefix="retentive-metrics-") as directory:
             os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
-            _Processes(_config("retentive.server.serve:from_environment", options), [listener]).run()
+            parent = Multiprocess(_config("retentive.server.serve:from_environment", options), [listener])
 
+            def end_in_time() -> None:
+                parent.should_exit.wait()
+                listener.close()  # only now: a worker that is just being created gets it
+                time.sleep(GRACE_S + HEALTH_S)
+                for worker in parent.processes:
+                    worker.process.kill()  # it loses no command that was answered
 
-class _Processes(Multiprocess):
-    """uvicorn's supervisor, which ends within `GRACE_S` and a few seconds after a signal."""
-
-    def run(self) -> None:
-        try:
-            super().run()
-        except BaseException:
-            self.terminate_all()  # Python waits for the workers before it exits
-            raise
-
-    def terminate_all(self) -> None:
-        """End all workers. The system refuses new connections from now on.
-
-        A handler of signals must not close the socket: a worker that is just being created gets it.
-        """
-        for each in self.sockets:
-            each.close()
-        super().terminate_all()
-
-    def join_all(self) -> None:
-        """Wait for the workers. Kill one that does not end in time; it loses no command that was answered."""
-        end = time.monotonic() + GRACE_S + HEALTH_S
-        for each in self.processes:
-            each.process.join(max(0.0, end - time.monotonic()))
-            if each.process.is_alive():
-                each.process.kill()
-        super().join_all()
+            Thread(target=end_in_time, name="retentive-end", daemon=True).start()
+            try:
+                parent.run()
+            finally:
+                parent.should_exit.set()
+                parent.terminate_all()  # after an error; Python waits for the workers before it exits
 
 
 def from_environment() -> ASGIApp:
     """Create the ASGI application of a worker process. The options come from an environment variable."""
     options = ServeOptions(**json.loads(os.environ[VARIABLE]))
-    _end_with_parent()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def stop_with_parent() -> None:
+        parent.join()  # the worker would otherwise run forever, and hold the port
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=stop_with_parent, name="retentive-parent", daemon=True).start()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
@@ -151,55 +129,12 @@ def _run(config: uvicorn.Config, listener: socket.socket, on_start: Callable[[],
     server.run(sockets=[listener])
 
 
-def _end_with_parent() -> None:
-    """Stop this worker gracefully when its parent process dies. Otherwise it would run forever and hold the port."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="retentive-parent", daemon=True).start()
-
-
 def _keys(options: ServeOptions) -> Keys | None:
     if options.key_file is None and os.environ.get("RETENTIVE_KEYS"):
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
 
         return KeyRing.from_environment(os.environ)
     return options.key_file
-
-
-def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
-    log_as_json(requests=options.request_log)
-    exports = (
-        any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
-    )
-    telemetry, stop_export = exporting() if exports else (Telemetry(), lambda: None)
-    location = ServedLocation(opened, webhooks_to_private=options.webhooks_to_private)
-    background = start(opened, options)
-
-    def stop() -> None:
-        background.stop()
-        opened.close()
-        stop_export()
-
-    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
-    limits = RateLimits(options.rate)
-    shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None, "has_metrics": options.metrics}
-    served = Server(location, workers, limits, telemetry, _tokens(options), **shape)
-    return application(served, on_stop=stop, more=_more_routes(served, options))
-
-
-def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
-    """Return additional routes, such as those of the console. `options.pages` names the function that creates them."""
-    if options.pages is None:
-        return []
-    module, _, name = options.pages.partition(":")
-    found: list[BaseRoute] = getattr(import_module(module), name)(server, options)
-    return found
 
 
 def _tokens(options: ServeOptions) -> Tokens | None:
@@ -209,6 +144,34 @@ def _tokens(options: ServeOptions) -> Tokens | None:
     from retentive.server.oauth import Tokens  # noqa: PLC0415 - imports cryptography
 
     return Tokens.from_file(options.oauth)
+
+
+def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
+    log_as_json(requests=options.request_log)
+    exports = any(map(os.environ.get, ENDPOINTS)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
+    telemetry, stop_export = exporting() if exports else (Telemetry(), lambda: None)
+    background = start(opened, options)
+
+    def stop() -> None:
+        background.stop()
+        opened.close()
+        stop_export()
+
+    server = Server(
+        ServedLocation(opened, webhooks_to_private=options.webhooks_to_private),
+        Workers(options.threads, options.queue, deadline_s=options.deadline_s),
+        RateLimits(options.rate),
+        telemetry,
+        _tokens(options),
+        is_alone=options.workers == 1,
+        has_console=options.pages is not None,
+        has_metrics=options.metrics,
+    )
+    more: list[BaseRoute] = []
+    if options.pages is not None:
+        module, _, name = options.pages.partition(":")
+        more = getattr(import_module(module), name)(server, options)
+    return application(server, on_stop=stop, more=more)
 
 
 def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:

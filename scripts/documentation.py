@@ -25,7 +25,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from retentive.cli.app import app
-from retentive.server import openapi, options
+from retentive.server import openapi
 
 sys.path.insert(0, str(Path(__file__).parent))
 import api_reference
@@ -37,7 +37,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages from outside `docs`, and their names on the site."""
-GENERATED = {"api.md": api_reference.page, "http-api.md": openapi.reference, "server-configuration.md": options.page}
+GENERATED = {"api.md": api_reference.page, "http-api.md": openapi.reference}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _REDIRECT = """<!doctype html>
 <html lang="en">

@@ -83,7 +83,7 @@ def of_the_server(api: Api, path: str) -> dict[str, str]:
         return {"api_key_id": id_in(api.with_key("read").key) or ""}
     hooks = api.place.webhooks
     hook = hooks.create("wrkspc_default", "https://example.com/", ("memory_store.created",))
-    delivery = hooks.queue(hook, "whe_1", "webhook.test", datetime.now(UTC), hook.id)
+    delivery = hooks.queue(hook, "webhook.test", datetime.now(UTC), hook.id)
     return {"webhook_endpoint_id": hook.id, "webhook_event_id": delivery.webhook_event_id}
 
 

@@ -35,7 +35,7 @@ RETRY_S = 600
 RUN_KIND, RUN_NAME = "maintenance", "last"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MaintenanceRun:
     """Outcome of one run, with totals over all memory stores. Times are in seconds since 1970.
 
@@ -87,32 +87,30 @@ def maintain(
     fails for one memory store, the others are maintained. Raises `RetentiveError` if the stores cannot be listed or
     the outcome cannot be recorded.
     """
-    totals = dict.fromkeys(("stores", "expired", "pruned", "orphans", "waiting", "failed"), 0)
-    started_at, code, is_whole = clock(), "", True
+    run = MaintenanceRun(clock())
     for info in opened.stores():
         if not may_go_on():
-            is_whole = False
+            run.is_whole = False
             break
         try:
             swept = opened.store(info.id).sweep()
-            totals["orphans"] += capabilities.collect(opened.backend, info.id)
+            run.orphans += capabilities.collect(opened.backend, info.id)
         except (NotFound, Locked):  # erased meanwhile, or its key is missing
             continue
         except RetentiveError as error:
-            totals["failed"] += 1
-            code = code or error.code
+            run.failed += 1
+            run.code = run.code or error.code
             continue
-        totals["stores"] += 1
-        totals["expired"] += len(swept.expired)
-        totals["pruned"] += swept.versions_pruned
-        totals["waiting"] += swept.clock_jump is not None
+        run.stores += 1
+        run.expired += len(swept.expired)
+        run.pruned += swept.versions_pruned
+        run.waiting += swept.clock_jump is not None
     try:
         capabilities.purge(opened.backend)
     except RetentiveError as error:
-        code = code or error.code
-    run = MaintenanceRun(started_at, clock(), **totals, code=code, is_whole=is_whole)
-    with suppress(Conflict):  # another process has just recorded a run
-        opened.records.put(RUN_KIND, RUN_NAME, json.dumps(asdict(run)), expected=opened.records.get(RUN_KIND, RUN_NAME))
+        run.code = run.code or error.code
+    run.finished_at = clock()
+    opened.records.put(RUN_KIND, RUN_NAME, json.dumps(asdict(run)))
     LOG.log(logging.INFO if run.is_ok else logging.ERROR, "maintenance: %s", json.dumps(run.to_json()))
     return run
 
@@ -141,13 +139,15 @@ class Maintenance:
         if self._monotonic() < self._next:
             return
         self._next = self._monotonic() + RETRY_S  # if this round raises
-        last = last_run(self._opened.records)
-        since = 0.0 if last is None else self._clock() - last.finished_at
-        wait = 0.0 if last is None or since < 0 else (INTERVAL_S if last.is_ok else RETRY_S) - since
-        if wait <= 0:
-            run = maintain(self._opened, may_go_on=may_go_on, clock=self._clock)
-            wait = INTERVAL_S if run.is_ok else RETRY_S
-        self._next = self._monotonic() + wait
+        run = last_run(self._opened.records)
+        since = 0.0 if run is None else self._clock() - run.finished_at
+        if run is None or since < 0 or since >= _pause_after(run):
+            run, since = maintain(self._opened, may_go_on=may_go_on, clock=self._clock), 0.0
+        self._next = self._monotonic() + _pause_after(run) - since
+
+
+def _pause_after(run: MaintenanceRun) -> int:
+    return INTERVAL_S if run.is_ok else RETRY_S
 
 
 KIND, NAME = "leader", "background"
@@ -199,8 +199,9 @@ class Leader:
             if present != self._seen:
                 self._seen, self._seen_at = present, now
             held_by = "" if present is None else json.loads(present)["holder"]
-            if held_by == self._holder or not held_by or now - self._seen_at >= TAKEN * self.lease_s:
-                self._write(present, self._holder, now)
+            if held_by in {"", self._holder} or now - self._seen_at >= TAKEN * self.lease_s:
+                self._put(present, self._holder)
+                self._seen_at, self._until = now, now + VALID * self.lease_s
             else:
                 self._until = 0.0
         return self.leads
@@ -211,19 +212,18 @@ class Leader:
         with suppress(RetentiveError):
             present = self._records.get(KIND, NAME)
             if present is not None and json.loads(present)["holder"] == self._holder:
-                self._write(present, "", self._monotonic())
-        self._until = 0.0
+                self._put(present, "")
 
-    def _write(self, present: str | None, holder: str, now: float) -> None:
+    def _put(self, present: str | None, holder: str) -> None:
+        """Replace the record. Raises `Conflict` if another process has just done so; it leads then."""
         self._beat += 1
         text = json.dumps({"holder": holder, "by": self._holder, "beat": self._beat})
         try:
             self._records.put(KIND, NAME, text, expected=present)
         except Conflict:
             self._until = 0.0
-            return
-        self._seen, self._seen_at = text, now
-        self._until = now + VALID * self.lease_s
+            raise
+        self._seen = text
 
 
 class Background:
@@ -234,13 +234,10 @@ class Background:
     ) -> None:
         self._leader = leader
         self._every_s = every_s
-        self._stop = Event()
         self._on_stop = on_stop
+        self._stop = Event()
         self._threads = [Thread(target=self._elect, name="retentive-leader", daemon=True)]
         self._threads += [Thread(target=self._run, args=(work,), name="retentive-work", daemon=True) for work in works]
-
-    def start(self) -> None:
-        """Start the threads."""
         for each in self._threads:
             each.start()
 
@@ -252,8 +249,7 @@ class Background:
         self._on_stop()
         self._leader.resign()
 
-    def may_go_on(self) -> bool:
-        """Return whether this process is still the leader and is not stopping."""
+    def _may_go_on(self) -> bool:
         return self._leader.leads and not self._stop.is_set()
 
     def _elect(self) -> None:
@@ -268,7 +264,7 @@ class Background:
             if not self._leader.leads:
                 continue
             try:
-                work(self.may_go_on)
+                work(self._may_go_on)
             except RetentiveError as error:
                 LOG.warning("background work failed and is tried again: %s", error.code)
             except Exception:
@@ -277,8 +273,6 @@ class Background:
 
 def start(opened: Retentive, options: ServeOptions) -> Background:
     """Start the background work of a server process: webhooks and hourly maintenance."""
-    leader = Leader(opened.records, lease_s=options.lease_s)
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
-    background = Background(leader, [deliverer, Maintenance(opened)], on_stop=deliverer.close)
-    background.start()
-    return background
+    leader = Leader(opened.records, lease_s=options.lease_s)
+    return Background(leader, [deliverer, Maintenance(opened)], on_stop=deliverer.close)

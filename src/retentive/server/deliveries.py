@@ -22,13 +22,13 @@ from retentive import __version__
 from retentive.errors import Conflict, RetentiveError
 from retentive.history.log import newest_position
 from retentive.opening import Retentive
-from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Delivery, Endpoint, Webhooks, event_id_of, is_public
-from retentive.storage.contract import StoreInfo, to_datetime
+from retentive.server.webhooks import DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
+from retentive.storage.contract import to_datetime
 from retentive.store.change_marks import LOOK_S as UNKNOWN_S
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
 from retentive.values.records import time_in_id
-from retentive.wire.stores import DeliveryState, SentEvent
+from retentive.wire.stores import SentEvent
 
 CREATED: Final = "memory_store.created"
 ARCHIVED: Final = "memory_store.archived"
@@ -36,20 +36,20 @@ DELETED: Final = "memory_store.deleted"
 CHANGED: Final = "memory.changed"
 SEEN = "webhook_seen"
 """Kind of the records of the events that were queued, by the id of their memory store."""
+MAX_DELIVERIES = 1_000
+"""Maximum number of deliveries with the same state that an endpoint keeps. The oldest pending ones become dead."""
+KEPT = timedelta(days=30)
 PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 """Pauses after failed attempts. Each is lengthened at random by up to a fifth. After the last, a delivery is dead."""
-TIMEOUT_S = 10.0
-TOTAL_S = 15.0
-AT_ONCE = 8
-PER_ENDPOINT = 2
-"""Maximum number of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
+TIMEOUT_S, TOTAL_S = 10.0, 15.0
+THREADS, BATCH = 16, 20
+"""Endpoints that are sent to at the same time, and deliveries to one of them until the others have their turn."""
 MARKED_S = 300.0
 """Time for which a memory store stays marked after its last renewal. The change that it announces may still run."""
 LOOK_S = 3_600.0
 """Pause between two looks at all memory stores, for changes without a mark, such as edits of plain files."""
 KNOWN_S = 2 * UNKNOWN_S
 """Pause before an early look after the first webhook endpoint of a workspace. By then, every process sets marks."""
-TRIM_S = 60.0
 
 
 class Deliverer:
@@ -62,8 +62,6 @@ class Deliverer:
         to_private: bool = False,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
-        max_deliveries: int = MAX_DELIVERIES,
     ) -> None:
         self._opened = opened
         self._records = opened.records
@@ -71,12 +69,10 @@ class Deliverer:
         self._to_private = to_private
         self._clock = clock
         self._monotonic = monotonic
-        self._jitter = jitter
-        self._max_deliveries = max_deliveries
-        self._pool = ThreadPoolExecutor(AT_ONCE, "retentive-webhook")
-        self._running: dict[str, tuple[str, Future[None]]] = {}
+        self._pool = ThreadPoolExecutor(THREADS, "retentive-webhook")
+        self._running: dict[str, Future[None]] = {}
         self._marks: dict[str, tuple[str, float]] = {}
-        self._looked_at = self._trimmed_at = float("-inf")
+        self._next_look = float("-inf")
         self._workspaces: set[str] = set()
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
@@ -90,36 +86,14 @@ class Deliverer:
             return
         now = self._monotonic()
         self._look_at_marked(endpoints, now)
-        if now - self._looked_at >= LOOK_S:
+        if now >= self._next_look:
             self._look_at_all(endpoints, may_go_on)
-            self._looked_at = now
+            self._trim()
+            self._next_look = now + LOOK_S
         if self._workspaces - known:  # other processes do not know yet that they must set marks
-            self._looked_at = now - LOOK_S + KNOWN_S
-        if now - self._trimmed_at >= TRIM_S:
-            self._webhooks.trim(self._now(), self._max_deliveries)
-            self._trimmed_at = now
+            self._next_look = now + KNOWN_S
         self._start_due(endpoints, may_go_on)
-        wait([future for _, future in self._running.values()], timeout=0.2)
-
-    def _start_due(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
-        self._running = {key: each for key, each in self._running.items() if not each[1].done()}
-        busy, pending = Counter(running[0] for running in self._running.values()), self._webhooks.deliveries(PENDING)
-        waiting = Counter(each.webhook_endpoint_id for each in pending)
-        for delivery in reversed(pending):  # the oldest first
-            if not may_go_on():
-                break
-            endpoint = endpoints.get(delivery.webhook_endpoint_id)
-            if endpoint is None or endpoint.state == "disabled":
-                self._webhooks.withdraw(delivery)
-            elif delivery.key in self._running:
-                continue
-            elif waiting[endpoint.id] > self._max_deliveries:
-                waiting[endpoint.id] -= 1
-                error = f"dropped: more than {self._max_deliveries:,} deliveries were pending"
-                self._webhooks.settle(delivery, delivery.model_copy(update={"state": "dead", "last_error": error}))
-            elif delivery.due <= self._now() and busy[endpoint.id] < PER_ENDPOINT and len(self._running) < AT_ONCE:
-                busy[endpoint.id] += 1
-                self._running[delivery.key] = endpoint.id, self._pool.submit(self._attempt, endpoint, delivery)
+        wait(self._running.values(), timeout=0.2)
 
     def close(self) -> None:
         """Wait for the running deliveries to end."""
@@ -135,69 +109,93 @@ class Deliverer:
         for store_id, text in marks.items():
             _, since = self._marks.setdefault(store_id, (text, now))
             with suppress(RetentiveError):  # damage of one memory store must not hold up the others
-                self._look_at(store_id, json.loads(text), self._records.get(SEEN, store_id), endpoints)
+                self._look_at(store_id, json.loads(text), endpoints)
             if now - since >= MARKED_S:
-                del self._marks[store_id]
                 with suppress(Conflict):  # it was renewed
                     self._records.put(MARK, store_id, None, expected=text)
 
     def _look_at_all(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
-        workspaces = {each.workspace_id for each in endpoints.values()}
-        infos = {info.id: info for info in self._opened.stores() if info.workspace_id in workspaces}
-        seen = dict(self._records.list(SEEN))
-        gone = seen.keys() - infos.keys() - self._marks.keys()
-        for store_id in filter(lambda _: may_go_on(), [*infos, *gone]):
+        infos = {info.id for info in self._opened.stores() if info.workspace_id in self._workspaces}
+        seen = {store_id: json.loads(text) for store_id, text in self._records.list(SEEN)}
+        for store_id in [*infos, *(seen.keys() - infos - self._marks.keys())]:
+            if not may_go_on():
+                break
             with suppress(RetentiveError):  # as above
-                if store_id in infos:
-                    self._queue_new(infos[store_id], seen.get(store_id), endpoints)
-                elif self._look_at(store_id, json.loads(seen[store_id]), seen[store_id], endpoints):
+                if not self._look_at(store_id, seen.get(store_id, {}), endpoints) and store_id not in infos:
                     self._records.put(SEEN, store_id, None)
 
-    def _look_at(
-        self, store_id: str, owner: Mapping[str, Any], seen: str | None, endpoints: Mapping[str, Endpoint]
-    ) -> bool:
-        """Queue the new events of one memory store. Return whether it is erased, and had no new event."""
+    def _look_at(self, store_id: str, owner: Mapping[str, Any], endpoints: Mapping[str, Endpoint]) -> bool:
+        """Queue the events of a memory store that were not queued before. Return whether there were some.
+
+        `owner` is what is known of the memory store, for one that is erased. After a crash, an event may be queued
+        twice, both times with the same id.
+        """
         info = self._opened.backend.get_store(store_id)
         if info is None:
             return False
+        archived = owner.get("archived_at")
+        found: dict[SentEvent, tuple[datetime | None, str]] = {CREATED: (info.created_at, "")}
         if info.erased_at is not None:
             info = replace(info, workspace_id=owner["workspace_id"], key=owner["key"])
-        archived = owner.get("archived_at")
-        is_new = self._queue_new(listed(info), seen, endpoints, archived and datetime.fromisoformat(archived))
-        return info.erased_at is not None and not is_new
-
-    def _queue_new(
-        self, info: StoreInfo, seen: str | None, endpoints: Mapping[str, Endpoint], archived: datetime | None = None
-    ) -> bool:
-        """Queue the events of a memory store that `seen` does not have. Return whether there were some.
-
-        After a crash, an event may be queued twice, both times with the same id.
-        """
-        known: dict[str, str] = {} if seen is None else json.loads(seen)["events"]
-        found: dict[SentEvent, tuple[datetime | None, str]] = {CREATED: (info.created_at, "")}
-        found[ARCHIVED] = info.archived_at or archived, ""
-        if info.erased_at is not None:
+            found[ARCHIVED] = archived and datetime.fromisoformat(archived), ""
             found[DELETED] = info.erased_at, ""
-        elif any(CHANGED in each.since for each in endpoints.values()):
-            with suppress(RetentiveError):  # its key is missing, or it was erased meanwhile
-                newest = self._opened.backend.read(info.id, newest_position)
-                found[CHANGED] = to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
-        new = dict[SentEvent, str]()
+        else:
+            info = listed(info)
+            found[ARCHIVED] = info.archived_at, ""
+            if any(CHANGED in each.since for each in endpoints.values()):
+                with suppress(RetentiveError):  # its key is missing, or it was erased meanwhile
+                    newest = self._opened.backend.read(info.id, newest_position)
+                    found[CHANGED] = to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
+        text = self._records.get(SEEN, store_id)
+        known: dict[str, str] = {} if text is None else json.loads(text)["events"]
+        new = dict[str, str]()
         for event, (at, position) in found.items():
-            if at is None or known.get(event) == position:
-                continue
-            more = {"last_event_id": position} if position else {}
             for endpoint in endpoints.values():
-                if endpoint.wants(event, info, at):
+                if at is not None and known.get(event) != position and endpoint.wants(event, info, at):
                     new[event] = position
-                    event_id = event_id_of(event, info.id, *more.values())
-                    self._webhooks.queue(endpoint, event_id, event, at, info.id, **more)
+                    self._webhooks.queue(endpoint, event, at, info.id, position)
         if new:
-            seen = json.dumps({"workspace_id": info.workspace_id, "key": info.key, "events": {**known, **new}})
-            self._records.put(SEEN, info.id, seen)
+            seen = {"workspace_id": info.workspace_id, "key": info.key, "events": {**known, **new}}
+            self._records.put(SEEN, info.id, json.dumps(seen))
         return bool(new)
 
-    def _attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
+    def _trim(self) -> None:
+        """Remove deliveries that were settled long ago, or that are not among the newest of their endpoint."""
+        kept = Counter[tuple[str, str]]()
+        for each in self._webhooks.deliveries(DONE):
+            kind = each.webhook_endpoint_id, each.state
+            kept[kind] += 1
+            if kept[kind] > MAX_DELIVERIES or self._now() - (each.last_attempt_at or each.created_at) > KEPT:
+                self._records.put(DONE, each.key, None)
+
+    def _start_due(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
+        """Start a batch of due deliveries of each endpoint that has none running."""
+        self._running = {endpoint_id: each for endpoint_id, each in self._running.items() if not each.done()}
+        pending: dict[str, list[Delivery]] = {}
+        for delivery in self._webhooks.deliveries(PENDING):
+            endpoint = endpoints.get(delivery.webhook_endpoint_id)
+            if endpoint is None or endpoint.state == "disabled":
+                self._records.put(PENDING, delivery.key, None)
+                continue
+            kept = pending.setdefault(endpoint.id, [])
+            if len(kept) < MAX_DELIVERIES:
+                kept.append(delivery)
+            else:
+                error = f"dropped: more than {MAX_DELIVERIES:,} deliveries were pending"
+                self._webhooks.settle(delivery, state="dead", last_error=error)
+        for endpoint_id, kept in pending.items():
+            due = [each for each in reversed(kept) if each.due <= self._now()]  # the oldest first
+            if due and endpoint_id not in self._running and may_go_on():
+                batch = self._pool.submit(self._send_some, endpoints[endpoint_id], due[:BATCH], may_go_on)
+                self._running[endpoint_id] = batch
+
+    def _send_some(self, endpoint: Endpoint, batch: list[Delivery], may_go_on: Callable[[], bool]) -> None:
+        """Send deliveries until one fails, so that an endpoint without an answer holds its thread for one time-out."""
+        for delivery in batch:
+            if not may_go_on() or not self._attempt(endpoint, delivery):
+                break
+
+    def _attempt(self, endpoint: Endpoint, delivery: Delivery) -> bool:
         """Try to send a delivery once, and store the outcome. Any status from 200 to 299 counts as success."""
         error = None
         try:
@@ -208,12 +206,14 @@ class Deliverer:
         except (OSError, http.client.HTTPException, ValueError) as failure:
             error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
         now, attempts, due = self._now(), delivery.attempts + 1, delivery.due
-        state: DeliveryState = "delivered" if error is None else "pending" if attempts <= len(PAUSES_S) else "dead"
+        state = "delivered" if error is None else "pending" if attempts <= len(PAUSES_S) else "dead"
         if state == "pending":
-            due = now + timedelta(seconds=PAUSES_S[attempts - 1] * (1 + 0.2 * self._jitter()))
-        outcome = {"state": state, "attempts": attempts, "due": due, "last_attempt_at": now, "last_error": error}
+            due = now + timedelta(seconds=PAUSES_S[attempts - 1] * (1 + 0.2 * random.random()))  # noqa: S311 - no secret
         with suppress(RetentiveError):  # while the storage is unreachable, the delivery stays due
-            self._webhooks.settle(delivery, delivery.model_copy(update=outcome))
+            self._webhooks.settle(
+                delivery, state=state, attempts=attempts, due=due, last_attempt_at=now, last_error=error
+            )
+        return error is None
 
 
 class _Private(OSError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -124,15 +123,11 @@ def settings() -> list[Setting]:
     return [dataclasses.replace(each.metadata["setting"], name=each.name) for each in found if each.metadata]
 
 
-LOCATION = {
-    "at": ("--at", "RETENTIVE_AT", "Location of the memory."),
-    "keys": ("--keys", "RETENTIVE_KEYS_FILE", "Key file of encrypted memory stores."),
-}
-"""Additional names in a configuration file, with the flag, the environment variable and the description of each."""
-
-
 def read_configuration(path: str) -> Mapping[str, Any]:
-    """Return the settings in a TOML file. Raises `InvalidInput` if a name is unknown or a value has the wrong type."""
+    """Return the settings in a TOML file, and its location (`at`) and key file (`keys`).
+
+    Raises `InvalidInput` if a name is unknown or a value has the wrong type.
+    """
     try:
         with open(path, "rb") as file:
             found = tomllib.load(file)
@@ -140,31 +135,11 @@ def read_configuration(path: str) -> Mapping[str, Any]:
         raise InvalidInput(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
-    kinds: dict[str, type] = {each.name: each.kind for each in settings()} | dict.fromkeys(LOCATION, str)
+    kinds: dict[str, type] = {"at": str, "keys": str} | {each.name: each.kind for each in settings()}
     for name, value in found.items():
         if name not in kinds:
             raise InvalidInput(f"{path}: there is no setting {name!r}; `retentive serve --help` lists them")
         if type(value) is not kinds[name]:
-            raise InvalidInput(f"{path}: {name} must be of the type {_KINDS[kinds[name]]}")
+            of = {str: "string", int: "integer", bool: "boolean"}[kinds[name]]
+            raise InvalidInput(f"{path}: {name} must be of the type {of}")
     return found
-
-
-_KINDS: Mapping[type, str] = {str: "string", int: "integer", bool: "boolean"}
-
-INTRODUCTION = """\
-# Configuration of the server
-
-All settings of `retentive serve`. [The server](server.md#configuration) tells which of them override others.
-
-| name in the file | flag | environment variable | default | |
-| --- | --- | --- | --- | --- |
-"""
-
-
-def page() -> str:
-    """Return the page of the settings for the documentation site."""
-    rows = [f"| `{name}` | `{flag}` | `{variable}` | | {text} |" for name, (flag, variable, text) in LOCATION.items()]
-    for each in settings():
-        default = "" if each.default is None else f"`{json.dumps(each.default)}`"
-        rows.append(f"| `{each.name}` | `{each.flag}` | `{each.variable}` | {default} | {each.text} |")
-    return INTRODUCTION + "\n".join(rows) + "\n"

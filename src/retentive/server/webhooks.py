@@ -8,7 +8,6 @@ import ipaddress
 import json
 import secrets
 import time
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,9 +28,6 @@ PENDING, DONE = "webhook_pending", "webhook_done"
 TEST: Final = "webhook.test"
 ORGANIZATION = "org_default"
 MAX_ENDPOINTS = 50
-MAX_DELIVERIES = 1_000
-"""Maximum number of deliveries with the same state that an endpoint keeps. The oldest pending ones become dead."""
-KEPT = timedelta(days=30)
 OLD_SECRET = timedelta(days=1)
 """Time for which a replaced secret signs the deliveries too."""
 AT_ONCE = datetime.fromtimestamp(0, UTC)
@@ -161,13 +157,16 @@ class Webhooks:
         self._records.put(DONE, key, None)
         return again
 
-    def queue(
-        self, endpoint: Endpoint, event_id: str, event: SentEvent, at: datetime, about: str, **more: str
-    ) -> Delivery:
-        """Queue an event for an endpoint. `about` is the id of what it is about."""
+    def queue(self, endpoint: Endpoint, event: SentEvent, at: datetime, about: str, position: str = "") -> Delivery:
+        """Queue an event for an endpoint. `about` is the id of what it is about, `position` that of the last change.
+
+        An event that is queued twice has the same id, so that receivers recognise it.
+        """
+        named = "/".join((event, about, at.isoformat(), position))
+        event_id = f"whe_{hashlib.sha256(named.encode()).hexdigest()[:32]}"
         data = {"type": event, "id": about, "organization_id": ORGANIZATION, "workspace_id": endpoint.workspace_id}
+        data |= {"last_event_id": position} if position else {}
         created_at = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        body = json.dumps({"type": "event", "id": event_id, "created_at": created_at, "data": {**data, **more}})
         made = Delivery(
             webhook_event_id=event_id,
             webhook_endpoint_id=endpoint.id,
@@ -177,41 +176,21 @@ class Webhooks:
             last_error=None,
             created_at=at,
             last_attempt_at=None,
-            body=body,
+            body=json.dumps({"type": "event", "id": event_id, "created_at": created_at, "data": data}),
             due=AT_ONCE,
         )
         self._records.put(PENDING, made.key, made.model_dump_json())
         return made
 
-    def settle(self, before: Delivery, after: Delivery) -> None:
-        """Store a delivery after an attempt, unless a person has retried it in the meantime."""
+    def settle(self, before: Delivery, **outcome: Any) -> None:
+        """Store the outcome of an attempt, or a pause until the next one unless the delivery changed meanwhile."""
+        after = before.model_copy(update=outcome)
         if after.state == "pending":
             with suppress(Conflict):
                 self._records.put(PENDING, after.key, after.model_dump_json(), expected=before.model_dump_json())
             return
         self._records.put(DONE, after.key, after.model_dump_json())
-        try:
-            self._records.put(PENDING, before.key, None, expected=before.model_dump_json())
-        except Conflict:
-            self._records.put(DONE, after.key, None)
-
-    def withdraw(self, delivery: Delivery) -> None:
-        """Remove a pending delivery, because its endpoint does not want it any more."""
-        self._records.put(PENDING, delivery.key, None)
-
-    def trim(self, now: datetime, most: int) -> None:
-        """Remove deliveries that were settled long ago, or that are not among the newest of their endpoint."""
-        kept = Counter[tuple[str, str]]()
-        for each in self.deliveries(DONE):
-            kind = each.webhook_endpoint_id, each.state
-            kept[kind] += 1
-            if kept[kind] > most or now - (each.last_attempt_at or each.created_at) > KEPT:
-                self._records.put(DONE, each.key, None)
-
-
-def event_id_of(*parts: str) -> str:
-    """Return the id of an event. An event that is queued twice has the same id, so that receivers recognise it."""
-    return f"whe_{hashlib.sha256('/'.join(parts).encode()).hexdigest()[:32]}"
+        self._records.put(PENDING, after.key, None)
 
 
 def check_url(url: str, *, to_private: bool) -> str:

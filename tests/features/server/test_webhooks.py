@@ -24,8 +24,8 @@ import retentive
 from retentive.errors import Damaged, InvalidInput
 from retentive.server.background import Background, Leader
 from retentive.server.calls import ServedLocation
-from retentive.server.deliveries import AT_ONCE, KNOWN_S, LOOK_S, MARKED_S, PAUSES_S, PER_ENDPOINT, SEEN, Deliverer
-from retentive.server.webhooks import MAX_DELIVERIES, PENDING, Webhooks, check_url, is_public
+from retentive.server.deliveries import BATCH, KNOWN_S, LOOK_S, MARKED_S, PAUSES_S, SEEN, Deliverer
+from retentive.server.webhooks import PENDING, Webhooks, check_url, is_public
 from support.http_api import Api, serving
 from support.places import LASTING, place_of
 from support.served_process import process_serving
@@ -89,21 +89,14 @@ def receiver() -> Iterator[Receiver]:
 class Rounds:
     """Rounds of the deliverer with a clock that moves by itself, each until its deliveries are done."""
 
-    def __init__(self, opened: retentive.Retentive, *, max_deliveries: int = MAX_DELIVERIES) -> None:
+    def __init__(self, opened: retentive.Retentive) -> None:
         self.now = time.time()
-        self.deliverer = Deliverer(
-            opened,
-            to_private=True,
-            clock=lambda: self.now,
-            monotonic=lambda: self.now,
-            jitter=lambda: 1.0,
-            max_deliveries=max_deliveries,
-        )
+        self.deliverer = Deliverer(opened, to_private=True, clock=lambda: self.now, monotonic=lambda: self.now)
 
     def __call__(self, after_s: float = 0.0) -> None:
         self.now += after_s
         self.deliverer(lambda: True)
-        for _, future in self.deliverer._running.values():
+        for future in self.deliverer._running.values():
             future.result()
 
 
@@ -258,34 +251,30 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
     assert api.post(f"{at}/whe_unknown/retry").status == 404
 
 
-@pytest.fixture
-def bounded(opened: retentive.Retentive) -> Iterator[Rounds]:
-    """Rounds that keep two pending and two dead deliveries of each endpoint."""
-    found = Rounds(opened, max_deliveries=2)
-    yield found
-    found.deliverer.close()
-
-
-def test_pending_deliveries_are_bounded(api: Api, receiver: Receiver, bounded: Rounds) -> None:
+def test_pending_deliveries_are_bounded(
+    api: Api, receiver: Receiver, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The oldest become dead letters that say so, and are sent after a retry; another endpoint loses nothing."""
+    monkeypatch.setattr("retentive.server.deliveries.MAX_DELIVERIES", 2)
     made, other = endpoint(api, receiver), endpoint(api, receiver, ALL[2])
     receiver.statuses = [500, 500]
     stores = [api.post("/v1/memory_stores", {"name": "s"}).body["id"] for _ in range(4)]
-    bounded()
+    rounds()
+    rounds()
     assert sorted(data_of(receiver.events())) == sorted((ALL[0], store) for store in stores[2:])
     at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
     dead = api.get(f"{at}?state=dead").body["data"]
     assert [(each["state"], each["attempts"], each["last_attempt_at"]) for each in dead] == [("dead", 0, None)] * 2
     assert {each["last_error"] for each in dead} == {"dropped: more than 2 deliveries were pending"}
     api.delete(f"/v1/memory_stores/{stores[0]}")
-    bounded()
+    rounds()
     assert data_of(receiver.events()) == [(ALL[2], stores[0])] * 2
     assert len(api.get(f"{at}?state=dead").body["data"]) == 3
     assert api.get(f"/v1/webhook_endpoints/{other['id']}/deliveries?state=dead").body["data"] == []
-    bounded(after_s=PAUSES_S[0] * 1.2 + 1)
+    rounds(after_s=PAUSES_S[0] * 1.2 + 1)
     assert data_of(receiver.events()) == [(ALL[0], stores[3])]
     api.post(f"{at}/{dead[0]['webhook_event_id']}/retry")
-    bounded()
+    rounds()
     assert [event for event, _ in data_of(receiver.events())] == [ALL[0]]
 
 
@@ -321,19 +310,19 @@ def test_a_disabled_endpoint_gets_nothing_that_was_pending(api: Api, receiver: R
 
 
 def test_a_slow_endpoint_does_not_delay_the_others(api: Api, receiver: Receiver, rounds: Rounds) -> None:
-    """It has more events than can be sent at once, but only two of them are sent until it answers."""
+    """It has more events than one turn has, and gets one after the other."""
     with running() as slow:
         slow.go.clear()
-        held, other = endpoint(api, slow, "memory_store.created"), endpoint(api, receiver, "memory_store.deleted")
-        made = [api.post("/v1/memory_stores", {"name": "s"}).body["id"] for _ in range(AT_ONCE + 1)]
+        endpoint(api, slow, "memory_store.created")
+        endpoint(api, receiver, "memory_store.deleted")
+        made = [api.post("/v1/memory_stores", {"name": "s"}).body["id"] for _ in range(BATCH + 1)]
         api.delete(f"/v1/memory_stores/{made[0]}")
         rounds.deliverer(lambda: True)
-        begun = Counter(endpoint_id for endpoint_id, _ in rounds.deliverer._running.values())
-        assert begun == {held["id"]: PER_ENDPOINT, other["id"]: 1}
+        assert data_of([receiver.got.get(timeout=20)]) == [("memory_store.deleted", made[0])]
+        assert slow.got.qsize() <= 1
         slow.go.set()
-        for _ in made:
-            rounds()
-        assert data_of(receiver.events()) == [("memory_store.deleted", made[0])]
+        rounds()
+        rounds()
         assert {store for _, store in data_of(slow.events())} == set(made)
 
 
@@ -525,7 +514,6 @@ def test_background_work_goes_on_after_an_error(opened: retentive.Retentive) -> 
         raise ValueError("once more")
 
     background = Background(Leader(opened.records), [works], every_s=0.001)
-    background.start()
     done.get(timeout=30)
     done.get(timeout=30)
     background.stop()

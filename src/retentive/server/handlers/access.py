@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import finding, forbidden, invalid, missing
 from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
-from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url, event_id_of
+from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
 from retentive.wire.stores import (
@@ -218,8 +218,7 @@ def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
     endpoint, now = _endpoint_of(call), datetime.now(UTC)
     if endpoint.state == "disabled":
         raise invalid("a disabled endpoint gets no events")
-    event_id = event_id_of(TEST, endpoint.id, now.isoformat())
-    return _shown_delivery(call.location.webhooks.queue(endpoint, event_id, TEST, now, endpoint.id))
+    return _shown_delivery(call.location.webhooks.queue(endpoint, TEST, now, endpoint.id))
 
 
 @route("DELETE", ENDPOINT, ADMIN)

@@ -68,7 +68,7 @@ def demo(location: Location) -> None:
 def _run_sessions(url: str) -> None:
     """Run both sessions, the first until it is killed. Raises `ClickException` if a session or the answer is wrong."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
-    with scripted_claude(answer, threads=False, keep_requests=False) as claude:
+    with scripted_claude(answer, threads=False) as claude:
         for name, expected in (("first", -signal.SIGKILL), ("second", 0)):
             output.write_line(f"\n── The {name} session: a new process, an empty conversation")
             sys.stdout.flush()

@@ -43,17 +43,11 @@ def post(
 ) -> tuple[int, dict[str, Any]]:
     """Send a request without the SDK and return the status and the body. The default request is valid."""
     body: dict[str, Any] = {**ASK, "messages": HELLO, "tools": [TOOL], **fields}
-    body = {**_thinking_for(body), **body}
     sent = {name: value for name, value in body.items() if name not in drop}
     given: Any = {"x-api-key": "key", "anthropic-version": "2023-06-01"} if headers is None else headers
     claude.answer(given, raw or json.dumps(sent).encode())
     exchange = claude.requests[-1]
     return exchange.status, dict(exchange.reply)
-
-
-def _thinking_for(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the field `thinking` that an edit of thinking needs."""
-    return {"thinking": {"type": "adaptive"}} if "clear_thinking" in repr(body.get("context_management")) else {}
 
 
 def open_url(url: str, body: object = None, *, headers: dict[str, str] | None = None) -> Any:
@@ -62,13 +56,12 @@ def open_url(url: str, body: object = None, *, headers: dict[str, str] | None = 
     return urllib.request.urlopen(request, timeout=30)
 
 
-WAYS = ["plain", "streamed", "async plain", "async streamed"]  # the modes in which the SDK can send a request
+WAYS = ["plain", "async streamed"]  # the modes in which the SDK can send a request
 
 
 def ask(server: ScriptedClaude, way: str, *, retries: int = 0, **fields: Any) -> Any:
     """Send a request with both betas in one of the SDK's modes, and return the message."""
     request = {**ASK, "messages": HELLO, "tools": [TOOL, READ], "betas": [CONTEXT_BETA, COMPACT_BETA], **fields}
-    request = {**_thinking_for(request), **request}
     if way.startswith("async"):
         return asyncio.run(_ask_async(server, request, streamed=way.endswith("streamed"), retries=retries))
     with Anthropic(base_url=server.url, api_key="none needed", max_retries=retries) as client:
@@ -107,8 +100,3 @@ def clearing(*, over: int = 5_000, keep: int = 2, **more: Any) -> dict[str, Any]
 
 def compacting(*, over: int = 50_000, **more: Any) -> dict[str, Any]:
     return {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": over}, **more}
-
-
-def thinking(keep: object = None) -> dict[str, Any]:
-    edit: dict[str, Any] = {"type": "clear_thinking_20251015"}
-    return edit if keep is None else {**edit, "keep": keep}

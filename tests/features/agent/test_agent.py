@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +27,7 @@ from retentive.agent import (
     UsageReport,
     run_tools,
     tidy_note,
-    tools,
     topic_guidance,
-    turns,
 )
 from retentive.agent.turns import NOT_RUN
 from retentive.integrations.anthropic import MemoryTool
@@ -51,6 +47,12 @@ from .runs import KINDS, LOOK, NOTE, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
 both = pytest.mark.parametrize("kind", KINDS)
+
+
+@beta_async_tool
+async def wait() -> str:
+    """Wait."""
+    return "Waited."
 
 
 @pytest.fixture
@@ -216,15 +218,6 @@ def test_max_turns_ends_a_run(kind: str, server: ScriptedClaude, store: MemorySt
     assert server.failures == []
 
 
-@both
-def test_max_total_tokens_ends_a_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    played = play(kind, server.url, TOLD, memory=store, budget=Budget(max_total_tokens=10))
-    (finished,) = played.of(Finished)
-    assert (finished.reason, finished.turns) == ("budget", 1)
-    assert finished.detail == f"max_total_tokens: {finished.total_tokens:,} of 10 tokens"
-    assert played.messages[-1]["content"][0]["type"] == "tool_result"
-
-
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_tokens": -1}, {"max_total_tokens": 0}, {"max_turns": True}])
 def test_an_invalid_budget_is_rejected(limits: dict[str, int]) -> None:
     with pytest.raises(InvalidInput, match="must be an integer of at least 1"):
@@ -267,17 +260,6 @@ def test_a_new_agent_continues_from_the_memory_alone(kind: str, store: MemorySto
             "You like tea, as my notes say."
         )
         assert server.failures == []
-
-
-@both
-def test_a_conversation_has_many_runs(kind: str, store: MemoryStore) -> None:
-    turns = (Turn(("Hello.",)), Turn((LOOK,)), Turn(("Nothing yet.",)))
-    with scripted_claude(Script(turns)) as server:
-        played = play(kind, server.url, "Hi.", "What do you know?", memory=store)
-        assert [finished.text for finished in played.of(Finished)] == ["Hello.", "Nothing yet."]
-        assert server.failures == []
-    roles = [message["role"] for message in played.messages]
-    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
 
 
 @both
@@ -399,6 +381,9 @@ def test_ask_reports_the_reason_without_an_answer(server: ScriptedClaude, store:
         ({"system": 5}, "system prompt must be a string"),
         ({"system": "\ud800"}, "lone surrogate"),
         ({"topic": 5}, "`topic` must be a string"),
+        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define the tool with `beta_tool`"),
+        ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory as the argument `memory`"),
+        ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),
     ],
 )
 def test_invalid_options_are_rejected(
@@ -409,35 +394,6 @@ def test_invalid_options_are_rejected(
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
         Agent(client, **options)
     assert list(tmp_path.iterdir()) == []
-
-
-@beta_async_tool
-async def wait() -> str:
-    """Wait."""
-    return "Waited."
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define the tool with `beta_tool`"),
-        ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory as the argument `memory`"),
-        ({"tools": [TOOL, TOOL]}, "already has a tool named 'memory'; pass the memory as the argument `memory`"),
-        ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),
-    ],
-)
-def test_tools_are_checked_before_the_memory_is_opened(
-    options: dict[str, Any], expected: str, server: ScriptedClaude, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opened(*_arguments: object) -> None:
-        raise AssertionError("the memory was opened")
-
-    monkeypatch.setattr(turns, "open_memory", opened)
-    monkeypatch.setattr(tools, "open_memory", opened)
-    with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
-        Agent(client, **options)
-    with pytest.raises(InvalidInput, match=expected):
-        run_tools([], "./memory", **options)
 
 
 def test_the_tool_of_the_tool_runner_is_not_a_memory(server: ScriptedClaude, store: MemoryStore) -> None:
@@ -488,26 +444,6 @@ def test_one_run_at_a_time(store: MemoryStore) -> None:
         left.close()  # type: ignore[attr-defined] # a generator
         next(agent.run())
         assert agent.ask()
-
-
-def test_only_one_of_several_threads_starts_a_run(store: MemoryStore) -> None:
-    inside, go_on = threading.Event(), threading.Event()
-
-    def answer(_seen: Prompt) -> str:
-        inside.set()
-        assert go_on.wait(30)
-        return "One."
-
-    with scripted_claude(answer) as server, client_of(server.url) as client:
-        agent = Agent(client, memory=store)
-        with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(agent.ask, "One?")
-            assert inside.wait(30)
-            with pytest.raises(InvalidInput, match="a run in progress"):
-                agent.ask("Two?")
-            go_on.set()
-            assert first.result(30) == "One."
-        assert agent.ask("Three?") == "One."
 
 
 def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> None:

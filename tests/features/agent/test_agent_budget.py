@@ -62,15 +62,6 @@ def test_a_limit_holds_in_later_runs(kind: str, limits: dict[str, int], detail: 
     assert last(raised.run()).text == "Three."
 
 
-def test_a_limit_holds_in_later_runs_of_one_agent(store: MemoryStore) -> None:
-    api = Api(message([use(VIEW)], "tool_use"), message([text("One.")]))
-    with api.client() as client:
-        agent = Agent(client, memory=store, budget=Budget(max_total_turns=2))
-        assert agent.ask("1?") == "One."
-        assert last(list(agent.run("2?"))).reason == "budget"
-    assert len(api.sent) == 2
-
-
 @both
 def test_calls_run_before_the_limit_ends_a_run(kind: str, store: MemoryStore) -> None:
     """As after a kill: the response is saved, but its call has not run."""

@@ -122,10 +122,9 @@ def test_a_rejected_request_reports_the_reason(
     assert error.request_id is not None
 
 
-@both
-def test_the_retries_of_the_sdk_come_first(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_the_retries_of_the_sdk_come_first(server: ScriptedClaude, store: MemoryStore) -> None:
     PLANNED.set({1: ErrorResponse(529), 3: ErrorResponse(429, retry_after=0)})
-    played = play(kind, server.url, TOLD, memory=store, max_retries=1)
+    played = play("sync", server.url, TOLD, memory=store, max_retries=1)
     assert [exchange.status for exchange in server.requests] == [529, 200, 429, 200, 200]
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
 

@@ -94,15 +94,3 @@ def test_the_use_of_the_cache_is_reported(kind: str, stream: bool, store: Memory
     (report,) = [event for event in events if isinstance(event, UsageReport)]
     assert (report.usage.cache_read_tokens, report.usage.cache_creation_tokens) == (7, 11)
     assert report.total_tokens == 26
-
-
-@both
-def test_a_message_keeps_what_was_streamed(kind: str, store: MemoryStore) -> None:
-    """The saved blocks are those of the response, without fields that the API did not send."""
-    asked = FixedApiAgent(kind, Api(streamed(RESPONSE)), store, stream=True)
-    asked.run("Order tea.")
-    kept = [
-        {**block, "text": block["text"].strip()} if block["type"] == "text" else block
-        for block in asked.messages[1]["content"]
-    ]
-    assert kept == RESPONSE["content"]

@@ -22,7 +22,7 @@ from retentive.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .requests import ASK, CONTEXT_BETA, HELLO, TOOL
+from .requests import ASK, HELLO, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,8 +116,7 @@ def test_the_sync_runner_plays_the_story(
     assert_played(server, threaded=threaded)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "no threads"])
+@pytest.mark.parametrize(("threaded", "stream"), [(True, False), (False, True)])
 def test_the_async_runner_plays_the_story(server: ScriptedClaude, tmp_path: Path, threaded: bool, stream: bool) -> None:
     async def play() -> Any:
         async with AsyncAnthropic(base_url=server.url, api_key="none needed", max_retries=0) as client:
@@ -166,17 +165,10 @@ def test_a_runner_recreates_its_thread_after_a_restart(tmp_path: Path) -> None:
 # --- own loops ---
 
 
-@pytest.mark.parametrize("betas", [[], [CONTEXT_BETA]], ids=["no beta header", "beta header"])
 @pytest.mark.parametrize("way", ["create", "stream", "beta create", "beta stream"])
-def test_an_own_loop_plays_the_story(
-    server: ScriptedClaude, client: Anthropic, tmp_path: Path, way: str, betas: list[str]
-) -> None:
+def test_an_own_loop_plays_the_story(server: ScriptedClaude, client: Anthropic, tmp_path: Path, way: str) -> None:
     api: Any = client.beta.messages if way.startswith("beta") else client.messages
-    request = {
-        **ASK,
-        "tools": [TOOL],
-        "extra_headers": {"anthropic-beta": ",".join(betas)} if betas else None,
-    }
+    request = {**ASK, "tools": [TOOL]}
 
     def send(messages: list[Any]) -> Any:
         if way.endswith("create"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -119,21 +118,3 @@ def test_the_tool_runner_continues_after_a_pause(stream: bool) -> None:
         last = runner.until_done()
         assert last.content[0].text == "Read."
         assert (server.failures, sum("iterations" in repr(each.reply) for each in server.requests)) == ([], 1)
-
-
-@pytest.mark.parametrize("mode", ["disabled", "adaptive"])
-def test_clearing_thinking_needs_thinking(mode: str) -> None:
-    request: Any = {
-        "model": "claude-sonnet-5-5",
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "Hi."}],
-        "context_management": {"edits": [{"type": "clear_thinking_20251015"}]},
-        "thinking": {"type": mode},
-        "betas": ["context-management-2025-06-27"],
-    }
-    with (
-        scripted_claude(lambda _: "Hello.") as server,
-        Anthropic(base_url=server.url, api_key="none", max_retries=0) as client,
-        nullcontext() if mode == "adaptive" else pytest.raises(BadRequestError, match="requires `thinking`"),
-    ):
-        client.beta.messages.create(**request)

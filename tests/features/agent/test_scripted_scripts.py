@@ -155,7 +155,7 @@ def test_a_prompt_has_the_whole_request() -> None:
     call = prompt.calls[0]
     assert (call.name, call.input, call.cleared) == ("memory", {"command": "view"}, False)
     assert call.result == Result("yes[image]", is_error=True)
-    assert (prompt.summary, prompt.warning, prompt.instructions) == (None, None, None)
+    assert (prompt.summary, prompt.instructions) == (None, None)
     assert all(part in prompt.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
 
 
@@ -223,19 +223,15 @@ def test_a_program_in_any_language_uses_a_script_in_a_file(tmp_path: Path, listi
     ("script", "reason"),
     [
         ("[", "the script is not JSON"),
-        ('{"script": []}', "the script must be an object with the fields scripts, faults, threads, context_window"),
-        ('{"scripts": [{"turns": [[{"call": {"inputs": {}}}]]}]}', r"scripts\[0\].turns\[0\].blocks\[0\]: .*inputs"),
-        ('{"scripts": [{"turns": [[{"text": "a"}]]}]}', "must be an object with one of the fields call, thinking, raw"),
-        ('{"scripts": [{"turns": [[]]}]}', r"turns\[0\]: a turn must have at least one block"),
+        ('{"script": []}', "the script must be an object with the fields context_window, faults, scripts, threads"),
+        ('{"scripts": [{"turns": ["a", [{"call": {"inputs": {}}}]]}]}', r"scripts\[0\].turns\[1\] is not .*'inputs'"),
+        ('{"scripts": [{"turns": [[{"text": "a"}]]}]}', r"turns\[0\] is not .* fields call, thinking, raw"),
+        ('{"scripts": [{"turns": [[]]}]}', r"turns\[0\] is not .* a turn must have at least one block"),
         ('{"scripts": [{"turns": "Hello."}]}', r"scripts\[0\].turns must be a list"),
         ('{"scripts": 5}', "scripts must be a list"),
-        (
-            '{"scripts": [{"turns": [[{"call": {"input": {}, "check": "ok"}}]]}]}',
-            r"check must be an object with .* text",
-        ),
-        ('{"faults": {"1": {"error": {"status": 1}}}}', r"faults\[1\]: the API has no error status 1"),
+        ('{"scripts": [{"turns": [[{"call": {"input": {}, "check": "ok"}}]]}]}', r"turns\[0\] is not as the doc"),
+        ('{"faults": {"1": {"error": {"status": 1}}}}', r"faults\[1\] is not .* the API has no error status 1"),
         ('{"faults": {"first": {"error": {"status": 529}}}}', "faults must be an object whose fields are numbers"),
-        ('{"faults": []}', "faults must be an object whose fields are numbers"),
     ],
 )
 def test_an_invalid_script_in_a_file_is_refused_with_its_place(script: str, reason: str) -> None:

@@ -1,6 +1,6 @@
 """`python -m retentive.testing.scripted_claude SCRIPT [--port N]`: a scripted Claude for programs in any language.
 
-SCRIPT is a JSON file with the fields of `Play`. docs/testing-your-agent.md describes them.
+SCRIPT is a JSON file. docs/testing-your-agent.md describes its fields.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,8 @@ from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.script import (
     Call,
     Check,
-    Content,
     Disconnect,
     ErrorResponse,
-    Fault,
     Raw,
     Script,
     ScriptError,
@@ -32,6 +30,7 @@ from retentive.testing.scripted_claude.script import (
 
 _BLOCKS: Mapping[str, type[Any]] = {"call": Call, "thinking": Thinking, "raw": Raw}
 _FAULTS: Mapping[str, type[Any]] = {"error": ErrorResponse, "disconnect": Disconnect, "stream_error": StreamError}
+_OPTIONS = {"scripts", "faults", "threads", "context_window"}
 
 
 def parse(text: str) -> tuple[list[Script], dict[str, Any]]:
@@ -40,80 +39,57 @@ def parse(text: str) -> tuple[list[Script], dict[str, Any]]:
         given = json.loads(text)
     except ValueError as error:
         raise ScriptError(f"the script is not JSON: {error}") from None
-    fields = _fields(given, ("scripts", "faults", "threads", "context_window"), "the script")
-    scripts = [_script(each, f"scripts[{n}]") for n, each in enumerate(_list(fields.pop("scripts", []), "scripts"))]
-    faults = fields.get("faults", {})
-    if not isinstance(faults, Mapping) or not all(number.isdecimal() for number in faults):
+    if not isinstance(given, dict) or not given.keys() <= _OPTIONS:
+        raise ScriptError(f"the script must be an object with the fields {', '.join(sorted(_OPTIONS))}")
+    scripts = _parsed("scripts", enumerate(_list(given.pop("scripts", []), "scripts")), _script)
+    faults = given.pop("faults", {})
+    if not isinstance(faults, dict) or not all(number.isdecimal() for number in faults):
         raise ScriptError("faults must be an object whose fields are numbers of requests")
-    fields["faults"] = {int(number): _fault(each, number) for number, each in faults.items()}
-    return scripts, fields
+    found = _parsed("faults", faults.items(), lambda fault, _: _tagged(fault, _FAULTS))
+    return scripts, {**given, "faults": dict(zip(map(int, faults), found, strict=True))}
 
 
-def _script(given: object, where: str) -> Script:
-    fields = _fields(given, ("turns", "name", "when"), where)
-    turns = [
-        _turn(each, f"{where}.turns[{n}]") for n, each in enumerate(_list(fields.get("turns", []), f"{where}.turns"))
-    ]
-    script: Script = _built(Script, {**fields, "turns": tuple(turns)}, where)
-    return script
+def _parsed(name: str, items: Iterable[tuple[object, Any]], parse: Callable[[Any, str], Any]) -> list[Any]:
+    """Parse each item. An error names its place."""
+    found = []
+    for key, each in items:
+        place = f"{name}[{key}]"
+        try:
+            found.append(parse(each, place))
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            if isinstance(error, ScriptError) and str(error).startswith(name):
+                raise
+            raise ScriptError(f"{place} is not as the documentation says: {error}") from None
+    return found
 
 
-def _turn(given: object, where: str) -> Turn:
-    """Parse a turn: a text, a list of blocks, or an object with the fields of `Turn`."""
-    fields = dict(given) if isinstance(given, Mapping) else {"blocks": [given] if isinstance(given, str) else given}
-    blocks = fields.get("blocks")
-    if not isinstance(blocks, list):
-        raise ScriptError(f"{where} must be a text, a list of blocks, or an object with `blocks`")
-    parsed = tuple(_block(each, f"{where}.blocks[{n}]") for n, each in enumerate(blocks))
-    turn: Turn = _built(Turn, {**fields, "blocks": parsed}, where)
-    return turn
-
-
-def _block(given: object, where: str) -> Content:
-    if isinstance(given, str):
-        return given
-    kind, fields = _only(given, _BLOCKS, where)
-    if (check := fields.get("check")) is not None:
-        check = _fields(check, ("text", "contains", "is_error"), f"{where}.check")
-        check = _built(Check, {**check, "contains": tuple(check.get("contains", ()))}, f"{where}.check")
-        fields = {**fields, "check": check}
-    block: Content = _built(_BLOCKS[kind], fields, where)
-    return block
-
-
-def _fault(given: object, number: str) -> Fault:
-    where = f"faults[{number}]"
-    kind, fields = _only(given, _FAULTS, where)
-    fault: Fault = _built(_FAULTS[kind], fields, where)
-    return fault
-
-
-def _list(given: object, where: str) -> list[object]:
+def _list(given: object, place: str) -> list[Any]:
     if not isinstance(given, list):
-        raise ScriptError(f"{where} must be a list")
+        raise ScriptError(f"{place} must be a list")
     return given
 
 
-def _only(given: object, kinds: Mapping[str, object], where: str) -> tuple[str, dict[str, Any]]:
-    if isinstance(given, Mapping) and len(given) == 1:
-        ((kind, fields),) = given.items()
-        if kind in kinds and isinstance(fields, Mapping):
-            return kind, dict(fields)
-    raise ScriptError(f"{where} must be an object with one of the fields {', '.join(kinds)}, each an object")
+def _script(given: Any, place: str) -> Script:
+    turns = _parsed(f"{place}.turns", enumerate(_list(given.get("turns"), f"{place}.turns")), _turn)
+    return Script(**{**given, "turns": tuple(turns)})
 
 
-def _fields(given: object, known: tuple[str, ...], where: str) -> dict[str, Any]:
-    unknown = set(given) - set(known) if isinstance(given, Mapping) else {"it"}
-    if unknown or not isinstance(given, Mapping):
-        raise ScriptError(f"{where} must be an object with the fields {', '.join(known)}")
-    return dict(given)
+def _turn(given: Any, _place: str) -> Turn:
+    """Parse a turn: a text, a list of blocks, or an object with the fields of `Turn`."""
+    fields = given if isinstance(given, dict) else {"blocks": [given] if isinstance(given, str) else given}
+    blocks = [each if isinstance(each, str) else _tagged(each, _BLOCKS) for each in _list(fields["blocks"], "blocks")]
+    return Turn(**{**fields, "blocks": tuple(blocks)})
 
 
-def _built(kind: type[Any], fields: Mapping[str, Any], where: str) -> Any:
-    try:
-        return kind(**fields)
-    except (TypeError, ValueError) as error:
-        raise ScriptError(f"{where}: {error}") from None
+def _tagged(given: Any, kinds: Mapping[str, type[Any]]) -> Any:
+    """Parse an object whose only field is one of `kinds`."""
+    if not isinstance(given, dict) or len(given) != 1 or not given.keys() <= kinds.keys():
+        raise ScriptError(f"expected an object with one of the fields {', '.join(kinds)}")
+    ((kind, fields),) = given.items()
+    if fields.get("check") is not None:
+        check = {**fields["check"], "contains": tuple(fields["check"].get("contains", ()))}
+        fields = {**fields, "check": Check(**check)}
+    return kinds[kind](**fields)
 
 
 def main() -> None:

@@ -68,24 +68,13 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptedResponse:
-    """Response to a request: a message or an error.
-
-    `stream` is True if the request asks for a stream. `fault` is the simulated fault of this request, if it has one.
-    """
-
-    reply: dict[str, object] | ApiError
-    stream: bool = False
-    fault: Fault | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Exchange:
     """Recorded request and its response.
 
     `headers` and `body` are those of the request. `reply` is the body of the response: a message or an error. For a
     streamed response, `reply` is the message that would be sent without streaming. `status` is 0 if no response was
-    sent. `prompt` is None if the request was rejected before its prompt was built.
+    sent. `prompt` is None if the request was rejected before its prompt was built. `fault` is the simulated fault of
+    this request, if it has one.
     """
 
     headers: Mapping[str, str]
@@ -93,6 +82,12 @@ class Exchange:
     status: int
     reply: Mapping[str, object]
     prompt: Prompt | None = None
+    fault: Fault | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """True if the request asks for a stream."""
+        return isinstance(self.body, dict) and self.body.get("stream") is True
 
 
 class Options(TypedDict, total=False):
@@ -102,7 +97,6 @@ class Options(TypedDict, total=False):
     context_window: int | None
     summarize: Summarize
     faults: FaultPlan
-    keep_requests: bool
 
 
 class ScriptedClaude:
@@ -118,7 +112,6 @@ class ScriptedClaude:
     - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
     - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
     - `faults` defines which requests fail, and how they fail.
-    - `keep_requests=False` turns off recording of requests.
     - `new_suffix` creates the unique part of each id.
     """
 
@@ -129,7 +122,6 @@ class ScriptedClaude:
         context_window: int | None = None,
         summarize: Summarize = default_summary,
         faults: FaultPlan = MappingProxyType({}),
-        keep_requests: bool = True,
         new_suffix: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self.url = ""
@@ -144,7 +136,6 @@ class ScriptedClaude:
         self._context_window = context_window
         self._summarize = summarize
         self._faults = faults
-        self._keep_requests = keep_requests
         self._new_suffix = new_suffix
         self._count = 0
         self._played: dict[int, int] = {}
@@ -161,33 +152,28 @@ class ScriptedClaude:
         if found := found + [f"script {name!r}: {missing}" for name, missing in unplayed if missing]:
             raise AssertionError("\n".join(["the conversation did not follow the script:", *found]))
 
-    def answer(self, headers: Mapping[str, str], data: bytes) -> ScriptedResponse:
+    def answer(self, headers: Mapping[str, str], data: bytes) -> Exchange:
         """Answer and record a `POST /v1/messages`. Thread-safe: requests are answered one after the other."""
         with self._lock:
             self._count += 1
             plan = self._faults
             fault = plan.get(self._count) if isinstance(plan, Mapping) else plan(self._count)
-            body: object = None
-            prompt: Prompt | None = None
-            stream = False
-            reply: dict[str, object] | ApiError
+            exchange = Exchange(dict(headers), None, 200, {}, fault=fault)
             try:
-                body = parse_json(data)
-                stream = isinstance(body, dict) and body.get("stream") is True
-                _raise_fault(fault, stream=stream)
+                exchange = replace(exchange, body=parse_json(data))
+                _raise_fault(fault, is_streamed=exchange.is_streamed)
                 reply, prompt = self._reply(check_request(headers, data))
+                exchange = replace(exchange, reply=reply, prompt=prompt)
             except ApiError as error:
-                reply = error
+                exchange = replace(exchange, status=error.status, reply=error.body())
             except Failure as failure:
                 failure.request = self._count
                 self.failures.append(failure)
-                reply = ApiError(400, f"[scripted Claude] {failure}")
-            if self._keep_requests:
-                status = 200 if isinstance(reply, dict) else reply.status
-                sent = reply if isinstance(reply, dict) else reply.body()
-                status, sent = (0, {}) if fault == Disconnect(None) else (status, sent)
-                self.requests.append(Exchange(dict(headers), body, status, sent, prompt))
-            return ScriptedResponse(reply, stream, fault)
+                exchange = replace(exchange, status=400, reply=ApiError(400, f"[scripted Claude] {failure}").body())
+            if fault == Disconnect(None):
+                exchange = replace(exchange, status=0, reply={})
+            self.requests.append(exchange)
+            return exchange
 
     def _reply(self, body: Mapping[str, object]) -> tuple[dict[str, object], Prompt]:
         conversation = self._threaded(body)
@@ -230,8 +216,6 @@ class ScriptedClaude:
         prompt = _prompt_of(body)
         if not isinstance(thread, Mapping) or thread.get("type") != "continue":
             return prompt
-        given = prompt.system is not None or prompt.tools
-        refuse_if(given, "thread: `system` and `tools` are taken from the thread; leave them out of a continue request")
         previous = thread.get("previous_message_id")
         past = self._threads.get(previous)
         if past is None:
@@ -290,11 +274,11 @@ class ScriptedClaude:
         return turn
 
 
-def _raise_fault(fault: Fault | None, *, stream: bool) -> None:
+def _raise_fault(fault: Fault | None, *, is_streamed: bool) -> None:
     """Raise `ApiError` if a fault replaces the reply. The HTTP layer simulates the other faults, and `Disconnect`."""
     if isinstance(fault, ErrorResponse):
         raise fault.error()
-    if isinstance(fault, StreamError) and not stream:
+    if isinstance(fault, StreamError) and not is_streamed:
         raise ErrorResponse(fault.status).error()
     if fault == Disconnect(None):
         raise ApiError(500, "never sent, because the connection is closed instead")

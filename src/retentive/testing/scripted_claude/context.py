@@ -25,8 +25,6 @@ CLEAR_TOOL_USES, CLEAR_THINKING, COMPACT = "clear_tool_uses_20250919", "clear_th
 THINKING = ("thinking", "redacted_thinking")
 SUMMARY_CHARS = 2_000  # maximum length of each part of the default summary
 Summarize: TypeAlias = Callable[[Prompt], str | None]
-WARN_AT = 0.8  # fraction of the trigger at which the prompt gets the warning. A guess: the docs give no number
-WARNING = "The context is close to being cleared. Save anything you still need to memory now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,7 @@ def manage_context(prompt: Prompt, edits: Sequence[Block], summarize: Summarize 
 
 
 def _tool_uses_cleared(found: Managed, edit: Block) -> Managed:
-    """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
-
-    If it is near the trigger and nothing is cleared, a prompt with the memory tool gets a warning.
-    """
+    """Replace the oldest tool results with placeholders if the prompt exceeds the trigger."""
     prompt, trigger = found.prompt, edit.get("trigger")
     uses = [use for message in prompt.messages for use in message.of_type("tool_use")]
     counts_uses = isinstance(trigger, Mapping) and trigger.get("type") == "tool_uses"
@@ -93,8 +88,7 @@ def _tool_uses_cleared(found: Managed, edit: Block) -> Managed:
     freed = max(0, messages_tokens(prompt.messages) - messages_tokens(after))
     if changed and freed >= _value(edit.get("clear_at_least"), 0):
         return _applied(found, after, {"cleared_tool_uses": len(changed), "cleared_input_tokens": freed}, edit)
-    warns = "memory" in prompt.tool_names and size >= WARN_AT * limit
-    return replace(found, prompt=replace(prompt, warning=WARNING)) if warns else found
+    return found
 
 
 def _thinking_cleared(found: Managed, edit: Block) -> Managed:
@@ -136,7 +130,7 @@ def _compacted(found: Managed, edit: Block, summarize: Summarize) -> Managed:
     summary = summarize(replace(prompt, instructions=str(edit.get("instructions") or "") or None))
     block = {"type": COMPACTION, "content": summary or None}
     if summary:
-        prompt = replace(prompt, messages=(Message("assistant", (block,)),), warning=None)
+        prompt = replace(prompt, messages=(Message("assistant", (block,)),))
     pauses = bool(summary) and edit.get("pause_after_compaction") is True
     return replace(found, prompt=prompt, compaction=block, summarized_tokens=found.prompt.input_tokens, pauses=pauses)
 
@@ -157,14 +151,9 @@ def _after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def default_summary(prompt: Prompt) -> str:
-    """Return the default summary: the earlier summary, the task, the number of tool calls, and the latest texts."""
-    parts = [
-        prompt.summary or "",
-        f"Task: {prompt.opening}" if prompt.opening else "",
-        f"{len(prompt.calls)} tool calls were made.",
-        *[f"Last: {message.text}" for message in prompt.messages[-2:] if message.text],
-    ]
-    return "\n".join(part[:SUMMARY_CHARS] for part in parts if part)
+    """Return the default summary: the earlier summary, the task, and the number of tool calls."""
+    parts = [prompt.summary or f"Task: {prompt.opening}", f"{len(prompt.calls)} tool calls were made."]
+    return "\n".join(part[:SUMMARY_CHARS] for part in parts)
 
 
 def _value(amount: object, default: int) -> int:

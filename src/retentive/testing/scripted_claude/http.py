@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from retentive.testing.scripted_claude.script import (
     Script,
     ScriptFunction,
     StreamError,
+    new_request_id,
 )
 
 BANNER = "scripted Claude: replies come from a script, not from a model"
@@ -75,24 +75,22 @@ class _Connection(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         data = self._body()
         if path != "/v1/messages":
-            self._send(ApiError(404, "Not Found"))
+            self._send(404, ApiError(404, "Not Found").body())
             return
-        answered = claude.answer(headers, data)
-        reply, fault = answered.reply, answered.fault
-        if fault == Disconnect(None):
+        exchange = claude.answer(headers, data)
+        fault = exchange.fault
+        cut = fault.after_events if isinstance(fault, Disconnect) else None
+        if exchange.status == 0:
             self.close_connection = True
-        elif isinstance(reply, ApiError):
-            self._send(reply)
-        elif answered.stream:
-            pieces = encoded_events(reply, fault)
-            cut = fault.after_events if isinstance(fault, Disconnect) else None
-            self._send_stream(pieces[:cut], is_cut=cut is not None)
+        elif exchange.status == 200 and exchange.is_streamed:
+            self._send_stream(encoded_events(exchange.reply, fault)[:cut], is_cut=cut is not None)
         else:
-            self._send(reply, is_cut=isinstance(fault, Disconnect))
+            retry_after = fault.retry_after if isinstance(fault, ErrorResponse) else None
+            self._send(exchange.status, exchange.reply, retry_after, is_cut=cut is not None)
 
     def do_GET(self) -> None:
         self._body()
-        self._send(ApiError(405, "Method Not Allowed"))
+        self._send(405, ApiError(405, "Method Not Allowed").body())
 
     do_HEAD = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the standard library
 
@@ -115,14 +113,14 @@ class _Connection(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
 
-    def _send(self, answer: Mapping[str, object] | ApiError, *, is_cut: bool = False) -> None:
+    def _send(
+        self, status: int, reply: Mapping[str, object], retry_after: int | None = None, *, is_cut: bool = False
+    ) -> None:
         """Send a JSON body. If `is_cut` is True, close the connection in the middle of it."""
-        status, request_id, more = 200, _request_id(), {}
-        if isinstance(answer, ApiError):
-            more = {} if answer.retry_after is None else {"retry_after": str(answer.retry_after)}
-            status, answer = answer.status, answer.body(request_id)
         # json.dumps escapes what is not ASCII. A script may have lone surrogates, which UTF-8 cannot encode.
-        body = json.dumps(answer).encode("ascii")
+        body = json.dumps(reply).encode("ascii")
+        request_id = str(reply.get("request_id") or new_request_id())
+        more = {} if retry_after is None else {"retry_after": str(retry_after)}
         length = str(len(body))
         self._start(status, request_id=request_id, content_type="application/json", content_length=length, **more)
         if self.command != "HEAD":
@@ -130,7 +128,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or is_cut
 
     def _send_stream(self, pieces: list[bytes], *, is_cut: bool) -> None:
-        self._start(200, request_id=_request_id(), content_type="text/event-stream", transfer_encoding="chunked")
+        self._start(200, request_id=new_request_id(), content_type="text/event-stream", transfer_encoding="chunked")
         for piece in pieces:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             self.wfile.flush()
@@ -143,7 +141,7 @@ def encoded_events(message: Mapping[str, object], fault: Fault | None = None) ->
     """Return the events of a streamed message, in the format of server-sent events. A `StreamError` ends them early."""
     found = [encode_event(event) for event in _events(message)]
     if isinstance(fault, StreamError):
-        return [*found[: fault.after_events], encode_event(ErrorResponse(fault.status).error().body())]
+        return [*found[: fault.after_events], encode_event(ErrorResponse(fault.status).error().body(has_id=False))]
     return found
 
 
@@ -204,7 +202,3 @@ def _deltas(kind: str, text: object) -> list[Block]:
 
 def _pieces(text: str) -> list[str]:
     return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
-
-
-def _request_id() -> str:
-    return f"req_scripted_{secrets.token_hex(8)}"

@@ -69,15 +69,13 @@ class ToolUse:
 class Prompt:
     """Conversation as the model would see it, after clearing and compaction, with the system prompt and the tools.
 
-    Consecutive messages of the same role are merged into one, as the API does. `warning` is the text that warns the
-    model that tool results will soon be cleared, or None if there is no warning. `instructions` is the request's own
+    Consecutive messages of the same role are merged into one, as the API does. `instructions` is the request's own
     prompt for a summary. It is None in every `Prompt` that is not for `summarize`.
     """
 
     messages: tuple[Message, ...]
     system: object = None
     tools: tuple[Block, ...] = ()
-    warning: str | None = None
     instructions: str | None = None
 
     @property
@@ -113,7 +111,7 @@ class Prompt:
     def text(self) -> str:
         """The whole prompt as JSON text, for assertions on its content."""
         messages = [[message.role, message.blocks] for message in self.messages]
-        return json.dumps([self.system, self.tools, messages, self.warning], ensure_ascii=False, default=dict)
+        return json.dumps([self.system, self.tools, messages], ensure_ascii=False, default=dict)
 
     @property
     def input_tokens(self) -> int:

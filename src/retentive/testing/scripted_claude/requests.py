@@ -19,7 +19,6 @@ VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 CONTEXT_BETA, COMPACT_BETA = "context-management-2025-06-27", "compact-2026-01-12"
 THREADS_BETA = "message-threads-2026-08-12"
 EDITS = {CLEAR_TOOL_USES: CONTEXT_BETA, CLEAR_THINKING: CONTEXT_BETA, COMPACT: COMPACT_BETA}
-MIN_COMPACT_TRIGGER = 50_000
 _OLD_FIELDS = frozenset({"temperature", "top_p", "top_k", "output_format", "stream"})  # unknown to the newest SDK
 _FIELDS = frozenset(MessageCreateParamsStreaming.__annotations__) | _OLD_FIELDS
 _OF_BLOCKS = {  # the fields that the blocks of a type must have
@@ -30,6 +29,7 @@ _OF_BLOCKS = {  # the fields that the blocks of a type must have
     "server_tool_use": ("id", "name"),
     "mcp_tool_use": ("id", "name"),
 }
+_ROLES = {"tool_result": "user", "tool_use": "assistant", "thinking": "assistant"}
 
 
 def check_request(headers: Mapping[str, str], data: bytes) -> Mapping[str, object]:
@@ -42,30 +42,37 @@ def check_request(headers: Mapping[str, str], data: bytes) -> Mapping[str, objec
     version = headers.get("anthropic-version")
     refuse_if(version not in VERSIONS, f'anthropic-version: "{version}" is not a valid version')
     body = parse_json(data)
-    refuse_if(not isinstance(body, dict), "The request body must be a JSON object.")
-    assert isinstance(body, dict)
+    if not isinstance(body, dict):
+        raise ApiError(400, "The request body must be a JSON object.")
     for name in ("model", "max_tokens", "messages"):
         refuse_if(name not in body, f"{name}: Field required")
     betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
     for name in body:
         is_known = name in _FIELDS and (name != "thread" or THREADS_BETA in betas)
         refuse_if(not is_known, f"{name}: Extra inputs are not permitted")
-    _check_messages(body["messages"])
+    for number, message in enumerate(_objects(body["messages"], "messages")):
+        _check_message(message, f"messages.{number}")
     tools = _objects(body.get("tools") or [], "tools")
     for number, tool in enumerate(tools):
-        schema = tool.get("input_schema")
-        is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
-        is_typed = tool.get("type") not in (None, "custom")
-        refuse_if(not is_typed and "name" not in tool, f"tools.{number}.custom.name: Field required")
-        refuse_if(not (is_typed or is_object), f"tools.{number}.custom.input_schema.type: Input should be 'object'")
+        if tool.get("type") in (None, "custom"):
+            schema = tool.get("input_schema")
+            is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
+            refuse_if("name" not in tool, f"tools.{number}.custom.name: Field required")
+            refuse_if(not is_object, f"tools.{number}.custom.input_schema.type: Input should be 'object'")
     names = [tool["name"] for tool in tools if "name" in tool]
     refuse_if(len(set(names)) < len(names), "tools: Tool names must be unique.")
-    if body.get("context_management") is not None:
-        kinds = _check_edits(body["context_management"], [kind for kind, beta in EDITS.items() if beta in betas])
-        thinking = body.get("thinking")
-        thinks = isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
-        message = f"`{CLEAR_THINKING}` strategy requires `thinking` to be enabled or adaptive"
-        refuse_if(CLEAR_THINKING in kinds and not thinks, message)
+    management = body.get("context_management")
+    if management is not None:
+        allowed = [kind for kind, beta in EDITS.items() if beta in betas]
+        refuse_if(not allowed, "context_management: Extra inputs are not permitted")
+        where = "context_management.edits"
+        given = management.get("edits") if isinstance(management, Mapping) else None
+        for number, edit in enumerate(_objects(given or [], where)):
+            refuse_if(
+                edit.get("type") not in allowed,
+                f"{where}.{number}: Input tag '{edit.get('type')}' found using 'type' does not match any of the"
+                f" expected tags: {', '.join(map(repr, allowed))}",
+            )
     return body
 
 
@@ -78,65 +85,35 @@ def parse_json(data: bytes) -> object:
     return body
 
 
-def _check_messages(messages: object) -> None:
-    for number, message in enumerate(_objects(messages, "messages")):
-        where, role, content = f"messages.{number}", message.get("role"), message.get("content")
-        refuse_if(role not in ("user", "assistant", "system"), f"{where}.role: Input should be 'user' or 'assistant'")
-        refuse_if(not content and role != "system", f"{where}: {role} messages must have non-empty content")
-        blocks = as_blocks(content) if isinstance(content, str) else _objects(content or [], f"{where}.content")
-        for at, block in enumerate(blocks):
-            _check_block(block, str(role), where, at)
-
-
-def _check_block(block: Block, role: str, message: str, at: int) -> None:
-    kind, where = str(block.get("type")), f"{message}.content.{at}"
-    for name in ("type", *_OF_BLOCKS.get(kind, ())):
-        refuse_if(name not in block, f"{where}.{kind}.{name}: Field required")
-    needed = {"tool_result": "user", "tool_use": "assistant", "thinking": "assistant"}.get(kind, role)
-    refuse_if(role != needed, f"{message}: `{kind}` blocks can only be in `{needed}` messages")
-    if kind == "text":
-        refuse_if(not block["text"], f"{message}: text content blocks must be non-empty")
-        blank = not str(block["text"]).strip()
-        refuse_if(blank, f"{message}: text content blocks must contain non-whitespace text")
-    if kind == "tool_result" and block.get("is_error") is True:
-        refuse_if(not block.get("content"), f"{where}.tool_result: content cannot be empty if `is_error` is true")
-    if kind == "thinking":
-        signed = str(block["signature"])
-        changed = signed.startswith("scripted_") and signed != signature(str(block["thinking"]))
-        refuse_if(changed, f"{where}: Invalid `signature` in `thinking` block")
-
-
-def _check_edits(management: object, allowed: Sequence[str]) -> Sequence[object]:
-    """Check the context edits, and return their types. `allowed` are those that the beta headers permit."""
-    refuse_if(not allowed, "context_management: Extra inputs are not permitted")
-    where = "context_management.edits"
-    given = management.get("edits") if isinstance(management, Mapping) else None
-    edits = _objects(given or [], where)
-    for number, edit in enumerate(edits):
-        kind, trigger = edit.get("type"), edit.get("trigger")
-        expected = ", ".join(map(repr, allowed))
-        refuse_if(
-            kind not in allowed,
-            f"{where}.{number}: Input tag '{kind}' found using 'type' does not match any of the expected tags: "
-            f"{expected}",
-        )
-        value = trigger.get("value") if isinstance(trigger, Mapping) else None
-        refuse_if(
-            kind == COMPACT and isinstance(value, int) and value < MIN_COMPACT_TRIGGER,
-            f"{where}.{number}.{COMPACT}.trigger.value: Input should be greater than or equal to {MIN_COMPACT_TRIGGER}",
-        )
-    kinds = [edit["type"] for edit in edits]
-    refuse_if(CLEAR_THINKING in kinds[1:], f"{where}: `{CLEAR_THINKING}` must be the first edit in the list")
-    refuse_if(len(set(kinds)) < len(kinds), f"{where}: each strategy can be used only once")
-    return kinds
+def _check_message(message: Block, where: str) -> None:
+    role, content = message.get("role"), message.get("content")
+    refuse_if(role not in ("user", "assistant", "system"), f"{where}.role: Input should be 'user' or 'assistant'")
+    refuse_if(not content and role != "system", f"{where}: {role} messages must have non-empty content")
+    blocks = as_blocks(content) if isinstance(content, str) else _objects(content or [], f"{where}.content")
+    for at, block in enumerate(blocks):
+        kind, place = str(block.get("type")), f"{where}.content.{at}"
+        for name in ("type", *_OF_BLOCKS.get(kind, ())):
+            refuse_if(name not in block, f"{place}.{kind}.{name}: Field required")
+        needed = _ROLES.get(kind, role)
+        refuse_if(role != needed, f"{where}: `{kind}` blocks can only be in `{needed}` messages")
+        if kind == "text":
+            refuse_if(not block["text"], f"{where}: text content blocks must be non-empty")
+            blank = not str(block["text"]).strip()
+            refuse_if(blank, f"{where}: text content blocks must contain non-whitespace text")
+        elif kind == "tool_result" and block.get("is_error") is True:
+            refuse_if(not block.get("content"), f"{place}.tool_result: content cannot be empty if `is_error` is true")
+        elif kind == "thinking":
+            signed = str(block["signature"])
+            changed = signed.startswith("scripted_") and signed != signature(str(block["thinking"]))
+            refuse_if(changed, f"{place}: Invalid `signature` in `thinking` block")
 
 
 def _objects(value: object, where: str) -> Sequence[Block]:
-    refuse_if(not isinstance(value, list), f"{where}: Input should be a valid array")
-    items = list(value) if isinstance(value, list) else []
-    for number, item in enumerate(items):
+    if not isinstance(value, list):
+        raise ApiError(400, f"{where}: Input should be a valid array")
+    for number, item in enumerate(value):
         refuse_if(not isinstance(item, Mapping), f"{where}.{number}: Input should be an object")
-    return items
+    return value
 
 
 def check_conversation(messages: Sequence[Message], paused: Collection[str]) -> None:

@@ -5,6 +5,7 @@ Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -156,28 +157,27 @@ def to_turn(answer: object) -> Turn:
 
 
 class ApiError(Exception):
-    """Error response of the Messages API: a status of `KINDS`, a message, details, and the header `retry-after`."""
+    """Error response of the Messages API: a status of `KINDS`, a message and details."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        details: Mapping[str, object] | None = None,
-        *,
-        retry_after: int | None = None,
-    ) -> None:
+    def __init__(self, status: int, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.details = details
-        self.retry_after = retry_after
 
-    def body(self, request_id: str | None = None) -> dict[str, object]:
+    def body(self, *, has_id: bool = True) -> dict[str, object]:
         """Return the JSON body of the error. An error response has a `request_id`; an event of a stream does not."""
-        error: dict[str, object] = {"type": KINDS[self.status], "message": str(self)}
-        if self.details is not None:
-            error["details"] = self.details
+        error = {
+            "type": KINDS[self.status],
+            "message": str(self),
+            **({"details": self.details} if self.details else {}),
+        }
         body: dict[str, object] = {"type": "error", "error": error}
-        return body if request_id is None else {**body, "request_id": request_id}
+        return {**body, "request_id": new_request_id()} if has_id else body
+
+
+def new_request_id() -> str:
+    """Return the id of a request."""
+    return f"req_scripted_{secrets.token_hex(8)}"
 
 
 def refuse_if(broken: object, message: str) -> None:
@@ -204,7 +204,7 @@ class ErrorResponse:
     def error(self) -> ApiError:
         """Return the error response as the API sends it."""
         message = MESSAGES.get(self.status, KINDS[self.status].replace("_", " "))
-        return ApiError(self.status, f"[scripted Claude] {message}", retry_after=self.retry_after)
+        return ApiError(self.status, f"[scripted Claude] {message}")
 
 
 @dataclass(frozen=True, slots=True)

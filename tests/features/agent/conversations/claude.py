@@ -9,9 +9,8 @@ from typing import Any
 
 import httpx2
 
-from retentive.testing.scripted_claude import ApiError, Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
+from retentive.testing.scripted_claude import Call, Disconnect, Exchange, Prompt, Raw, ScriptedClaude, Thinking, Turn
 from retentive.testing.scripted_claude import Fault as ScriptedFault
-from retentive.testing.scripted_claude.claude import ScriptedResponse
 from retentive.testing.scripted_claude.http import encode_event, encoded_events
 from retentive.testing.scripted_claude.script import Content
 
@@ -48,7 +47,7 @@ class Play:
         self.last_stop = ""  # stop reason of the last reply that arrived
         self.runnable: list[int] = []
         self.rejections: list[str] = []
-        self.claude = ScriptedClaude(self.turn, faults=self.fault, keep_requests=False, new_suffix=self._suffix)
+        self.claude = ScriptedClaude(self.turn, faults=self.fault, new_suffix=self._suffix)
 
     @property
     def malformed(self) -> str:
@@ -101,16 +100,17 @@ class Wire(httpx2.MockTransport):
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.requests += 1
         answered = self.play.claude.answer(dict(request.headers), request.read())
-        if isinstance(answered.reply, ApiError):
+        reply = dict(answered.reply)
+        if answered.status == 0:
+            raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+        if answered.status != 200:
             if answered.fault is None:
-                self.play.rejections.append(str(answered.reply))
-            if answered.fault == Disconnect(None):
-                raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
-            return httpx2.Response(answered.reply.status, json=answered.reply.body("req_1"))
-        reply = answered.reply
+                self.play.rejections.append(str(reply["error"]))
+            return httpx2.Response(answered.status, json=reply)
         if reply["content"] == [EMPTY]:
             answered = replace(answered, reply={**reply, "content": []})
-        return _streamed(answered, self.play.malformed) if answered.stream else _whole(answered, self.play.malformed)
+        play = _streamed if answered.is_streamed else _whole
+        return play(answered, self.play.malformed)
 
 
 class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
@@ -129,9 +129,8 @@ class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield piece
 
 
-def _whole(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
-    assert not isinstance(answered.reply, ApiError)
-    data = json.dumps(_damaged(answered.reply, malformed)).encode()
+def _whole(answered: Exchange, malformed: str) -> httpx2.Response:
+    data = json.dumps(_damaged(dict(answered.reply), malformed)).encode()
     if malformed in ("not json", "out of order"):
         data = data[:-2]
     if malformed in ("html", "empty"):
@@ -141,8 +140,7 @@ def _whole(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
     return httpx2.Response(200, headers={"content-type": "application/json"}, stream=_Body(pieces, cut=cut))
 
 
-def _streamed(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
-    assert not isinstance(answered.reply, ApiError)
+def _streamed(answered: Exchange, malformed: str) -> httpx2.Response:
     if malformed in ("html", "empty"):
         return _odd(malformed)
     fault = answered.fault

@@ -182,7 +182,6 @@ def test_the_navigation_has_every_page() -> None:
         "contributing.md",
         "api.md",
         "http-api.md",
-        "server-configuration.md",
     }  # scripts/documentation.py adds these
     pages = {page.name for page in (ROOT / "docs").glob("*.md")}
     assert pages - set(named) == set(), "add these pages to `nav` in mkdocs.yml"

@@ -38,7 +38,6 @@ from retentive.server.requests import (
     check_beta,
     check_scope,
     check_workspace,
-    is_token,
     key_in,
     named_actor,
     named_run,
@@ -218,18 +217,13 @@ class Server:
         text = key_in(request.headers)
         if text is None:
             raise unauthorized()
-        if self.tokens is not None and is_token(text):
-            token = self.tokens.cached(text) or await self.workers.run(partial(self.tokens.authenticated, text))
-            if token is None:
-                raise unauthorized()
-            return Caller(token, named_actor(request.headers, token))
-        is_known, record = self.location.keys.cached(text)
-        if not is_known:
-            record = await self.workers.run(partial(self.location.keys.authenticated, text))
+        source = (
+            self.location.keys if self.tokens is None or text.count(".") != 2 else self.tokens
+        )  # a JWT has two dots
+        authenticate = partial(source.authenticated, text)
+        record = authenticate() if source.is_cached(text) else await self.workers.run(authenticate)
         if record is None:
             raise unauthorized()
-        if self.location.keys.is_use_due(record.id):
-            await self.workers.run(partial(self.location.keys.note_use, record.id))
         return Caller(record, named_actor(request.headers, record))
 
     async def read_body(

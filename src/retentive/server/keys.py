@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from pydantic import TypeAdapter
@@ -100,20 +99,15 @@ class KeyRecord:
         """Return whether a request with this key may name the actor."""
         return any(matches_actor(pattern, actor) for pattern in self.act_as)
 
-    def to_text(self) -> str:
-        """Return the record as JSON, in the form in which it is stored."""
-        return _RECORD.dump_json(self).decode()
-
-    @classmethod
-    def from_text(cls, text: str) -> KeyRecord:
-        """Parse a stored record. Raises `Damaged` if the text is malformed."""
-        try:
-            return _RECORD.validate_json(text)
-        except ValueError:
-            raise Damaged("the record of an API key cannot be read") from None
-
 
 _RECORD = TypeAdapter(KeyRecord)
+
+
+def _parsed(text: str) -> KeyRecord:
+    try:
+        return _RECORD.validate_json(text)
+    except ValueError:
+        raise Damaged("the record of an API key cannot be read") from None
 
 
 def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **fields: Any) -> NewKey:
@@ -141,8 +135,6 @@ def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **f
     for pattern in record.act_as:
         check_actor_pattern(pattern)
     scopes = tuple(scope for scope in SCOPES if scope in record.scopes)
-    if not record.scopes or set(record.scopes) - set(scopes):
-        raise InvalidInput(f"scopes must be one or more of {', '.join(SCOPES)}")
     paths = tuple(map(check_path_pattern, record.paths))
     if paths and set(scopes) - OF_PATHS:
         raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
@@ -220,9 +212,8 @@ class KeyStore:
         self._records = records
         self._clock = clock
         self._monotonic = monotonic
-        self._cached: dict[str, tuple[float, KeyRecord | None]] = {}
+        self._cached: dict[str, tuple[float, KeyRecord]] = {}
         self._used: dict[str, float] = {}
-        self._lock = Lock()
 
     def now(self) -> datetime:
         """Return the current time."""
@@ -234,7 +225,7 @@ class KeyStore:
         Raises `InvalidInput` if an option is invalid.
         """
         made = new_key(name, now=self.now(), **options)
-        self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
+        self._put(made.record, None)
         return made
 
     def first(self) -> NewKey | None:
@@ -243,33 +234,23 @@ class KeyStore:
         If several processes call this at once, only one of them creates a key.
         """
         marker = self._records.get(FIRST, "first")
-        if marker is None and self._records.list(KIND):
-            return None
-        if marker is not None and self._records.get(KIND, _short(marker)) is not None:
+        if self._records.list(KIND) if marker is None else self._records.get(KIND, _short(marker)):
             return None
         made = new_key("first admin key", now=self.now(), scopes=("admin",))
         try:
             self._records.put(FIRST, "first", made.record.id, expected=marker)
         except Conflict:
             return None
-        self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
+        self._put(made.record, None)
         return made
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
         """Return the record of a key. Raises `NotFound` if it does not exist or is in another workspace."""
         return self._stored(key_id, workspace_id)[1]
 
-    def _stored(self, key_id: str, workspace_id: str | None) -> tuple[str, KeyRecord]:
-        """Return the record of a key, after its stored text. Another version may have written that text differently."""
-        text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
-        record = None if text is None else KeyRecord.from_text(text)
-        if text is None or record is None or workspace_id not in {None, record.workspace_id}:
-            raise NotFound("there is no such API key")
-        return text, record
-
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
         """Return the records of all keys, newest first. With `workspace_id`, return only keys of that workspace."""
-        found = [KeyRecord.from_text(text) for _, text in self._records.list(KIND)]
+        found = [_parsed(text) for _, text in self._records.list(KIND)]
         chosen = (record for record in found if workspace_id in {None, record.workspace_id})
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
 
@@ -280,93 +261,81 @@ class KeyStore:
         """
         return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
 
-    def change(
-        self,
-        key_id: str,
-        workspace_id: str | None = None,
-        *,
-        name: str | None = None,
-        status: str | None = None,
-        rate_limit: str | None = None,
-    ) -> KeyRecord:
-        """Change the name, the status or the rate limit of a key. Raises `NotFound`, `InvalidInput` or `Conflict`."""
+    def change(self, key_id: str, workspace_id: str | None = None, **changes: Any) -> KeyRecord:
+        """Change the `name`, the `status` or the `rate_limit` of a key. None keeps a value.
+
+        Raises `NotFound`, `InvalidInput` or `Conflict`.
+        """
         text, before = self._stored(key_id, workspace_id)
-        if status is not None and before.status == "archived" and status != "archived":
+        given = {name: value for name, value in changes.items() if value is not None}
+        if before.status == "archived" != given.get("status", "archived"):
             raise InvalidInput("the API key is archived and cannot be activated again")
-        rate_of(rate_limit)
-        named = None if name is None else plain_name("the name of an API key", name)
-        changes: dict[str, Any] = {"name": named, "status": status, "rate_limit": rate_limit}
-        after = replace(before, **{field: value for field, value in changes.items() if value is not None})
-        self._records.put(KIND, _short(key_id), after.to_text(), expected=text)
-        with self._lock:
-            self._cached.pop(key_id, None)
+        after = replace(before, **given)
+        rate_of(after.rate_limit)
+        plain_name("the name of an API key", after.name)
+        self._put(after, text)
+        self._cached.pop(key_id, None)
         return after
 
-    def cached(self, text: str) -> tuple[bool, KeyRecord | None]:
-        """Look up the text of a key in the cache, without reading storage.
-
-        Returns `(True, record)` for a valid key, and `(True, None)` for an invalid key. If the cache has no current
-        entry, returns `(False, None)`; the caller must then call `authenticated`.
-        """
+    def is_cached(self, text: str) -> bool:
+        """Return whether `authenticated` needs no storage for this text."""
         key_id = id_in(text)
-        known = None if key_id is None else self._cached.get(key_id)
-        if key_id is not None and (known is None or known[0] <= self._monotonic()):
-            return False, None
-        return True, self._valid(None if known is None else known[1], text)
+        return key_id is None or (
+            self._cached.get(key_id, (0.0, None))[0] > self._monotonic() and self._is_used(key_id)
+        )
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """Return the record of the active key with this text. None if there is no such key."""
-        key_id = id_in(text)
-        if key_id is None:
-            return None
-        return self._valid(self._read(key_id), text)
+        """Return the record of the active key with this text. None if there is no such key.
 
-    def _read(self, key_id: str) -> KeyRecord | None:
-        """Return the record of a key from storage, and cache it. None if the key does not exist."""
-        try:
-            record = self.get(key_id)
-        except NotFound:
-            record = None
-        with self._lock:
-            if len(self._cached) >= _MAX_CACHED:  # unknown keys are removed first, before keys that exist
-                self._cached = {name: each for name, each in self._cached.items() if each[1] is not None}
-            if len(self._cached) >= _MAX_CACHED:
-                self._cached.clear()
-            self._cached[key_id] = (self._monotonic() + CACHE_S, record)
+        The time that this takes does not reveal whether there is a record. A revocation by another process may be
+        noticed `CACHE_S` later.
+        """
+        key_id = id_in(text)
+        record = None if key_id is None else self._known(key_id)
+        is_right = hmac.compare_digest(_digest(text), _NO_DIGEST if record is None else record.digest)
+        if not is_right or record is None or record.status_at(self.now()) != "active":
+            return None
+        if not self._is_used(record.id):  # not part of the transaction of the request
+            self._used[record.id] = self._monotonic()
+            try:
+                self._records.put(USED, _short(record.id), self.now().isoformat())
+            except RetentiveError:
+                LOG.warning("the time of the last use of %s was not stored", record.id)
         return record
 
     def is_active(self, key: KeyRecord) -> bool:
         """Return whether an API key or OAuth token is active. For an API key, the result may be five seconds old."""
-        if key.id.startswith(TOKEN_PREFIX):
-            return key.status_at(self.now()) == "active"
-        known = self._cached.get(key.id)
-        record = self._read(key.id) if known is None or known[0] <= self._monotonic() else known[1]
+        record = key if key.id.startswith(TOKEN_PREFIX) else self._known(key.id)
         return record is not None and record.status_at(self.now()) == "active"
 
-    def is_use_due(self, key_id: str) -> bool:
-        """Return True unless this process has recorded a use of the key within the last minute."""
-        return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
+    def _stored(self, key_id: str, workspace_id: str | None) -> tuple[str, KeyRecord]:
+        """Return the stored text and the record of a key. Another version may have written that text differently."""
+        text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
+        record = None if text is None else _parsed(text)
+        if text is None or record is None or workspace_id not in {None, record.workspace_id}:
+            raise NotFound("there is no such API key")
+        return text, record
 
-    def note_use(self, key_id: str) -> None:
-        """Record the current time as the last use of a key, at most once a minute.
+    def _known(self, key_id: str) -> KeyRecord | None:
+        """Return the record of a key, from the cache or from storage. None if the key does not exist."""
+        until, record = self._cached.get(key_id, (0.0, None))
+        if until <= self._monotonic():
+            try:
+                record = self.get(key_id)
+            except NotFound:
+                self._cached.pop(key_id, None)
+                return None
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[key_id] = self._monotonic() + CACHE_S, record
+        return record
 
-        This write is not part of the transaction of the request.
-        """
-        if not self.is_use_due(key_id):
-            return
-        self._used[key_id] = self._monotonic()
-        try:
-            self._records.put(USED, _short(key_id), self.now().isoformat())
-        except RetentiveError:
-            LOG.warning("the time of the last use of %s was not stored", key_id)
+    def _is_used(self, key_id: str) -> bool:
+        """Return whether this process has recorded a use of the key within the last minute."""
+        return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S > self._monotonic()
 
-    def _valid(self, record: KeyRecord | None, text: str) -> KeyRecord | None:
-        """Return the record of a key if it is active and `text` is its text.
-
-        The time that this takes does not reveal whether there is a record.
-        """
-        is_right = hmac.compare_digest(_digest(text), _NO_DIGEST if record is None else record.digest)
-        return record if is_right and record is not None and record.status_at(self.now()) == "active" else None
+    def _put(self, record: KeyRecord, expected: str | None) -> None:
+        self._records.put(KIND, _short(record.id), _RECORD.dump_json(record).decode(), expected=expected)
 
 
 def _is_id(key_id: str) -> bool:

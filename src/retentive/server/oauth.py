@@ -10,14 +10,13 @@ import json
 import os
 import time
 import tomllib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Annotated, Any, Self, cast
-from urllib.error import HTTPError, URLError
+from typing import Annotated, Any, Self
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
@@ -68,11 +67,8 @@ class KeySource:
         self._issuer = issuer
         self._uri = jwks_uri
         self._monotonic = monotonic
-        self._opener = (
-            build_opener(_NoRedirects, ProxyHandler({}))
-            if urlsplit(issuer).hostname in LOCAL
-            else build_opener(_NoRedirects)
-        )
+        proxies = (ProxyHandler({}),) if urlsplit(issuer).hostname in LOCAL else ()
+        self._opener = build_opener(_NoRedirects, *proxies)
         self._keys: Mapping[str, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = Lock()
@@ -88,32 +84,29 @@ class KeySource:
             try:
                 if self._tried_at + REFETCH_S <= now:
                     self._tried_at = now
-                    self._fetch(now)
+                    self._fetch()
+                    self._fetched_at = now
+            except (OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
+                pass  # the cached keys stay in use for STALE_S
             finally:
                 self._lock.release()
         if self._fetched_at + KEYS_S + STALE_S <= now:
             raise overloaded("the server cannot fetch the public keys of the token's issuer")
         return self._keys[str(key_id)]
 
-    def _fetch(self, now: float) -> None:
-        try:
-            uri = self._uri or self._discovered()
-            self._keys = {each["kid"]: key for each in self._json(uri)["keys"] if (key := _usable(each)) is not None}
-            self._fetched_at = now
-        except (URLError, OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
-            return  # the cached keys stay in use for STALE_S
-
-    def _discovered(self) -> str:
-        found = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if found["issuer"] != self._issuer:
-            raise InvalidInput("the metadata of the issuer names a different issuer")
-        return str(found["jwks_uri"])
+    def _fetch(self) -> None:
+        uri = self._uri
+        if uri is None:
+            described = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+            if described["issuer"] != self._issuer:
+                raise InvalidInput("the metadata of the issuer names a different issuer")
+            uri = str(described["jwks_uri"])
+        self._keys = {each["kid"]: key for each in self._json(uri)["keys"] if (key := _usable(each)) is not None}
 
     def _json(self, url: str) -> Any:
         check_issuer_url(url)
-        request = Request(url, headers={"accept": "application/json"})  # noqa: S310 - checked above
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as response:
+            with self._opener.open(url, timeout=TIMEOUT_S) as response:
                 data = response.read(MAX_BYTES + 1)
         except HTTPError as error:
             error.close()  # the error holds the open connection
@@ -192,46 +185,28 @@ class Issuer(Fields):
         subject = _text(claims[self.actor_claim])
         principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
         check_principal(principal)
-        mark = hashlib.sha256(f"{self.issuer}\n{subject}".encode()).hexdigest()[:24]
+        workspace = self.workspace
+        if workspace is None:
+            workspace = _text(claims[self.workspace_claim or ""])
+            if not any(matches_actor(pattern, workspace) for pattern in self.workspaces):
+                raise InvalidInput("the issuer is not allowed to give access to this workspace")
+        stores = () if self.stores_claim is None else _words(claims[self.stores_claim])
+        if self.stores_claim is not None and not stores:  # no patterns would mean all memory stores
+            raise InvalidInput("the token names no stores")
+        scopes = _words(claims.get(self.scopes_claim, ""))
         return KeyRecord(
-            id=TOKEN_PREFIX + mark,
+            id=TOKEN_PREFIX + hashlib.sha256(f"{self.issuer}\n{subject}".encode()).hexdigest()[:24],
             name="OAuth token",
             digest="",
             partial_key_hint="",
-            workspace_id=self._workspace(claims),
-            scopes=tuple(scope for scope in SCOPES if self.scope_prefix + scope in self._scopes(claims)),
+            workspace_id=workspace,
+            scopes=tuple(scope for scope in SCOPES if self.scope_prefix + scope in scopes),
             created_at=datetime.fromtimestamp(now, UTC).isoformat(),
-            stores=self._stores(claims),
+            stores=tuple(map(check_name_pattern, stores)),
             act_as=tuple(self.act_as),
             principal=principal,
             expires_at=datetime.fromtimestamp(claims["exp"] + LEEWAY_S, UTC).isoformat(),
         )
-
-    def _workspace(self, claims: Mapping[str, Any]) -> str:
-        if self.workspace_claim is None:
-            return cast("str", self.workspace)
-        named = _text(claims[self.workspace_claim])
-        if not any(matches_actor(pattern, named) for pattern in self.workspaces):
-            raise InvalidInput("the issuer is not allowed to give access to this workspace")
-        return named
-
-    def _scopes(self, claims: Mapping[str, Any]) -> list[str]:
-        given = claims.get(self.scopes_claim, "")
-        return given.split(" ") if isinstance(given, str) else [_text(each) for each in given]
-
-    def _stores(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the patterns of memory stores that a token gives access to.
-
-        Raises an error if the issuer is configured with `stores_claim` and the token has no such claim or an empty one.
-        Without this error, the token would give access to all memory stores, because an empty tuple means all.
-        """
-        if self.stores_claim is None:
-            return ()
-        given = claims[self.stores_claim]
-        found = tuple(given.split(" ") if isinstance(given, str) else given)
-        if not found:
-            raise InvalidInput("the token names no stores")
-        return tuple(check_name_pattern(each) for each in found)
 
 
 class Tokens:
@@ -249,8 +224,7 @@ class Tokens:
         self._issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
         self._clock = clock
         self._monotonic = monotonic
-        self._cached: OrderedDict[bytes, tuple[float, KeyRecord]] = OrderedDict()
-        self._lock = Lock()
+        self._cached: dict[bytes, tuple[float, KeyRecord]] = {}
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
@@ -291,35 +265,48 @@ class Tokens:
             "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],
         }
 
-    def cached(self, text: str) -> KeyRecord | None:
-        """Return the rights of a token from the cache, or None if the token was not verified within the last minute."""
-        known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
-        if known is None or known[0] <= self._monotonic():
-            return None
-        return known[1] if known[1].status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active" else None
+    def is_cached(self, text: str) -> bool:
+        """Return whether a token was verified within the last minute."""
+        return self._cached.get(_digest(text), (0.0, None))[0] > self._monotonic()
 
     def authenticated(self, text: str) -> KeyRecord | None:
         """Verify a token. Return its rights, or None if it is invalid.
 
         Raises `HttpError` 503 if the keys of the issuer cannot be fetched.
         """
+        digest = _digest(text)
+        until, record = self._cached.get(digest, (0.0, None))
+        if until <= self._monotonic():
+            record = self._verified(text)
+            if record is not None:
+                if len(self._cached) >= _MAX_CACHED:
+                    self._cached.clear()
+                self._cached[digest] = self._monotonic() + CACHE_S, record
+        is_valid = record is not None and record.status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active"
+        return record if is_valid else None
+
+    def _verified(self, text: str) -> KeyRecord | None:
         if len(text) > MAX_TOKEN_CHARS or not text.isascii():
             return None
         try:
             unverified = jws.extract_compact(text.encode("ascii"))
             issuer, source = self._issuers[json.loads(unverified.payload)["iss"]]
             key = source.find(unverified.protected["kid"])
-            record = issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
+            return issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
         except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
-        with self._lock:
-            self._cached[hashlib.sha256(text.encode("ascii")).digest()] = (self._monotonic() + CACHE_S, record)
-            if len(self._cached) > _MAX_CACHED:
-                self._cached.popitem(last=False)
-        return record
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput("a claim must be a non-empty string")
     return value
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """Return the words of a claim, which is a text with spaces between them, or a list."""
+    return tuple(value.split(" ")) if isinstance(value, str) else tuple(map(_text, value))

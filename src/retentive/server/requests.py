@@ -54,11 +54,6 @@ def key_in(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token else None
 
 
-def is_token(text: str) -> bool:
-    """Return whether a credential looks like an OAuth token (a JWT) rather than an API key."""
-    return text.count(".") == 2
-
-
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
     """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` does not name the workspace of the key."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:

@@ -30,7 +30,7 @@ def test_the_text_of_a_key() -> None:
     made = new_key("first", now=NOW)
     assert re.fullmatch(r"rtv_[A-Za-z0-9]{12}_[A-Za-z0-9]{49}", made.text)
     assert id_in(made.text) == made.record.id == f"apikey_{made.text[4:16]}"
-    assert made.text not in made.record.to_text()
+    assert made.text not in repr(made.record)
 
 
 @pytest.mark.parametrize("place", [0, 4, 16, 20, 60, 64])
@@ -58,11 +58,12 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
         assert ours.authenticated(made.text) == made.record
         theirs.change(made.record.id, status="inactive")
         assert theirs.authenticated(made.text) is None
-        assert ours.cached(made.text) == (True, made.record)
+        assert ours.is_cached(made.text)
+        assert ours.authenticated(made.text) == made.record
         clock.now += CACHE_S
-        assert ours.cached(made.text) == (False, None)
+        assert not ours.is_cached(made.text)
         assert ours.authenticated(made.text) is None
-        assert ours.cached(made.text) == (True, None)
+        assert ours.is_cached(made.text)
 
 
 def test_a_key_that_another_version_stored_can_be_revoked() -> None:
@@ -76,7 +77,7 @@ def test_a_key_that_another_version_stored_can_be_revoked() -> None:
         assert keys.authenticated(made.text) is None
 
 
-def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded_and_has_no_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retentive.server.keys._MAX_CACHED", 10)
     with retentive.open("sqlite://") as opened:
         keys = KeyStore(LocationRecords(opened.backend))
@@ -84,7 +85,7 @@ def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch
         assert keys.authenticated(made.text) == made.record
         for _ in range(50):
             assert keys.authenticated(new_key("unknown", now=NOW).text) is None
-        assert keys.cached(made.text) == (True, made.record)
+        assert keys.is_cached(made.text)
         for _ in range(50):
             keys.authenticated(keys.create("another").text)
         assert len(keys._cached) <= 10
@@ -110,7 +111,7 @@ def test_the_last_use_is_written_once_a_minute() -> None:
         found = []
         for seconds in (0, 1, 58, 1):
             clock.now += seconds
-            keys.note_use(made.record.id)
+            keys.authenticated(made.text)
             found.append(keys.last_uses()[made.record.id])
         assert found[0] == found[1] == found[2] != found[3]
 
@@ -122,7 +123,8 @@ def test_a_cached_key_expires_in_time() -> None:
         made = keys.create("agent", expires_at=datetime.fromtimestamp(clock.now + 1, UTC))
         assert keys.authenticated(made.text) == made.record
         clock.now += 1
-        assert keys.cached(made.text) == (True, None)
+        assert keys.is_cached(made.text)
+        assert keys.authenticated(made.text) is None
 
 
 def test_the_first_key_is_created_once() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from retentive.engine.rendering import STORAGE_REPLIES, error_reply
-from retentive.errors import NotFound, Refused, RetentiveError
+from retentive.errors import Refused
 from retentive.integrations.search_tool import bad_field
-from retentive.mounts import core_of_tree
-from retentive.store import MemoryStore
 from retentive.values.commands import integer_of
 from retentive.values.replies import Reply
 
@@ -38,26 +35,6 @@ class ToolAnswer:
     def of(cls, reply: Reply) -> ToolAnswer:
         """Return a tool result with the content of a reply to a memory command."""
         return cls(reply.text, reply.is_error)
-
-
-def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> ToolAnswer:
-    """Run a tool by calling `work`, and return the result. Errors of the input or of storage become results too.
-
-    `name` is the name of the operation in the audit log.
-    """
-    core = core_of_tree(store)
-    try:
-        return work()
-    except Refused as refusal:
-        return ToolAnswer.of(core.refused(name, refusal))
-    except RetentiveError as error:
-        # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
-        if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
-            return ToolAnswer.of(error_reply(core, error))
-        own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
-        parts = str(error).split(own) if own else [str(error)]
-        text = own.join(map(core.redacted, parts))
-        return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:

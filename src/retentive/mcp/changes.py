@@ -7,7 +7,7 @@ not send events for it directly, because these events would reach only the clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp.shared.exceptions import MCPError
@@ -98,7 +98,7 @@ class StoreChanges:
         position = self._position or ""
         if self._store.history.newest() == position:
             return [], position
-        found, moved_from = (_on_server if is_remote(self._store) else _local)(self._store, position)
+        found, moved_from = _changes(self._store, position)
         if not found.items:  # the change at the position was removed, and no change is newer
             return [], found.next
         paths = dict.fromkeys([*(each.path for each in _versions(found)), *moved_from])
@@ -106,29 +106,19 @@ class StoreChanges:
         return [*events, ResourcesListChanged()], found.next
 
 
-def _local(store: MemoryStore, position: str) -> tuple[Feed, Collection[str]]:
-    """Return the changes after a position, and the earlier paths of moved memories.
+def _changes(store: MemoryStore, position: str) -> tuple[Feed, Iterable[str]]:
+    """Return the changes after a position, and the earlier paths of moved memories, which a server does not tell.
 
     Several callers share the events, so neither the paths that the first of them may see nor its audit log count.
     """
 
-    def work(snapshot: Snapshot) -> tuple[Feed, Collection[str]]:
+    def work(snapshot: Snapshot) -> tuple[Feed, Iterable[str]]:
         found = feed(position, BATCH).work(snapshot)
         return found, previous_paths(snapshot, _versions(found)).values()
 
+    if is_remote(store):
+        return store.history.feed(position, limit=BATCH), ()
     return core_of(store).read(work)
-
-
-def _on_server(store: MemoryStore, position: str) -> tuple[Feed, Collection[str]]:
-    found = store.history.feed(position, limit=BATCH)
-    oldest: dict[str, Version] = {}
-    for each in _versions(found):
-        oldest.setdefault(each.memory_id, each)
-    earlier: list[str] = []
-    for first in (each for each in oldest.values() if each.operation == "modified"):
-        versions = store.versions(memory_id=first.memory_id, limit=BATCH)
-        earlier += [each.path for each in versions if each.id < first.id][:1]
-    return found, earlier
 
 
 def _versions(found: Feed) -> list[Version]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
-from retentive.errors import InvalidInput, NotFound, PermissionDenied
+from retentive.errors import InvalidInput, PermissionDenied
 from retentive.history.differences import MemoryDifference
-from retentive.history.plan import RestoreOutcome
 from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
 from retentive.remote import is_remote
 from retentive.store import MemoryStore
@@ -25,7 +25,11 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     """List the changes of the whole memory store, or of the path in the arguments `given`, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
-    found = list(_versions(store, path, before, limit + 1))
+    at = None if before is None else time_in_id(before)
+    if before is not None and at is None:
+        raise InvalidInput(f"`before` must be {_VERSION}")
+    until = None if at is None else to_datetime(at - 1)  # no two versions have the same time
+    found = store.history.log(path, until=until, limit=limit + 1)
     if not found:
         return ToolAnswer("No changes." if before is None else "No earlier changes.")
     hidden = _hidden(store, found)
@@ -35,47 +39,18 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     return ToolAnswer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
 
 
-def _versions(store: MemoryStore, path: str | None, before: str | None, limit: int) -> Iterator[Version]:
-    """Yield up to `limit` versions that are older than the version `before`, newest first.
-
-    Versions of one change may have the same time, so their ids are compared, not their times.
-    """
-    until = None
-    if before is not None:
-        at = time_in_id(before)
-        if at is None:
-            raise InvalidInput(f"`before` must be {_VERSION}")
-        until = to_datetime(at)
-    asked, found = limit, list[Version]()
-    while True:
-        listed = store.history.log(path, until=until, limit=asked)
-        found = [version for version in listed if before is None or version.id < before]
-        if len(found) >= limit or len(listed) < asked:
-            break
-        asked *= 2
-    yield from found[:limit]
-
-
-def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
+def _hidden(store: MemoryStore, versions: Sequence[Version]) -> set[str]:
     """Return the ids of those memories in `versions` that a server hides: their paths must not be shown to a model.
 
     They include deleted memories, which a server does not show. A local store is opened so that it leaves them out.
     """
     if not is_remote(store):
-        return frozenset()
-    try:
+        return set()
+    with suppress(PermissionDenied):
         settings = store.settings()
-    except PermissionDenied:
-        settings = None
-    if settings is not None and not (settings.trust or settings.quarantine):
-        return frozenset()
-    hidden = set()
-    for memory_id in {version.memory_id for version in versions}:
-        try:
-            store.by_id.get(memory_id)
-        except NotFound:
-            hidden.add(memory_id)
-    return frozenset(hidden)
+        if not (settings.trust or settings.quarantine):
+            return set()
+    return {version.memory_id for version in versions} - {memory.id for memory in store.memories()}
 
 
 def _line(version: Version, *, is_hidden: bool) -> str:
@@ -126,15 +101,8 @@ def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswe
     if outcome.conflicts:
         reasons = [f"{visible_path(each.path)}: {each.reason}" for each in outcome.conflicts]
         return ToolAnswer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
-    return ToolAnswer("\n".join(_done(outcome)))
-
-
-def _done(outcome: RestoreOutcome) -> Iterator[str]:
-    if not outcome.steps:
-        yield "Nothing to undo: the memories already have their state from before the change."
-    for step in outcome.steps:
-        yield f"{_UNDONE[step.what]} {visible_path(step.path)}"
-    for each in outcome.left:
-        yield f"{visible_path(each.path)} was not fully restored: {each.reason}"
-    if outcome.proposed:
-        yield REPLIES.awaits_review
+    lines = [f"{_UNDONE[step.what]} {visible_path(step.path)}" for step in outcome.steps]
+    if not lines:
+        lines = ["Nothing to undo: the memories already have their state from before the change."]
+    lines += [f"{visible_path(each.path)} was not fully restored: {each.reason}" for each in outcome.left]
+    return ToolAnswer("\n".join([*lines, *([REPLIES.awaits_review] if outcome.proposed else [])]))

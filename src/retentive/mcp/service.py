@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -18,9 +19,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from retentive import __version__
 from retentive.engine.lists import list_memories
-from retentive.errors import RetentiveError
+from retentive.errors import InvalidInput, RetentiveError
 from retentive.mcp import resources
-from retentive.mcp.answers import Arguments, ToolAnswer
+from retentive.mcp.answers import Arguments
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.tools import EXPECTED_COUNT, ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
 from retentive.remote import is_remote
@@ -91,10 +92,6 @@ class McpTarget:
     may_continue: Callable[[], bool] = field(default=lambda: True)
     """Function that is called before events are sent. It returns False if the API key was revoked."""
 
-    def allows(self, *, writes: bool) -> bool:
-        """Return whether the caller may write (`writes` is True) or read (`writes` is False)."""
-        return self.may_write if writes else self.may_read
-
 
 class McpService:
     """Handlers of MCP requests. `target_of` returns the target of a request. The handlers raise `MCPError`."""
@@ -134,8 +131,14 @@ class McpService:
     async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         """Return the tools that the caller may use."""
         target = self._target_of(ctx)
-        overwrites = await target.run(lambda: _overwrites(target.store), is_read=True)
-        usable = (each for each in target.tools if each.name == ONE_TOOL or target.allows(writes=not each.read_only))
+        overwrites = True  # if the settings cannot be read, `memory_create` may replace a text
+        with suppress(RetentiveError):
+            overwrites = (await target.run(target.store.settings, is_read=True)).create_overwrites
+        usable = (
+            each
+            for each in target.tools
+            if each.name == ONE_TOOL or (target.may_read if each.read_only else target.may_write)
+        )
         return t.ListToolsResult(tools=[_described(each, overwrites=overwrites) for each in usable])
 
     async def call_tool(
@@ -146,20 +149,15 @@ class McpService:
         tool = next((each for each in target.tools if each.name == params.name), None)
         if tool is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
-        writes = tool.writes(arguments)
-        if not target.allows(writes=writes):
-            text = f"Error: the API key needs the scope {'write' if writes else 'read'}"
-            return _result(ToolAnswer(text, is_error=True))
+        scope = "write" if tool.writes(arguments) else "read"
+        if not (target.may_write if scope == "write" else target.may_read):
+            return _result(f"Error: the API key needs the scope {scope}", is_error=True)
         try:
             call_id, run = _call_id(ctx)
             url_of = target.url_of or (lambda path, _: resources.uri_of(target.name, path))
-            call = McpCall(target.store, arguments, url_of, call_id, run)
-        except ValueError as error:
-            return _result(ToolAnswer(f"Error: {error}", is_error=True))
-        try:
-            return await _called(ctx, params, target, tool, call)
-        except RetentiveError as error:  # no thread was free, or the call took too long
-            return _result(ToolAnswer(f"Error: {error}", is_error=True))
+            return await _called(ctx, params, target, tool, McpCall(target.store, arguments, url_of, call_id, run))
+        except RetentiveError as error:  # also: no thread was free, or the call took too long
+            return _result(f"Error: {error}", is_error=True)
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         """Return one page of the list of memories."""
@@ -230,7 +228,7 @@ async def _called(
     while number not in (0, confirmed_number):
         refusal = await _confirmed(ctx, params, number)
         if refusal is not None:
-            return _result(refusal) if isinstance(refusal, ToolAnswer) else refusal
+            return refusal
         confirmed_number, number = number, await count()
     if number:
         await ctx.session.report_progress(0, number, f"Deleting {number} memories")
@@ -239,7 +237,7 @@ async def _called(
     answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
     if number:
         await ctx.session.report_progress(number, number)
-    return _result(answer)
+    return _result(answer.text, is_error=answer.is_error, structured=answer.structured)
 
 
 def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
@@ -255,8 +253,7 @@ def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
         if not is_remote(store):
             count = len(core_of(store).peek(list_memories(command.path)))
         else:
-            count = len(store.list_memories(command.path.text, limit=ASK_FROM).items)
-            count = count if count < ASK_FROM else len(store.memories(command.path.text))
+            count = len(store.memories(command.path.text))
     except RetentiveError:
         return 0
     return count if count >= ASK_FROM else 0
@@ -264,47 +261,41 @@ def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
 
 async def _confirmed(
     ctx: Context, params: t.CallToolRequestParams, count: int
-) -> ToolAnswer | t.InputRequiredResult | None:
-    """Return None if `count` memories may be deleted. Otherwise return a question for the user, or an error."""
-    arguments = params.arguments or {}
-    if not _can_ask(ctx):
-        return _by_number(arguments, count)
-    question = f"Delete {count} memories below {arguments['path']}?"
-    form = t.ElicitRequestFormParams(message=question, requested_schema=_CONFIRM_FORM)
-    if ctx.protocol_version >= MODERN:
-        given = (params.input_responses or {}).get(_CONFIRM)
-        if not isinstance(given, t.ElicitResult) or params.request_state != str(count):
+) -> t.CallToolResult | t.InputRequiredResult | None:
+    """Return None if `count` memories may be deleted. Otherwise return a question for the user, or an error.
+
+    A client that cannot show a form has to repeat the call with the number. With a protocol revision before `MODERN`,
+    the server can send a form only within a session.
+    """
+    arguments, is_modern = params.arguments or {}, ctx.protocol_version >= MODERN
+    known = ctx.session.client_capabilities
+    forms = None if known is None else known.elicitation
+    form = t.ElicitRequestFormParams(
+        message=f"Delete {count} memories below {arguments['path']}?", requested_schema=_CONFIRM_FORM
+    )
+    given = None
+    if forms is None or (forms.form is None and forms.url is not None):
+        pass
+    elif is_modern:
+        answer = (params.input_responses or {}).get(_CONFIRM)
+        if not isinstance(answer, t.ElicitResult) or params.request_state != str(count):
             requests: t.InputRequests = {_CONFIRM: t.ElicitRequest(params=form)}
             return t.InputRequiredResult(input_requests=requests, request_state=str(count))
-    else:
-        try:
+        given = answer
+    elif ctx.session.can_send_request:
+        with suppress(MCPError):
             given = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
-        except MCPError:
-            return _by_number(arguments, count)
+    if given is None:
+        if arguments.get(EXPECTED_COUNT) == count:
+            return None
+        return _result(
+            f"Error: Nothing was deleted: {arguments['path']} contains {count} memories. To delete them all, ask the"
+            f" user and repeat the call with {EXPECTED_COUNT} {count}.",
+            is_error=True,
+        )
     if given.action == "accept" and (given.content or {}).get(_CONFIRM) is True:
         return None
-    return ToolAnswer(f"Error: Nothing was deleted: the user did not agree to delete {count} memories.", True)
-
-
-def _can_ask(ctx: Context) -> bool:
-    """Return whether the client can show a form.
-
-    With a protocol revision before `MODERN`, the server can send a form only within a session.
-    """
-    known = ctx.session.client_capabilities
-    found = None if known is None else known.elicitation
-    has_forms = found is not None and (found.form is not None or found.url is None)
-    return has_forms and (ctx.protocol_version >= MODERN or ctx.session.can_send_request)
-
-
-def _by_number(arguments: Arguments, count: int) -> ToolAnswer | None:
-    if arguments.get(EXPECTED_COUNT) == count:
-        return None
-    return ToolAnswer(
-        f"Error: Nothing was deleted: {arguments['path']} contains {count} memories. To delete them all, ask the user"
-        f" and repeat the call with {EXPECTED_COUNT} {count}.",
-        is_error=True,
-    )
+    return _result(f"Error: Nothing was deleted: the user did not agree to delete {count} memories.", is_error=True)
 
 
 class _Bus:
@@ -330,14 +321,6 @@ async def _checked(target: McpTarget, work: Callable[[], Awaitable[T]]) -> T:
         raise MCPError(t.INTERNAL_ERROR, str(error)) from None
 
 
-def _overwrites(store: MemoryStore) -> bool:
-    """Return whether `memory_create` may replace a text. Returns True if the settings cannot be read."""
-    try:
-        return store.settings().create_overwrites
-    except RetentiveError:
-        return True
-
-
 def _described(tool: ToolSpec, *, overwrites: bool) -> t.Tool:
     return t.Tool(
         name=tool.name,
@@ -354,21 +337,22 @@ def _described(tool: ToolSpec, *, overwrites: bool) -> t.Tool:
     )
 
 
-def _result(answer: ToolAnswer) -> t.CallToolResult:
-    structured = None if answer.structured is None else dict(answer.structured)
-    content: list[t.ContentBlock] = [t.TextContent(type="text", text=answer.text)]
-    return t.CallToolResult(content=content, structured_content=structured, is_error=answer.is_error)
+def _result(text: str, *, is_error: bool, structured: Mapping[str, Any] | None = None) -> t.CallToolResult:
+    content: list[t.ContentBlock] = [t.TextContent(type="text", text=text)]
+    return t.CallToolResult(
+        content=content, structured_content=None if structured is None else dict(structured), is_error=is_error
+    )
 
 
 def _call_id(ctx: Context) -> tuple[str | None, str | None]:
     """Return the id that the client sent in `_meta` of a call, and the run in which it is unique. Both may be None.
 
-    Raises `ValueError` if the id is invalid.
+    Raises `InvalidInput` if the id is invalid.
     """
     given = dict(ctx.meta or {})
     name, found = next(((name, given[name]) for name in CALL_IDS if given.get(name) is not None), ("", None))
     if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
-        raise ValueError(f"the id of the call must be a string of 1 to {MAX_CALL_ID_CHARS} characters")
+        raise InvalidInput(f"the id of the call must be a string of 1 to {MAX_CALL_ID_CHARS} characters")
     return found, KEY if name == KEY else None
 
 

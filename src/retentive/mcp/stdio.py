@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import os
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import IO, TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -59,49 +60,42 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
 async def _serve(store: MemoryStore, one_tool: bool) -> None:
     server = service_of(store, one_tool=one_tool).server()
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    ended = anyio.Event()
-    waiting = cast("anyio.AsyncFile[str]", _none_until(ended))  # only iterated: `message_of` parses the lines
-    async with stdio_server(stdin=waiting) as (_, writer), anyio.create_task_group() as tasks:
+    nothing = anyio.wrap_file(io.StringIO())  # `_receive` reads the input
+    async with stdio_server(stdin=nothing) as (_, writer), anyio.create_task_group() as tasks:
         tasks.start_soon(_receive, arrived, writer)
         await server.run(incoming, writer, server.create_initialization_options())
-        ended.set()
-
-
-async def _none_until(ended: anyio.Event) -> AsyncIterator[str]:
-    await ended.wait()
-    for line in tuple[str, ...]():
-        yield line
 
 
 async def _receive(
     arrived: MemoryObjectSendStream[SessionMessage | Exception], writer: WriteStream[SessionMessage]
 ) -> None:
-    """Pass the messages on standard input to the server. A line that is no message is answered with an error."""
+    """Pass the messages on standard input to the server. A line that is no message is answered with an error.
+
+    A daemon thread reads the lines: at its end, Python would wait for a thread of anyio that is still reading.
+    """
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    # Not sys.stdin: Python waits for its lock at the end, which a blocked read holds.
+    stdin = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - read in a thread, until the end
+
+    def read() -> None:
+        line = b" "
+        while line:
+            try:
+                line = stdin.readline()
+            except OSError:
+                line = b""
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    Thread(target=read, name="retentive-mcp-input", daemon=True).start()
     async with arrived:
-        # Not sys.stdin: Python waits for its lock at the end, which a blocked read holds.
-        stdin = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - read in a thread, until the end
-        while line := await _read_line(stdin):
+        while line := await lines.get():
             message = message_of(line.decode("utf-8", "replace")) if line.strip() else None
             if isinstance(message, t.JSONRPCError):
                 await writer.send(SessionMessage(message))
             elif message is not None:
                 await arrived.send(SessionMessage(message))
-
-
-async def _read_line(stdin: IO[bytes]) -> bytes:
-    """Read a line in a daemon thread: at its end, Python would wait for a thread of anyio that is still reading."""
-    found: asyncio.Queue[bytes] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        line = b""
-        with suppress(OSError):
-            line = stdin.readline()
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(found.put_nowait, line)
-
-    Thread(target=read, name="retentive-mcp-input", daemon=True).start()
-    return await found.get()
 
 
 def message_of(line: str) -> t.JSONRPCMessage:

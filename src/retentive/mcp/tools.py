@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from retentive.engine.rendering import STORAGE_REPLIES, error_reply
 from retentive.engine.repeats import is_api_id
+from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.integrations.schemas import (
     COMMANDS,
     MEMORY,
@@ -26,10 +28,10 @@ from retentive.mcp.answers import (
     MAX_REPLY_CHARS,
     Arguments,
     ToolAnswer,
-    answered,
     required_text,
     view_within_limit,
 )
+from retentive.mounts import core_of_tree
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
@@ -71,6 +73,8 @@ class ToolSpec:
     idempotent: bool = False
     always_loaded: bool = False
     """True if Claude Code should always show the tool to the model, even when it searches for tools on demand."""
+    audited: str = "command"
+    """Name of the operation in the audit log."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -181,6 +185,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         read_only=True,
         idempotent=True,
         always_loaded=True,
+        audited="search",
     ),
     ToolSpec(
         "memory_history",
@@ -194,6 +199,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         lambda call: past.history(call.store, call.arguments),
         read_only=True,
         idempotent=True,
+        audited="log",
     ),
     ToolSpec(
         "memory_diff",
@@ -209,6 +215,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         lambda call: past.difference(call.store, call.arguments),
         read_only=True,
         idempotent=True,
+        audited="diff",
     ),
     ToolSpec(
         "memory_undo",
@@ -223,6 +230,7 @@ TOOLS: tuple[ToolSpec, ...] = (
             call.store, call.arguments, call.call_id if call.run or is_api_id(call.call_id) else None
         ),
         destructive=True,
+        audited="undo",
     ),
     ToolSpec(
         "search",
@@ -233,6 +241,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         ("query",),
         read_only=True,
         idempotent=True,
+        audited="search",
     ),
     ToolSpec(
         "fetch",
@@ -243,6 +252,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         ("id",),
         read_only=True,
         idempotent=True,
+        audited="read",
     ),
 )
 
@@ -259,13 +269,19 @@ ONE_TOOL_ONLY = (
     ),
 )
 
-AUDITED = {SEARCH: "search", "search": "search", "fetch": "read", "memory_history": "log"} | {
-    "memory_diff": "diff",
-    "memory_undo": "undo",
-}
-"""Names of operations in the audit log, by the names of the tools that are not memory commands."""
-
 
 def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
     """Run a tool and return its result. Errors of the input or of storage become results too."""
-    return answered(call.store, AUDITED.get(tool.name, "command"), lambda: tool.run(call))
+    core = core_of_tree(call.store)
+    try:
+        return tool.run(call)
+    except Refused as refusal:
+        return ToolAnswer.of(core.refused(tool.audited, refusal))
+    except RetentiveError as error:
+        # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
+        if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
+            return ToolAnswer.of(error_reply(core, error))
+        own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
+        parts = str(error).split(own) if own else [str(error)]
+        text = own.join(map(core.redacted, parts))
+        return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)

@@ -88,21 +88,6 @@ def test_the_person_is_asked_again_if_the_number_changes(filled: MemoryStore, mo
     assert person.asked == [f"Delete {count} memories below {FOLDER}?" for count in (6, 7)]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_nobody_is_asked_again_if_few_memories_are_left(filled: MemoryStore, mode: str) -> None:
-    """Most of the memories are deleted while the person reads the question."""
-
-    class Slow(Person):
-        async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
-            for memory in filled.memories(FOLDER)[2:]:
-                filled.delete(memory.path)
-            return await super().__call__(context, params)
-
-    person = Slow("accept", {"confirm": True})
-    assert delete(filled, mode, person) == (f"Successfully deleted {FOLDER}", False)
-    assert person.asked == [f"Delete 6 memories below {FOLDER}?"]
-
-
 def test_one_tool_asks_too(filled: MemoryStore) -> None:
     async def run() -> tuple[str, bool]:
         async with connected(filled, one_tool=True, asked=None) as client:

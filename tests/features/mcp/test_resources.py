@@ -68,7 +68,6 @@ def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
     assert content.uri.isascii()
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "uri",
     [
@@ -83,11 +82,11 @@ def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
         "",
     ],
 )
-def test_other_uris_are_not_found(store: MemoryStore, mode: str, uri: str) -> None:
+def test_other_uris_are_not_found(store: MemoryStore, uri: str) -> None:
     store.create("/memories/a", "tea")
 
     async def run() -> None:
-        async with connected(store, mode=mode) as client:
+        async with connected(store) as client:
             with pytest.raises(MCPError) as error:
                 await client.read_resource(uri)
             assert (error.value.code, error.value.message) == (types.INVALID_PARAMS, "Resource not found")

@@ -1,8 +1,7 @@
 """Async versions of `MemoryStore`, `Mounts` and `Retentive`.
 
-An async method has the name and arguments of the sync method. It runs the sync method in a worker thread. If the store
-is on a server, the async method sends the HTTP requests on the event loop instead. After a method has
-started, it completes even if its caller is cancelled.
+An async method has the name and arguments of the sync method. It runs the sync method in a worker thread. After a
+method has started, it completes even if its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from anyio.lowlevel import RunVar
 from retentive import opening
 from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
-from retentive.remote import is_remote
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
 from retentive.values.provenance import Origin
@@ -50,19 +48,12 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
 
 async def execute(tree: MemoryTree, command: object, **options: Any) -> Reply:
     """Async version of `MemoryStore.execute`."""
-    return cast("Reply", await _called(tree, "execute", command, **options))
+    return await in_thread(partial(tree.execute, command, **options))
 
 
 async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
     """Async version of `MemoryStore.clear`."""
-    return cast("Reply", await _called(tree, "clear", actor=actor, **origin))
-
-
-async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
-    """Call a method in a worker thread. If the object is on a server, send HTTP requests on the event loop instead."""
-    if is_remote(sync):
-        return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
-    return await in_thread(partial(getattr(sync, name), *args, **options))
+    return await in_thread(partial(tree.clear, actor=actor, **origin))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
@@ -70,7 +61,7 @@ def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
 
     @wraps(method)
     async def run(self: _Async[Any], /, *args: P.args, **options: P.kwargs) -> T:
-        return cast("T", await _called(self.sync, method.__name__, *args, **options))
+        return cast("T", await in_thread(partial(getattr(self.sync, method.__name__), *args, **options)))
 
     return run
 
@@ -184,7 +175,7 @@ class AsyncRetentive(_Async[Retentive]):
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
     ) -> AsyncMemoryStore:
         """Open a memory store by id or key. See `Retentive.store`."""
-        return AsyncMemoryStore(await _called(self.sync, "store", id_or_key, name=name, workspace=workspace))
+        return AsyncMemoryStore(await in_thread(partial(self.sync.store, id_or_key, name=name, workspace=workspace)))
 
     def through(self, integration: str) -> AsyncRetentive:
         """Return an object for the same location. Audit entries of changes to its stores name this integration."""
@@ -200,10 +191,7 @@ class AsyncRetentive(_Async[Retentive]):
 
     async def close(self) -> None:
         """Close the files and connections of the location."""
-        if is_remote(self.sync):
-            await cast("Any", self.sync).client.aclose()
-        else:
-            await in_thread(self.sync.close)
+        await in_thread(self.sync.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,7 +1,6 @@
 """Uses the library over HTTP. The server is `retentive serve`.
 
-Only `Client.send` does I/O. Every other method is a coroutine that awaits it: run to its end at once in a thread, where
-nothing is suspended, or awaited on an event loop.
+Only `Client.call` does I/O. The async classes run it in worker threads, as they run local stores.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def is_remote(opened: object) -> bool:
     """Return whether an open memory store or location is on a server. This check imports no module."""
-    return hasattr(type(opened), "described")
+    return hasattr(type(opened), "is_on_server")
 
 
 def remote_store(store: object) -> RemoteStore | None:

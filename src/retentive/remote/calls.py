@@ -1,10 +1,9 @@
-"""What the classes of this package share: methods that send requests, and the conversion of their arguments."""
+"""What the classes of this package share: requests, and the conversion of the arguments of methods."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from copy import copy
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import wraps
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, T
 from urllib.parse import quote
 
 from retentive.engine.rendering import error_reply
-from retentive.errors import InvalidInput, InvalidPath, Refused, RetentiveError, error_of
+from retentive.errors import InvalidInput, InvalidPath, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import Named, as_revision
-from retentive.remote.client import Client, HttpRequest
+from retentive.remote.client import Client
 from retentive.values.commands import Append, Clear, Command, Write, parse
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Actor, as_actor
@@ -23,6 +22,7 @@ from retentive.values.replies import REPLIES, Reply
 from retentive.wire.base import Answer, AnswerPage, api_path
 
 if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
     from retentive.remote.store import RemoteStore
 
 P = ParamSpec("P")
@@ -35,16 +35,15 @@ PAGE = 100
 
 def like(
     own: Callable[Concatenate[Any, P], T],
-) -> Callable[[Callable[..., Coroutine[Any, Any, T]]], Callable[Concatenate[Any, P], T]]:
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
     """Return a decorator that makes a method with the arguments, defaults and documentation of the method `own`.
 
-    The decorated coroutine gets all arguments by name. The method runs it and returns its result, or returns the
-    coroutine if the object is a `described` copy.
+    The decorated function gets all arguments by name.
     """
     arguments = signature(own)
     rest = [each.name for each in arguments.parameters.values() if each.kind is Parameter.VAR_KEYWORD]
 
-    def decorate(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    def decorate(method: Callable[..., T]) -> Callable[Concatenate[Any, P], T]:
         @wraps(own)
         def run(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
             bound = arguments.bind(self, *args, **options)
@@ -52,36 +51,14 @@ def like(
             given = dict(list(bound.arguments.items())[1:])
             for name in rest:
                 given |= given.pop(name)
-            work = method(self, **given)
-            if self.is_async:
-                return cast("T", work)
-            try:
-                work.send(None)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            raise AssertionError("a call that blocks its thread was suspended")
+            return method(self, **given)
 
         return run
 
     return decorate
 
 
-def exchange(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """Make a method of a coroutine, as `like` does, for a method that no local class has."""
-    return like(cast("Callable[Concatenate[Any, P], T]", method))(method)
-
-
-def unsupported(name: str) -> Any:
-    """Return a stand-in for a method or property that has no route on servers. The stand-in raises `InvalidInput`."""
-
-    def refuse(*_: object, **__: object) -> Any:
-        raise no_route(f"`{name}`")
-
-    return refuse
-
-
-def no_route(name: str) -> InvalidInput:
+def no_route(name: str = "this operation") -> InvalidInput:
     """Return the error for an operation that has no route on servers."""
     return InvalidInput(
         f"{name} is not available over HTTP; on the machine of the server, open the location that the server uses"
@@ -89,61 +66,49 @@ def no_route(name: str) -> InvalidInput:
 
 
 class Remote:
-    """Location or memory store on a server. `base` is the path of its routes.
-
-    The methods of its copy `described` return coroutines instead of results, for `Client.run_async`.
-    """
+    """Location or memory store on a server. `base` is the path of its routes."""
 
     client: Client
     base: str
-    is_async = False
+    is_on_server = True
     _actor: Actor | None
-
-    @property
-    def described(self) -> Self:
-        """Copy of the object. The methods of the copy return coroutines instead of results."""
-        other = copy(self)
-        other.is_async = True
-        return other
 
     def through(self, integration: str) -> Self:
         """Return this object unchanged. `retentive serve` records the integration `http` for every request."""
         return self
 
-    def sender(self, actor: Who = None) -> str | None:
-        """Return the actor to send with a request, as text. Raises `InvalidInput`."""
-        found = as_actor(actor) or self._actor
-        return None if found is None else str(found)
-
-    async def call(self, answer: type[A], method: str, path: str, actor: Who = None, **options: Any) -> A:
-        """Send a request to a route below this object, and return its answer. `options` are fields of `HttpRequest`."""
-        request = HttpRequest(method, self.base + path, answer, actor=self.sender(actor), **options)
-        return await self.client.send(request, is_async=self.is_async)
-
-    async def get(self, answer: type[A], path: str, query: JsonFields | None = None) -> A:
-        """Read from a route below this object. Return its answer."""
-        return await self.call(answer, "GET", path, query=query or {})
-
-    async def post(
-        self, answer: type[A], path: str, body: JsonFields | None = None, actor: Who = None, **options: Any
+    def call(
+        self, answer: type[A], method: str, path: str, actor: Who = None, *, missing: str = "", **options: Any
     ) -> A:
-        """Send a change to a route below this object. Return its answer."""
-        return await self.call(answer, "POST", path, actor, body=body, **options)
+        """Send a request to a route below this object, and return its answer. `options` are those of `Client.call`.
 
-    async def pages(
+        `missing` is the message of the error if the object of the route does not exist.
+        """
+        by = as_actor(actor) or self._actor
+        options["actor"] = None if by is None else str(by)
+        try:
+            return self.client.call(answer, method, self.base + path, **options)
+        except NotFound as error:
+            raise NotFound(missing) if missing and "store" not in str(error) else error from None
+
+    def get(self, answer: type[A], path: str, query: JsonFields | None = None, *, missing: str = "") -> A:
+        """Read from a route below this object. Return its answer."""
+        return self.call(answer, "GET", path, query=query, missing=missing)
+
+    def post(self, answer: type[A], path: str, body: JsonFields | None = None, actor: Who = None, **options: Any) -> A:
+        """Send a change to a route below this object. Return its answer."""
+        return self.call(answer, "POST", path, actor, body=body, **options)
+
+    def pages(
         self, model: type[AnswerPage[T]], path: str, query: JsonFields | None = None, most: int | None = None
-    ) -> list[T]:
-        """Return all objects of a paged list, or the first `most` objects."""
-        found: list[T] = []
-        page: str | None = None
-        while most is None or len(found) < most:
-            limit = PAGE if most is None else min(PAGE, most - len(found))
-            answer = await self.get(model, path, {**(query or {}), "limit": limit, "page": page})
-            found += answer.data
-            page = answer.next_page
-            if page is None:
-                break
-        return found
+    ) -> Iterator[T]:
+        """Yield all objects of a paged list, or the first `most` objects. A page is read when it is needed."""
+        page: str | None = ""
+        while page is not None and most != 0:
+            limit = PAGE if most is None else min(PAGE, most)
+            answer = self.get(model, path, {**(query or {}), "limit": limit, "page": page or None})
+            yield from answer.data
+            page, most = answer.next_page, None if most is None else most - len(answer.data)
 
 
 class RemotePart:
@@ -151,15 +116,10 @@ class RemotePart:
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
-        self.is_async = store.is_async
+        self._context = self._core = cast("StoreCore", RemoteCore())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._store.id}>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name == "_context":
-            raise no_route("this operation")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class RemoteCore:
@@ -187,7 +147,7 @@ class RemoteCore:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise no_route("this operation")
+        raise no_route()
 
 
 def segment(name: str) -> str:
@@ -216,13 +176,10 @@ def prefix(path: str) -> str:
     return sent_path(path).rstrip("/") + "/"
 
 
-def above(path: str) -> str:
-    """Return the prefix of the directory that contains a path."""
-    return sent_path(path).rpartition("/")[0] + "/"
-
-
-def moment(at: Named) -> object:
+def moment(at: Named | None) -> object:
     """Return a revision or a time as the server gets it. Raises `InvalidInput`."""
+    if at is None:
+        return None
     found = as_revision(at)
     return found.base if isinstance(found.base, datetime) else found.text
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.removal import Removed
-from retentive.remote.calls import Remote, Who, exchange, like, no_route, segment, unsupported
-from retentive.remote.client import Client, HttpRequest
+from retentive.remote.calls import Remote, Who, like, no_route
+from retentive.remote.client import Client
 from retentive.remote.store import RemoteStore
 from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.listing import ListPage
@@ -39,61 +39,58 @@ class RemoteLocation(Remote, Retentive):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "backend":
-            raise no_route("this operation")
+            raise no_route()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @like(Retentive.store)
-    async def store(self, id_or_key: str | None, name: str | None, workspace: str) -> RemoteStore:
+    def store(self, id_or_key: str | None, name: str | None, workspace: str) -> RemoteStore:
         key = DEFAULT_KEY if id_or_key is None else id_or_key
-        found = await self._found(key, workspace)
+        found = self._found(key, workspace)
         if found is None and self._creates and not ID.fullmatch(key):
             try:
-                found = await self.post(StoreObject, "", {"name": name or key, "key": key})
+                found = self.post(StoreObject, "", {"name": name or key, "key": key})
             except PermissionDenied as error:
                 if error.code != PermissionDenied.code:
                     raise
                 raise NotFound(
                     f"there is no memory store {key!r}, and the API key is not allowed to create it"
                 ) from None
-        if found is None:
-            raise NotFound(f"there is no memory store {key!r}")
-        return RemoteStore(self.client, found.value(), self._actor)
+        return RemoteStore(self.client, _existing(found, key), self._actor)
 
-    async def _found(self, id_or_key: str, workspace: str = DEFAULT_WORKSPACE) -> StoreObject | None:
-        _check_workspace(workspace)
+    def _found(self, id_or_key: str, workspace: str) -> StoreObject | None:
+        if workspace != DEFAULT_WORKSPACE:
+            raise InvalidInput(_OWN_WORKSPACE)
         if not ID.fullmatch(id_or_key):
             query = {"key": id_or_key, "include_archived": True}
-            return next(iter((await self.get(AnswerPage[StoreObject], "", query)).data), None)
+            return next(iter(self.get(AnswerPage[StoreObject], "", query).data), None)
         try:
-            return await self.get(StoreObject, f"/{segment(id_or_key)}")
+            return self.get(StoreObject, f"/{id_or_key}")
         except NotFound:
             return None
 
-    async def _existing(self, id_or_key: str, workspace: str = DEFAULT_WORKSPACE) -> StoreObject:
-        found = await self._found(id_or_key, workspace)
-        if found is None:
-            raise NotFound(f"there is no memory store {id_or_key!r}")
-        return found
+    def _at(self, id_or_key: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+        return f"/{_existing(self._found(id_or_key, workspace), id_or_key).id}"
 
     @like(Retentive.stores)
-    async def stores(self) -> list[StoreInfo]:
-        found = await self.pages(AnswerPage[StoreObject], "", {"include_archived": True})
-        return [each.value() for each in reversed(found)]
+    def stores(self) -> list[StoreInfo]:
+        found = self.pages(AnswerPage[StoreObject], "", {"include_archived": True})
+        return [each.value() for each in found][::-1]
 
     @like(Retentive.create_store)
-    async def create_store(
+    def create_store(
         self, name: str, description: str, metadata: Mapping[str, str] | None, key: str | None, workspace: str
     ) -> StoreInfo:
-        _check_workspace(workspace)
+        if workspace != DEFAULT_WORKSPACE:
+            raise InvalidInput(_OWN_WORKSPACE)
         body = {"name": name, "description": description, "metadata": metadata, "key": key}
-        return (await self.post(StoreObject, "", body, is_once=key is None)).value()
+        return self.post(StoreObject, "", body, is_once=key is None).value()
 
     @like(Retentive.get_store)
-    async def get_store(self, id_or_key: str, workspace: str) -> StoreInfo:
-        return (await self._existing(id_or_key, workspace)).value()
+    def get_store(self, id_or_key: str, workspace: str) -> StoreInfo:
+        return _existing(self._found(id_or_key, workspace), id_or_key)
 
     @like(Retentive.list_stores)
-    async def list_stores(
+    def list_stores(
         self, workspace: str | None, created_from: datetime | None, created_to: datetime | None, after: str | None,
         limit: int, *, include_archived: bool,
     ) -> ListPage[StoreInfo, str]:  # fmt: skip
@@ -104,52 +101,49 @@ class RemoteLocation(Remote, Retentive):
             "limit": min(limit, 100),
             "page": after,
         }
-        found = await self.get(AnswerPage[StoreObject], "", query)
+        found = self.get(AnswerPage[StoreObject], "", query)
         return ListPage(tuple(each.value() for each in found.data), found.next_page)
 
     @like(Retentive.update_store)
-    async def update_store(
+    def update_store(
         self, id_or_key: str, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None,
         workspace: str, actor: Who,
     ) -> StoreInfo:  # fmt: skip
-        found = await self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
-        return (await self.post(StoreObject, f"/{found.id}", body, actor)).value()
+        return self.post(StoreObject, self._at(id_or_key, workspace), body, actor).value()
 
     @like(Retentive.archive_store)
-    async def archive_store(self, id_or_key: str, workspace: str, actor: Who) -> StoreInfo:
-        found = await self._existing(id_or_key, workspace)
-        return (await self.post(StoreObject, f"/{found.id}/archive", None, actor)).value()
+    def archive_store(self, id_or_key: str, workspace: str, actor: Who) -> StoreInfo:
+        return self.post(StoreObject, f"{self._at(id_or_key, workspace)}/archive", None, actor).value()
 
     @like(Retentive.erase)
-    async def erase(self, id_or_key: str, actor: Who) -> Removed:
-        found = await self._existing(id_or_key)
+    def erase(self, id_or_key: str, actor: Who) -> Removed:
+        path = self._at(id_or_key)
         with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
-            await self.call(StoreDeleted, "DELETE", f"/{found.id}", actor)
+            self.call(StoreDeleted, "DELETE", path, actor)
         return Removed(0, pending=False)
 
-    @exchange
-    async def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> StoreImported:
+    def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> StoreImported:
         """Import a memory store from an archive.
 
         `pieces` returns the bytes of the archive; it is called for each attempt.
         """
+        by = None if self._actor is None else str(self._actor)
         path = "/v1/memory_store_imports"
-        request = HttpRequest("POST", path, StoreImported, {"key": key}, actor=self.sender(), upload=pieces)
-        return await self.client.send(request, is_async=self.is_async)
+        return self.client.call(StoreImported, "POST", path, query={"key": key}, actor=by, upload=pieces)
 
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
 
-    records = property(unsupported("records"))
+
+def _existing(found: StoreObject | None, id_or_key: str) -> StoreInfo:
+    if found is None:
+        raise NotFound(f"there is no memory store {id_or_key!r}")
+    return found.value()
 
 
-def _check_workspace(workspace: str) -> None:
-    if workspace != DEFAULT_WORKSPACE:
-        raise InvalidInput("a server uses the workspace of the API key; omit `workspace`")
-
-
+_OWN_WORKSPACE = "a server uses the workspace of the API key; omit `workspace`"
 KEY_VARIABLE = "RETENTIVE_API_KEY"
 _INVALID_URL = "the URL of the server is invalid; use https://host or https://host:port"
 

@@ -1,19 +1,22 @@
-"""Parts of a memory store on a server: its history, proposals, trust, memories by their ids, and the audit log."""
+"""Parts of a memory store on a server: its history, proposals, trust, memories by their ids, and the audit log.
+
+A method that is not here needs the storage: the inherited one raises `InvalidInput`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeAlias, Unpack, cast
+from itertools import groupby, islice
+from typing import Any, NoReturn, cast
 
 from retentive.audit import chain
 from retentive.audit.chain import AuditEntry, Head
 from retentive.audit.reader import Audit, Problem, ProblemKind, Verified
-from retentive.engine.visibility import Level, author_of, check_level, trust_levels
-from retentive.errors import InvalidInput, NotFound, Unavailable
+from retentive.engine.visibility import Level, check_level
+from retentive.errors import InvalidInput, Unavailable
 from retentive.history.differences import Differences, MemoryDifference, difference_of
 from retentive.history.history import History
 from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, check_limit, no_memory
@@ -21,11 +24,9 @@ from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, as_revision
 from retentive.remote.calls import (
-    PAGE,
     JsonFields,
     RemotePart,
     Who,
-    above,
     like,
     moment,
     no_route,
@@ -33,7 +34,6 @@ from retentive.remote.calls import (
     prefix,
     segment,
     sent_path,
-    unsupported,
 )
 from retentive.remote.client import Conflicts
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
@@ -41,17 +41,17 @@ from retentive.review.session import Review
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.store.by_id import ById
 from retentive.values import diff
-from retentive.values.listing import ListPage
 from retentive.values.patterns import check_trust_pattern
-from retentive.values.provenance import Contributor, Origin, origin_of
+from retentive.values.provenance import Contributor
 from retentive.values.records import Memory, Version, Written, as_actor
-from retentive.wire.base import Answer, AnswerPage
+from retentive.wire.base import AnswerPage
 from retentive.wire.history import (
     BlameObject,
     ChangeFeed,
     ChangeResult,
     ConfirmationResult,
     DecisionObject,
+    DiffObject,
     DoubtedObject,
     ProposalObject,
     QuarantineResult,
@@ -59,419 +59,260 @@ from retentive.wire.history import (
     VersionsRedacted,
 )
 from retentive.wire.memories import MemoryDeleted, MemoryObject
-from retentive.wire.stores import AuditReport, MemoryErased, SettingsObject
+from retentive.wire.stores import AuditEntryObject, AuditReport, MemoryErased
 
-Befores: TypeAlias = Mapping[str, Version | None]
-"""Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
+
+def _selected(only: LogFilter, **more: object) -> JsonFields:
+    """Return the query that selects versions."""
+    names = "actor", "operation", "source", "session", "integration", "flag", "trust"
+    bounds = {"created_at[gte]": only.since, "created_at[lte]": only.until}
+    return {**{name: getattr(only, name) for name in names}, **bounds, **more}
+
+
+def _path(path: str | None) -> str | None:
+    return None if path is None else sent_path(path)
+
+
+def _change(objects: Iterable[VersionObject]) -> LoggedChange:
+    """Return a change of which these are the versions, newest first."""
+    listed = list(objects)
+    versions = tuple(each.value() for each in listed)
+    moved = {each.id: each.path_before for each in listed if each.path_before is not None}
+    return LoggedChange(versions[0].revision, versions[0].actor, versions[0].created_at, versions, moved)
 
 
 class RemoteHistory(RemotePart, History):
-    """History over HTTP. Operations for which the server has no route raise `InvalidInput`."""
+    """History over HTTP."""
 
     @like(History.log)
-    async def log(self, path: str | None, memory_id: str | None, limit: int | None, **only: object) -> list[Version]:
+    def log(self, path: str | None, memory_id: str | None, limit: int | None, **only: Any) -> list[Version]:
         check_limit(limit)
-        query = await self._query(path, memory_id, LogFilter(**only))  # type: ignore[arg-type]  # those of `History.log`
-        return [] if query is None else await self._store.listed(query, limit)
-
-    async def _query(
-        self, path: str | None, memory_id: str | None = None, only: LogFilter | None = None
-    ) -> JsonFields | None:
-        """Return the query that selects the versions of a log, or None if no memory was ever at the path.
-
-        For a path, these are the versions of the memory at the path, or of all memories below it, or of the last
-        memory that was deleted there.
-        """
-        only = only or LogFilter()
-        names = "actor", "operation", "source", "session", "integration", "flag", "trust"
-        query: dict[str, object] = {name: getattr(only, name) for name in names}
-        query |= {"created_at[gte]": only.since, "created_at[lte]": only.until}
-        if path is None or memory_id is not None:
-            return {**query, "memory_id": memory_id}
-        target, at = parsed(path), sent_path(path)
-        if target.is_root:
-            return query
-        try:
-            memory = await self._store.get(MemoryObject, "/memory", {"path": at, "view": "basic"})
-        except NotFound:
-            if await self._store.listed({"path_prefix": prefix(path)}, 1):
-                return {**query, "path_prefix": prefix(path)}
-        else:
-            return {**query, "memory_id": memory.id}
-        for each in await self._store.listed({"path_prefix": above(path)}):
-            if each.path == target.text:
-                return {**query, "memory_id": each.memory_id}
-        return None
+        query = _selected(LogFilter(**only), path=_path(path), memory_id=memory_id)
+        return [each.value() for each in self._store.listed(query, limit)]
 
     @like(History.changes)
-    async def changes(self, path: str | None, only: LogFilter | None, limit: int | None) -> list[LoggedChange]:
+    def changes(self, path: str | None, only: LogFilter | None, limit: int | None) -> list[LoggedChange]:
         check_limit(limit)
-        query = await self._query(path, None, only)
-        if query is None:
-            raise no_memory(parsed(path or "").text)
-        found = await self._store.listed(query)
-        is_whole = not any(value for name, value in query.items() if name != "memory_id")
-        return _grouped(found, await self._befores(found, is_whole=is_whole))[:limit]
-
-    @like(History.show)
-    async def show(self, revision: Named, path: str | None) -> tuple[Version, str | None]:
-        change = await self._change_named(revision, path)
-        if len(change.versions) > 1:
-            raise InvalidInput(f"the change {change.id} has several versions; specify the id of one of these versions")
-        return await self._with_text(change.versions[0].id)
-
-    async def _change_named(self, named: Named, path: str | None = None) -> LoggedChange:
-        """Return the change that a revision names, with only its versions at or below `path`. Raises `NotFound`."""
-        revision, store = as_revision(named), self._store
-        query = await self._query(path)
-        if query is None:
-            raise NotFound(f"there is no change {revision.text} of {path}")
-        if isinstance(revision.base, str):
-            version, _ = await self._with_text(revision.base)
-            return _grouped([version], {})[0]
-        if isinstance(revision.base, datetime):
-            raise no_route("naming a change by a time")
-        number, found, page, changes = revision.base, list[Version](), None, list[LoggedChange]()
-        while len(changes) <= revision.back + 1:
-            asked = {**query, "limit": PAGE, "page": page}
-            answer = await store.get(AnswerPage[VersionObject], "/memory_versions", asked)
-            found += [each.value() for each in answer.data]
-            changes = [each for each in _grouped(found, {}) if number is None or each.number <= number]
-            page = answer.next_page
-            if page is None:
-                break
-        if len(changes) <= revision.back or (number is not None and changes[0].number != number):
-            raise NotFound(f"there is no change {revision.text}")
-        return changes[revision.back]
-
-    async def _with_text(self, version_id: str) -> tuple[Version, str | None]:
-        """Return a version and its text: None if it is a deletion or is redacted. Raises `NotFound`."""
-        try:
-            found = await self._store.get(VersionObject, f"/memory_versions/{segment(version_id)}")
-        except NotFound:
-            raise NotFound(f"there is no version {version_id}") from None
-        return found.value(), found.content
-
-    async def _befores(self, versions: Sequence[Version], *, is_whole: bool = False) -> Befores:
-        """Return, for each version, the previous version of the same memory.
-
-        `is_whole` says that `versions`, newest first, has all versions of each of its memories.
-        """
-        listed = versions
-        if not is_whole:
-            ids = dict.fromkeys(each.memory_id for each in versions if each.operation != "created")
-            listed = [each for memory_id in ids for each in await self._store.listed({"memory_id": memory_id})]
-        later: dict[str, Version] = {}
-        found: dict[str, Version | None] = {}
-        for each in listed:
-            if each.memory_id in later:
-                found[later[each.memory_id].id] = each
-            later[each.memory_id] = each
+        query = _selected(only or LogFilter(), path=_path(path), renames=True)
+        groups = groupby(self._store.listed(query), key=lambda each: (each.revision, each.created_by))
+        found = [_change(group) for _, group in islice(groups, limit)]
+        if not found and path is not None and not parsed(path).is_root and not self.log(path, limit=1):
+            raise no_memory(parsed(path).text)
         return found
 
-    async def _difference(self, old: Version | None, new: Version | None) -> MemoryDifference:
-        """Return the difference between two versions of a memory. On the side of None or a deletion, it has no text."""
-        texts: list[str | None] = []
-        for side in (old, new):
-            if side is None or side.operation == "deleted":
-                texts.append(None)
-            elif side.redacted_at is not None:
-                return difference_of(old, new, reason=f"{side.id} was redacted; its text no longer exists")
-            else:
-                texts.append((await self._with_text(side.id))[1])
-        return difference_of(old, new, texts[0], texts[1])
+    @like(History.show)
+    def show(self, revision: Named, path: str | None) -> tuple[Version, str | None]:
+        named = as_revision(revision)
+        found = [named.text] if named.is_version else [each.id for each in self._changed_by(named, path)]
+        if len(found) != 1:
+            some = ", ".join(found[:2])
+            raise InvalidInput(
+                f"{named.text} has {len(found)} versions, such as {some}; specify a version id or a path"
+            )
+        missing = f"there is no version {found[0]}"
+        version = self._store.get(VersionObject, f"/memory_versions/{segment(found[0])}", missing=missing)
+        return version.value(), version.content
+
+    def _changed_by(self, change: Named, path: str | None) -> list[VersionObject]:
+        query = {"change": as_revision(change).text, "path": _path(path), "renames": True}
+        return list(self._store.listed(query))
 
     @like(History.diff)
-    async def diff(self, old: str, new: str) -> list[diff.DiffLine]:
-        found = await self._compared(old, new)
+    def diff(self, old: str, new: str) -> list[diff.DiffLine]:
+        found = self._compared(new, old)
         if found.reason:
             raise InvalidInput(found.reason)
         first, second = (each.path if each else found.path for each in (found.old, found.new))
         texts = found.old_text or "", found.new_text or ""
         return diff.unified(*texts, old_name=f"{first}@{old}", new_name=f"{second}@{new}")
 
-    async def _compared(self, *ends: Named) -> MemoryDifference:
-        if not all(as_revision(each).is_version for each in ends):
+    def _compared(self, *ends: Named) -> MemoryDifference:
+        """Compare a version with another one, or with the previous version of its memory."""
+        named = [as_revision(each) for each in ends]
+        if not all(each.is_version for each in named):
             raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
-        old, new = [(await self._change_named(each)).versions[0] for each in ends]
-        return await self._difference(old, new)
+        ids = [each.text for each in named]
+        query, missing = {"against": ids[-1]} if len(ids) > 1 else {}, f"there is no version {' or '.join(ids)}"
+        found = self._store.get(DiffObject, f"/memory_versions/{segment(ids[0])}/diff", query, missing=missing)
+        (old, old_text), (new, new_text) = (
+            (None, None) if each is None else (each.value(), each.content) for each in (found.old, found.new)
+        )
+        return difference_of(old, new, old_text, new_text, reason=found.reason or "")
 
     @like(History.differences)
-    async def differences(
+    def differences(
         self, path: str | None, change: Named | None, since: Named | None, until: Named | None, only: LogFilter | None
     ) -> Differences:
-        if change is None:
-            ends = [each for each in (since, until) if each is not None and as_revision(each).is_version]
-            if only is not None or path is not None or len(ends) < 2:
-                raise no_route("comparing two states")
-            return Differences((await self._compared(*ends),))
-        versions = (await self._change_named(change, path)).versions
-        before, found = await self._befores(versions), list[MemoryDifference]()
-        for version in reversed(versions):
-            earlier = before.get(version.id)
-            if earlier is None and version.operation != "created":
-                raise InvalidInput(f"the version that precedes {version.id} was pruned (setting keep_versions_days)")
-            found.append(await self._difference(earlier, version))
-        return Differences(tuple(found), changes=tuple(_grouped(versions, before)))
+        if change is not None:
+            versions = self._changed_by(change, path)
+            found = tuple(self._compared(each.id) for each in reversed(versions))
+            return Differences(found, changes=(_change(versions),))
+        if only is not None or path is not None or since is None or until is None or not as_revision(since).is_version:
+            raise no_route("comparing two states")
+        return Differences((self._compared(until, since),))
 
     @like(History.restore)
-    async def restore(
-        self, path: str, to: Named, mode: Mode, actor: Who, *, dry_run: bool, **origin: Unpack[Origin]
-    ) -> RestoreOutcome:
-        body = {"path": sent_path(path), "at": moment(to), "mode": mode, "dry_run": dry_run}
-        return await self._changed("/restore", body, actor, origin)
+    def restore(self, path: str, to: Named, actor: Who, **more: Any) -> RestoreOutcome:
+        return self._restored("/restore", actor, path=sent_path(path), at=moment(to), **more)
 
     @like(History.undo)
-    async def undo(
-        self, change: Named, path: str | None, mode: Mode, actor: Who, *, dry_run: bool, **origin: Unpack[Origin]
-    ) -> RestoreOutcome:
-        at = None if path is None else sent_path(path)
-        body = {"revision": as_revision(change).text, "path": at, "mode": mode, "dry_run": dry_run}
-        return await self._changed("/undo", body, actor, origin)
+    def undo(self, change: Named, path: str | None, actor: Who, **more: Any) -> RestoreOutcome:
+        return self._restored("/undo", actor, revision=as_revision(change).text, path=_path(path), **more)
 
     @like(History.undo_own)
-    async def undo_own(
-        self, change: Named | None, path: str | None, mode: Mode, request_id: str | None, actor: Who,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:  # fmt: skip
-        at, revision = None if path is None else sent_path(path), None if change is None else as_revision(change).text
-        body = {"revision": revision, "path": at, "own": True, "mode": mode}
-        key = {} if request_id is None else {"key": hashlib.sha256(request_id.encode()).hexdigest()}
-        return await self._changed("/undo", body, actor, origin, **key)
+    def undo_own(
+        self, change: Named | None, path: str | None, mode: Mode, request_id: str | None, actor: Who, **origin: Any
+    ) -> RestoreOutcome:
+        key = None if request_id is None else hashlib.sha256(request_id.encode()).hexdigest()
+        revision = None if change is None else as_revision(change).text
+        return self._restored("/undo", actor, key, revision=revision, path=_path(path), own=True, mode=mode, **origin)
 
     @like(History.undo_by)
-    async def undo_by(
-        self, by: str, since: datetime | None, mode: Mode, actor: Who, *, dry_run: bool, **origin: Unpack[Origin]
-    ) -> RestoreOutcome:
-        body = {"actor": by, "since": since, "mode": mode, "dry_run": dry_run}
-        return await self._changed("/undo", body, actor, origin)
+    def undo_by(self, by: str, actor: Who, **more: Any) -> RestoreOutcome:
+        return self._restored("/undo", actor, **{**more, "actor": by})
 
-    async def _changed(self, path: str, body: JsonFields, actor: Who, origin: Origin, **options: str) -> RestoreOutcome:
+    def _restored(self, route: str, by: Who, key: str | None = None, **body: object) -> RestoreOutcome:
         try:
-            found = await self._store.post(ChangeResult, path, {**body, **origin_of(**origin)}, actor, **options)
+            return self._store.post(ChangeResult, route, body, by, key=key).value()
         except Conflicts as error:
-            return error.answer.restore(dry_run=body.get("dry_run") is True)
-        return found.value()
+            conflicts = tuple(each.value() for each in error.conflicts)
+            return RestoreOutcome(conflicts=conflicts, dry_run=body.get("dry_run") is True)  # type: ignore[arg-type]
 
     @like(History.redact)
-    async def redact(self, version_ids: Sequence[str], all_of: str | None, actor: Who) -> Removed:
+    def redact(self, version_ids: Sequence[str], all_of: str | None, actor: Who) -> Removed:
         ids = [version_ids] if isinstance(version_ids, str) else list(version_ids)
-        body = {"memory_version_ids": ids or None, "path": None if all_of is None else sent_path(all_of)}
-        found = await self._store.post(VersionsRedacted, "/redact", body, actor)
-        return found.value()
+        body = {"memory_version_ids": ids or None, "path": _path(all_of)}
+        return self._store.post(VersionsRedacted, "/redact", body, actor).value()
 
     @like(History.erase)
-    async def erase(self, path: str | None, memory_id: str | None, actor: Who) -> Removed:
-        if memory_id is None:
-            memory_id = (await self._store.loaded(path or ""))[0].id
-        found = await self._store.post(MemoryErased, f"/memories/{segment(memory_id)}/erase", None, actor)
-        return found.value()
+    def erase(self, path: str | None, memory_id: str | None, actor: Who) -> Removed:
+        chosen = memory_id if memory_id is not None else self._store.load(path or "")[0].id
+        return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", None, actor).value()
 
     @like(History.text_at)
-    async def text_at(self, path: str, at: Named) -> tuple[Version, str]:
-        found = await self._store.get(MemoryObject, "/memory", {"path": sent_path(path), "at": moment(at)})
-        return await self._store.version(found.memory_version_id), found.content or ""
+    def text_at(self, path: str, at: Named) -> tuple[Version, str]:
+        memory, text = self._store.load_at(path, at)
+        return self.show(memory.version_id)[0], text
 
     @like(History.blame)
-    async def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:
+    def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:
         LogFilter(source=source, trust=trust)
-        memory_id = (await self._store.loaded(path))[0].id
+        memory_id = self._store.load(path)[0].id
         query = {"source": source, "trust": trust}
-        found = await self._store.get(BlameObject, f"/memories/{segment(memory_id)}/blame", query)
-        ids = dict.fromkeys(each.memory_version_id for each in found.lines)
-        versions = {each: await self._store.version(each) for each in ids}
-        return [BlameLine(each.line, each.text, versions[each.memory_version_id]) for each in found.lines]
-
-    @like(History.page)
-    async def page(
-        self, path: str | None, memory_id: str | None, only: LogFilter | None, after: str | None, limit: int,
-        *, oldest_first: bool,
-    ) -> ListPage[Version, str]:  # fmt: skip
-        if oldest_first:
-            raise no_route("`history.page` with `oldest_first`")
-        if limit < 1:
-            raise InvalidInput(f"the limit must be at least 1, not {limit}")
-        query = {
-            **(await self._query(None, memory_id, only) or {}),
-            "path_prefix": "/" if path is None else above(path),
-            "view": "basic",
-            "limit": min(limit, 100),
-            "page": after,
-        }
-        found = await self._store.get(AnswerPage[VersionObject], "/memory_versions", query)
-        versions, below = (each.value() for each in found.data), "" if path is None else f"{parsed(path).text}/"
-        return ListPage(tuple(each for each in versions if f"{each.path}/".startswith(below)), found.next_page)
+        return [each.value() for each in self._store.get(BlameObject, f"/memories/{memory_id}/blame", query).lines]
 
     @like(History.feed)
-    async def feed(self, after: str, limit: int) -> Feed:
-        found = await self._fed(after, limit)
-        items = (each.value() for each in found.data)
-        return Feed(tuple(items), found.next, found.has_gap)
+    def feed(self, after: str, limit: int) -> Feed:
+        found = self._fed(after, limit)
+        return Feed(tuple(each.value() for each in found.data), found.next, found.has_gap)
 
     @like(History.newest)
-    async def newest(self) -> str:
-        return (await self._fed("", 1)).newest
+    def newest(self) -> str:
+        return self._fed("", 1).newest
 
-    async def _fed(self, after: str, limit: int) -> ChangeFeed:
-        if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-            raise InvalidInput(
-                "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
-            )
-        return await self._store.get(ChangeFeed, "/changes", {"after": after or None, "limit": min(limit, 500)})
-
-
-def _grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:
-    """Return the versions, newest first, grouped by the command that wrote them.
-
-    `before` tells the earlier paths of renamed memories.
-    """
-    groups: list[list[Version]] = []
-    for each in versions:
-        if not groups or (groups[-1][0].revision, groups[-1][0].actor) != (each.revision, each.actor):
-            groups.append([])
-        groups[-1].append(each)
-    found = []
-    for group in groups:
-        pairs = ((each, before.get(each.id)) for each in group if each.operation == "modified" and each.path)
-        moved = {each.id: old.path for each, old in pairs if old is not None and old.path not in {"", each.path}}
-        found.append(LoggedChange(group[0].revision, group[0].actor, group[0].created_at, tuple(group), moved))
-    return found
+    def _fed(self, after: str, limit: int) -> ChangeFeed:
+        return self._store.get(ChangeFeed, "/changes", {"after": after or None, "limit": min(limit, 500)})
 
 
 class RemoteReview(RemotePart, Review):
     """Review over HTTP. One call can accept or refuse only one proposal, so the mode `partial` is `merge`."""
 
     @like(Review.pending)
-    async def pending(self, actor: Who) -> list[Proposal]:
+    def pending(self, actor: Who) -> list[Proposal]:
         who = as_actor(actor)
         query = {"actor": None if who is None else str(who)}
-        found = await self._store.pages(AnswerPage[ProposalObject], "/proposals", query)
+        found = self._store.pages(AnswerPage[ProposalObject], "/proposals", query)
         return [each.value(number=number) for number, each in enumerate(found)]
 
     @like(Review.show)
-    async def show(self, proposal_id: str) -> tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]:
-        try:
-            found = await self._store.get(ProposalObject, f"/proposals/{segment(proposal_id)}")
-        except NotFound:
-            raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
+    def show(self, proposal_id: str) -> tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]:
+        missing = f"there is no proposal {proposal_id} that awaits review"
+        found = self._store.get(ProposalObject, f"/proposals/{segment(proposal_id)}", missing=missing)
         proposal = found.value(number=0)
-        return proposal, [
-            (change, each.before, each.after) for change, each in zip(proposal.changes, found.changes, strict=True)
-        ]
+        changes = zip(proposal.changes, found.changes, strict=True)
+        return proposal, [(change, each.before, each.after) for change, each in changes]
 
     @like(Review.accept)
-    async def accept(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, mode: Mode) -> DecisionOutcome:
+    def accept(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, mode: Mode) -> DecisionOutcome:
         body = {"merge": mode in {"merge", "partial"}, "force": mode == "force"}
-        return await self._decided("accept", ids, actor, proposed_by, body)
+        return self._decided("accept", ids, actor, proposed_by, body)
 
     @like(Review.refuse)
-    async def refuse(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who) -> DecisionOutcome:
-        return await self._decided("refuse", ids, actor, proposed_by)
+    def refuse(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who) -> DecisionOutcome:
+        return self._decided("refuse", ids, actor, proposed_by)
 
-    async def _decided(
+    def _decided(
         self, verb: str, ids: Iterable[str] | None, actor: Who, proposed_by: Who, body: JsonFields | None = None
     ) -> DecisionOutcome:
         chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
         if len(chosen) != 1 or proposed_by is not None:
             raise no_route(f"a call to {verb} several proposals")
         try:
-            path = f"/proposals/{segment(chosen[0])}/{verb}"
-            return (await self._store.post(DecisionObject, path, body, actor)).value()
+            return self._store.post(DecisionObject, f"/proposals/{segment(chosen[0])}/{verb}", body, actor).value()
         except Conflicts as error:
-            return error.answer.decision()
-
-    decisions = unsupported("review.decisions")
+            return DecisionOutcome(obstacles=tuple(each.value() for each in error.conflicts))  # type: ignore[misc]
 
 
 class RemoteTrust(RemotePart, Trust):
     """Trust over HTTP."""
 
     @like(Trust.doubted)
-    async def doubted(self, under: str, level: Level | None) -> list[DoubtedMemory]:
+    def doubted(self, under: str, level: Level | None) -> list[DoubtedMemory]:
         check_level(level)
-        query = {"path_prefix": above(under), "level": level}
-        return _below(under, await self._store.pages(AnswerPage[DoubtedObject], "/doubted_memories", query))
-
-    @like(Trust.page)
-    async def page(
-        self, under: str, level: Level | None, after: str, limit: int | None
-    ) -> ListPage[DoubtedMemory, str]:
-        check_level(level)
-        if limit is not None and limit < 1:
-            raise InvalidInput(f"the limit must be at least 1, not {limit}")
-        query = {"path_prefix": above(under), "level": level, "limit": min(limit or 100, 100), "page": after or None}
-        found = await self._store.get(AnswerPage[DoubtedObject], "/doubted_memories", query)
-        return ListPage(tuple(_below(under, found.data)), found.next_page)
+        top = f"{parsed(under).text}/"
+        query = {"path_prefix": prefix(under.rpartition("/")[0] or under), "level": level}
+        found = (each.value() for each in self._store.pages(AnswerPage[DoubtedObject], "/doubted_memories", query))
+        return [each for each in found if f"{each.path}/".startswith(top)]
 
     @like(Trust.contributors)
-    async def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
+    def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
         version_id = recorded.id if isinstance(recorded, Version) else recorded.version_id
-        return (await self._store.version(version_id)).provenance.contributors
-
-    @like(Trust.levels)
-    async def levels(self, versions: Iterable[Version]) -> list[Level]:
-        level_of = trust_levels((await self._store.get(SettingsObject, "/settings")).value())
-        return [level_of(author_of(each)) for each in versions]
+        return self._store.history.show(version_id)[0].provenance.contributors
 
     @like(Trust.confirm)
-    async def confirm(self, path: str, actor: Who) -> list[str]:
-        try:
-            found = await self._store.post(ConfirmationResult, "/trust/confirm", {"path": sent_path(path)}, actor)
-        except NotFound:
-            raise NotFound(f"there is no memory at {parsed(path).written}") from None
-        return found.paths
+    def confirm(self, path: str, actor: Who) -> list[str]:
+        missing = f"there is no memory at {parsed(path).written}"
+        body = {"path": sent_path(path)}
+        return self._store.post(ConfirmationResult, "/trust/confirm", body, actor, missing=missing).paths
 
     @like(Trust.quarantine)
-    async def quarantine(self, pattern: str, actor: Who) -> bool:
+    def quarantine(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return (await self._store.post(QuarantineResult, "/trust/quarantine", body, actor)).changed
+        return self._store.post(QuarantineResult, "/trust/quarantine", body, actor).changed
 
     @like(Trust.release)
-    async def release(self, pattern: str, actor: Who) -> bool:
+    def release(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return (await self._store.post(QuarantineResult, "/trust/release", body, actor)).changed
-
-
-def _below(under: str, given: Iterable[DoubtedObject]) -> list[DoubtedMemory]:
-    """Return only the memories at or below a path. This is needed because the route can select only by directory."""
-    top = f"{parsed(under).text}/"
-    return [found for each in given if f"{(found := each.value()).path}/".startswith(top)]
+        return self._store.post(QuarantineResult, "/trust/release", body, actor).changed
 
 
 class RemoteById(RemotePart, ById):
     """Access by id over HTTP. The server refuses a text with sensitive values; a local store may redact them."""
 
-    async def _found(self, memory_id: str) -> MemoryObject:
-        try:
-            return await self._store.get(MemoryObject, f"/memories/{segment(memory_id)}")
-        except NotFound:
-            raise NotFound(f"there is no memory {memory_id}") from None
-
     @like(ById.get)
-    async def get(self, memory_id: str) -> tuple[Memory, str]:
-        found = await self._found(memory_id)
+    def get(self, memory_id: str) -> tuple[Memory, str]:
+        missing = f"there is no memory {memory_id}"
+        found = self._store.get(MemoryObject, f"/memories/{segment(memory_id)}", missing=missing)
         return found.value(), found.content or ""
 
     @like(ById.update)
-    async def update(
-        self, memory_id: str, text: str | None, path: str | None, if_sha256: str | None, actor: Who,
-        **origin: Unpack[Origin],
-    ) -> Written:  # fmt: skip
+    def update(
+        self, memory_id: str, text: str | None, path: str | None, if_sha256: str | None, actor: Who, **origin: Any
+    ) -> Written:
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
-        before = await self._found(memory_id)
+        before, _ = self.get(memory_id)
         condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
-        target = None if path is None else sent_path(path)
-        body = {"content": text, "path": target, "precondition": condition, **origin_of(**origin)}
-        answer = await self._store.post(MemoryObject, f"/memories/{segment(memory_id)}", body, actor)
-        found, is_changed = answer.value(), answer.memory_version_id != before.memory_version_id
+        body = {"content": text, "path": _path(path), "precondition": condition, **origin}
+        found = self._store.post(MemoryObject, f"/memories/{segment(memory_id)}", body, actor).value()
+        is_changed = found.version_id != before.version_id
         return Written(found.path, found.version_id, int(is_changed), memory_id=found.id, memory=found)
 
     @like(ById.delete)
-    async def delete(self, memory_id: str, if_sha256: str | None, actor: Who, **origin: Unpack[Origin]) -> Written:
-        found = (await self._found(memory_id)).value()
-        query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
-        await self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
+    def delete(self, memory_id: str, if_sha256: str | None, actor: Who, **origin: Any) -> Written:
+        found, _ = self.get(memory_id)
+        query = {"expected_content_sha256": if_sha256, **origin}
+        self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
 
 
@@ -479,39 +320,33 @@ class RemoteAudit(RemotePart, Audit):
     """Audit log over HTTP. It has no anchors, because anchors need direct access to the storage."""
 
     @like(Audit.entries)
-    async def entries(self, since: datetime | None) -> Iterator[AuditEntry]:
-        return iter([entry for _, entry in await self._exported(since)])
+    def entries(self, since: datetime | None) -> Iterator[AuditEntry]:
+        for each in self._listed(since):
+            paths = "" if each.paths is None else json.dumps({"paths": each.paths})
+            entry = chain.parsed(f"{each.stored}\n{paths}")
+            if entry is None:
+                raise Unavailable("the server answered with an entry of the audit log that cannot be parsed")
+            yield entry
 
     @like(Audit.export)
-    async def export(self, since: datetime | None) -> Iterator[str]:
-        return iter([stored for stored, _ in await self._exported(since)])
+    def export(self, since: datetime | None) -> Iterator[str]:
+        return (each.stored for each in self._listed(since))
 
-    async def _exported(self, since: datetime | None) -> list[tuple[str, AuditEntry]]:
-        with tempfile.TemporaryFile() as sink:
-            await self._store.call(Answer, "GET", "/audit/export", query={"since": since}, sink=sink)
-            sink.seek(0)
-            return [_entry(line) for line in sink]
+    def _listed(self, since: datetime | None) -> Iterator[AuditEntryObject]:
+        return self._store.pages(AnswerPage[AuditEntryObject], "/audit_entries", {"since": since})
 
     @like(Audit.verify)
-    async def verify(self, expect: Iterable[Head | str], anchor: str | None, key: str | None) -> Verified:
+    def verify(self, expect: Iterable[Head | str], anchor: str | None, key: str | None) -> Verified:
         if anchor is not None or key is not None:
             raise no_route("`audit.verify` with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
-        found = await self._store.get(AuditReport, "/audit/verify", {"expect": ",".join(heads) or None})
-        unaudited = [await self._store.version(each) for each in found.unaudited_memory_version_ids]
+        found = self._store.get(AuditReport, "/audit/verify", {"expect": ",".join(heads) or None})
+        unaudited = tuple(self._store.history.show(each)[0] for each in found.unaudited_memory_version_ids)
         head = None if found.head is None else Head.parse(found.head)
-        return Verified(found.entries, _problem(found.problem), head, tuple(unaudited))
+        return Verified(found.entries, _problem(found.problem), head, unaudited)
 
-    anchor = unsupported("audit.anchor")
-
-
-def _entry(line: bytes) -> tuple[str, AuditEntry]:
-    given = json.loads(line)
-    paths = "" if given["paths"] is None else json.dumps({"paths": given["paths"]})
-    entry = chain.parsed(f"{given['stored']}\n{paths}")
-    if entry is None:
-        raise Unavailable("the server answered with an entry of the audit log that cannot be parsed")
-    return given["stored"], entry
+    def anchor(self, path: str, key: str) -> NoReturn:
+        raise no_route("`audit.anchor`")
 
 
 def _problem(text: str | None) -> Problem | None:

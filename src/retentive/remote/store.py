@@ -18,8 +18,6 @@ from retentive.remote.calls import (
     Remote,
     RemoteCore,
     Who,
-    above,
-    exchange,
     like,
     moment,
     parsed,
@@ -27,7 +25,6 @@ from retentive.remote.calls import (
     segment,
     sendable,
     sent_path,
-    unsupported,
 )
 from retentive.remote.client import Client
 from retentive.remote.parts import RemoteAudit, RemoteById, RemoteHistory, RemoteReview, RemoteTrust
@@ -49,7 +46,6 @@ from retentive.wire.stores import ImportResult, SettingsObject, UsageObject
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
-    from retentive.engine.visibility import Level
 
 
 class ImportOptions(TypedDict, total=False):
@@ -102,47 +98,43 @@ class RemoteStore(Remote, MemoryStore):
         return None
 
     @like(MemoryStore.execute)
-    async def execute(
-        self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Unpack[Origin]
-    ) -> Reply:
+    def execute(self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Any) -> Reply:
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
         run = None if run is None else plain_name("a run", run)
-        body, sender = {**origin_of(**origin), "id": tool_use_id}, self.sender(actor)
+        body, by = {**origin_of(**origin), "id": tool_use_id}, as_actor(actor)  # raise for arguments of no model
         try:
-            return (await self.performed(command, sender, body, run=run)).reply()
+            return self._performed(command, by, body, run=run).reply()
         except Refused as refusal:
-            return error_reply(RemoteCore(), refusal)
+            return error_reply(self._core, refusal)
         except TooLarge:  # for one request to this server
-            return error_reply(RemoteCore(), Refused("too_large_to_keep"))
+            return error_reply(self._core, Refused("too_large_to_keep"))
         except RetentiveError as error:
-            return error_reply(RemoteCore(), error, _named(command))
+            return error_reply(self._core, error, _named(command))
 
     def clear(self, **options: Any) -> Reply:
         return self.execute(Clear(), **options)
 
-    async def performed(
+    def _performed(
         self, command: object, actor: Who = None, body: JsonFields | None = None, *, run: str | None = None
     ) -> CommandAnswer:
         """Send a command, and return the answer of the server. `body` has the other fields of the body.
 
         Raises `Refused` if the command cannot be sent.
         """
-        given, sender = sendable(command), self.sender(actor)
+        given, by = sendable(command), as_actor(actor)
         try:
-            return await self.post(CommandAnswer, "/commands", {"command": given, **(body or {})}, sender, run=run)
+            return self.post(CommandAnswer, "/commands", {"command": given, **(body or {})}, by, run=run)
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
 
-    @exchange
-    async def answer(self, command: object, if_version: str | None = None) -> CommandAnswer:
+    def answer(self, command: object, if_version: str | None = None) -> CommandAnswer:
         """Run a command, and return the whole answer of the server."""
-        return await self.performed(command, body={"if_version": if_version})
+        return self._performed(command, body={"if_version": if_version})
 
-    @like(MemoryStore._written)  # noqa: SLF001 - the methods of applications call it
-    async def _written(self, command: Command, if_version: str | None, actor: Who, origin: Origin) -> Written:
-        done = await self.performed(command, actor, {"if_version": if_version, **origin_of(**origin)})
+    def _written(self, command: Command, if_version: str | None, actor: Who, origin: Origin) -> Written:
+        done = self._performed(command, actor, {"if_version": if_version, **origin_of(**origin)})
         if not done.is_error:
             return done.value()
         error = error_of(done.content, done.error_code)
@@ -151,156 +143,120 @@ class RemoteStore(Remote, MemoryStore):
         raise error
 
     @like(MemoryStore.batch)
-    async def batch(self, commands: Sequence[object], actor: Who, **origin: Unpack[Origin]) -> list[Written]:
-        body = {"commands": list(map(sendable, commands)), **origin_of(**origin)}
-        return [each.value() for each in (await self.post(BatchAnswer, "/batch", body, actor)).results]
+    def batch(self, commands: Sequence[object], actor: Who, **origin: Any) -> list[Written]:
+        body = {"commands": list(map(sendable, commands)), **origin}
+        return [each.value() for each in self.post(BatchAnswer, "/batch", body, actor).results]
 
     @like(MemoryStore.view)
-    async def view(self, path: str, view_range: tuple[int, int] | None) -> str:
-        done = await self.performed({"command": "view", "path": path, "view_range": view_range})
+    def view(self, path: str, view_range: tuple[int, int] | None) -> str:
+        done = self._performed({"command": "view", "path": path, "view_range": view_range})
         return done.reply().raise_for_error().text
 
     @like(MemoryStore.load)
-    async def load(self, path: str) -> tuple[Memory, str]:
-        return await self.loaded(path)
-
-    @like(MemoryStore.read)
-    async def read(self, path: str) -> str:
-        return (await self.loaded(path))[1]
-
-    async def loaded(self, path: str) -> tuple[Memory, str]:
-        """Return the memory at a path and its text. Raises `NotFound`."""
+    def load(self, path: str) -> tuple[Memory, str]:
         target = parsed(path)
-        missing = NotFound(f"there is no memory at {target.written}")
         if target.is_root:
-            raise missing
-        try:
-            return await self._memory({"path": sent_path(path)})
-        except NotFound as error:
-            raise missing if str(error) == "memory not found" else error from None
+            raise NotFound(f"there is no memory at {target.written}")
+        return self._memory({"path": sent_path(path)}, missing=f"there is no memory at {target.written}")
 
-    async def _memory(self, query: JsonFields) -> tuple[Memory, str]:
-        found = await self.get(MemoryObject, "/memory", query)
+    def _memory(self, query: JsonFields, *, missing: str = "") -> tuple[Memory, str]:
+        found = self.get(MemoryObject, "/memory", query, missing=missing)
         return found.value(), found.content or ""
 
-    @exchange
-    async def load_at(self, path: str, at: Named) -> tuple[Memory, str]:
+    def load_at(self, path: str, at: Named) -> tuple[Memory, str]:
         """Return the memory at `path` and its text, as they were at the time or revision `at`. Raises `NotFound`."""
-        return await self._memory({"path": sent_path(path), "at": moment(at)})
+        return self._memory({"path": sent_path(path), "at": moment(at)})
 
-    @exchange
-    async def memories_at(self, under: str, at: Named) -> list[Memory]:
+    def memories_at(self, under: str, at: Named) -> list[Memory]:
         """Return the memories below a directory, as they were at a time or revision.
 
         If `under` was the path of a memory at that time, return this memory.
         """
-        found, path = await self.below(under, at=moment(at)), sent_path(under)
+        found, path = self._below(under, at=moment(at)), sent_path(under)
         if not found and path != "/":
             with suppress(NotFound):
-                found = [(await self._memory({"path": path, "view": "basic", "at": moment(at)}))[0]]
+                found = [self._memory({"path": path, "view": "basic", "at": moment(at)})[0]]
         return found
 
     @like(MemoryStore.memories)
-    async def memories(self, under: str) -> list[Memory]:
-        return await self.below(under)
+    def memories(self, under: str) -> list[Memory]:
+        return self._below(under)
 
-    async def below(self, under: str, *, at: object = None) -> list[Memory]:
-        """Return the memories below a directory."""
-        listed = await self.pages(MemoryPage, "/memories", {"path_prefix": prefix(under), "at": at})
+    def _below(self, under: str, *, at: object = None) -> list[Memory]:
+        listed = self.pages(MemoryPage, "/memories", {"path_prefix": prefix(under), "at": at})
         return [each.value() for each in listed if isinstance(each, MemoryObject)]
 
     @like(MemoryStore.list_memories)
-    async def list_memories(
+    def list_memories(
         self, under: str, depth: Literal[0, 1], cursor: ListingCursor | None, limit: int, *, texts: bool
     ) -> ListPage[Listed, ListingCursor]:
-        if limit < 1 or depth not in {0, 1}:
-            raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
-        query = {
-            "path_prefix": prefix(under),
-            "depth": depth,
-            "view": "full" if texts else "basic",
-            "limit": min(limit, 100),
-            "page": None if cursor is None else cursor.pin,
-        }
-        answer = await self.get(MemoryPage, "/memories", query)
+        page, view = None if cursor is None else cursor.pin, "full" if texts else "basic"
+        query = {"path_prefix": prefix(under), "depth": depth, "view": view, "limit": min(limit, 100), "page": page}
+        answer = self.get(MemoryPage, "/memories", query)
         following = None if answer.next_page is None else ListingCursor(answer.next_page, "")
-        return ListPage(
-            tuple(
-                ListedDirectory(each.path)
-                if isinstance(each, PrefixObject)
-                else ListedMemory(each.value(), each.content)
-                for each in answer.data
-            ),
-            following,
+        items = (
+            ListedDirectory(each.path) if isinstance(each, PrefixObject) else ListedMemory(each.value(), each.content)
+            for each in answer.data
         )
+        return ListPage(tuple(items), following)
 
     @like(MemoryStore.versions)
-    async def versions(self, path: str | None, memory_id: str | None, limit: int | None) -> list[Version]:
-        if path is None:
-            return await self.listed({"memory_id": memory_id}, limit)
-        found, at = await self.listed({"memory_id": memory_id, "path_prefix": above(path)}), parsed(path).text
-        return [each for each in found if each.path == at][:limit]
+    def versions(self, path: str | None, memory_id: str | None, limit: int | None) -> list[Version]:
+        above = "/" if path is None else sent_path(path).rpartition("/")[0] + "/"
+        listed = self.listed({"memory_id": memory_id, "path_prefix": above}, limit if path is None else None)
+        found = [each.value() for each in listed]
+        return found if path is None else [each for each in found if each.path == parsed(path).text][:limit]
 
-    async def listed(self, query: JsonFields, most: int | None = None) -> list[Version]:
+    def listed(self, query: JsonFields, most: int | None = None) -> Iterator[VersionObject]:
         """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
-        found = await self.pages(AnswerPage[VersionObject], "/memory_versions", query, most)
-        return [each.value() for each in found]
-
-    async def version(self, version_id: str) -> Version:
-        """Return a version. Raises `NotFound`."""
-        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}", {"view": "basic"})).value()
+        return self.pages(AnswerPage[VersionObject], "/memory_versions", query, most)
 
     @like(MemoryStore.version_text)
-    async def version_text(self, version_id: str) -> str:
-        return (await self.get(VersionObject, f"/memory_versions/{segment(version_id)}")).content or ""
+    def version_text(self, version_id: str) -> str:
+        return self.history.show(version_id)[1] or ""
 
     @like(MemoryStore.usage)
-    async def usage(self) -> Usage:
-        return (await self.get(UsageObject, "/usage")).value()
+    def usage(self) -> Usage:
+        return self.get(UsageObject, "/usage").value()
 
     @like(MemoryStore.settings)
-    async def settings(self) -> Settings:
-        return (await self.get(SettingsObject, "/settings")).value()
+    def settings(self) -> Settings:
+        return self.get(SettingsObject, "/settings").value()
 
     @like(MemoryStore.change_settings)
-    async def change_settings(self, changes: Mapping[str, object], actor: Who) -> Settings:
+    def change_settings(self, changes: Mapping[str, object], actor: Who) -> Settings:
         DEFAULTS.changed(changes)
-        return (await self.post(SettingsObject, "/settings", changes, actor)).value()
+        return self.post(SettingsObject, "/settings", changes, actor).value()
 
     @like(MemoryStore.search)
-    async def search(
-        self, query: str, *, mode: str, under: str, paths: Sequence[str], at: Named | None, source: str | None,
-        trust: Level | None, limit: int | None, actor: Who, regex: bool, history: bool,
+    def search(
+        self, *, query: str, under: str, mode: str, regex: bool, at: Named | None, limit: int | None, actor: Who,
+        **more: Any,
     ) -> Results:  # fmt: skip
         check_limit(limit)
         body = {
+            **{name: value for name, value in more.items() if value},
             "query": query,
             "mode": "regex" if regex else mode,
             "path_prefix": prefix(under),
-            "paths": list(paths),
-            "at": None if at is None else moment(at),
-            "history": history,
-            "source": source or None,
-            "trust": trust or None,
+            "at": moment(at),
             "limit": 100 if limit is None else max(1, min(limit, 100)),
         }
-        found = (await self.post(SearchAnswer, "/search", body, actor)).value()
+        found = self.post(SearchAnswer, "/search", body, actor).value()
         return replace(found, hits=found.hits[:limit])
 
-    @exchange
-    async def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
+    def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
         """Write an export to a file. Each attempt overwrites the file from its start."""
-        await self.call(Answer, "GET", "/export", query={"format": format}, sink=sink)
+        self.call(Answer, "GET", "/export", query={"format": format}, sink=sink)
 
-    @exchange
-    async def upload(
+    def upload(
         self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
     ) -> ImportResult:
         """Import a tar file, and return the response of the server.
 
         `pieces` returns the bytes of the file; it is called for each attempt.
         """
-        return await self.post(ImportResult, "/import", query={"path_prefix": prefix(under), **options}, upload=pieces)
+        return self.post(ImportResult, "/import", query={"path_prefix": prefix(under), **options}, upload=pieces)
 
     @property
     def by_id(self) -> RemoteById:
@@ -321,10 +277,6 @@ class RemoteStore(Remote, MemoryStore):
     @property
     def audit(self) -> RemoteAudit:
         return RemoteAudit(self)
-
-    read_only = unsupported("read_only")
-    sweep = unsupported("sweep")
-    scan = unsupported("scan")
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:

@@ -67,8 +67,6 @@ def document() -> Json:
     ]
     _, found = models_json_schema(schemas, ref_template=REF, schema_generator=_Schemas)
     components = {name: found["$defs"][name] for name in sorted(found["$defs"])}
-    for model in bodies:
-        _accept_null(components[model.__name__])
     paths: dict[str, dict[str, object]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -103,18 +101,6 @@ class _Schemas(GenerateJsonSchema):
         found = super().model_schema(schema)
         found.pop("title", None)
         return found
-
-
-def _accept_null(body: Json) -> None:
-    """Let each field of a body that is not required be null, because null counts as absent."""
-    properties = cast("dict[str, Json]", body["properties"])
-    required = cast("list[str]", body.get("required", []))
-    for name, schema in properties.items():
-        if schema.get("default", ...) is None:
-            del schema["default"]
-        if name not in required and {"type": "null"} not in cast("list[Json]", schema.get("anyOf", [])):
-            about: Json = {key: schema.pop(key) for key in ("default", "description") if key in schema}
-            properties[name] = {"anyOf": [schema, {"type": "null"}], **about}
 
 
 def _operation(route: Route) -> Json:
@@ -173,7 +159,7 @@ REFERENCE = """\
 
 All routes of `retentive serve` ([server](server.md) describes how to run it). `docs/openapi.json`, which the server
 also sends for `GET /openapi.json`, is the same as an OpenAPI 3.1 document. Bodies are JSON objects; a field marked `*`
-is required, and null counts as absent. Success is 200.
+is required. Success is 200.
 """
 ERROR_CODES = """\
 ## Errors

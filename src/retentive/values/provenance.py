@@ -15,8 +15,15 @@ from retentive.values.text import plain_name
 MAX_SOURCE_CHARS = 2_000
 
 
+class Flag(NamedTuple):
+    """Number of a flagged line of a text, and the kind of the flag, such as `password`."""
+
+    line: int
+    kind: str
+
+
 Flags: TypeAlias = Sequence[tuple[int, str]]
-"""Flagged lines of a text: each line number with the kind of flag, such as `password`."""
+"""Flagged lines of a text."""
 
 
 class Contributor(NamedTuple):
@@ -76,7 +83,7 @@ def parse_provenance(text: str | None) -> Provenance:
     try:
         given = json.loads(text)
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
-        flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
+        flags = tuple(Flag(int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(Contributor(*map(str, each[:_FULL])) for each in given.get("by", ()))
         cause, key = str(given.get("cause", "")), str(given.get("key", ""))
         return Provenance(integration, call, session, source, flags, by, cause, key, str(given.get("older", "")))

@@ -68,15 +68,10 @@ class Fields(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
-    is_patch: ClassVar[bool] = False
-    """True if null is a value. Otherwise a field that is null counts as absent."""
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> Self:
         """Parse the fields of a request. Raises `InvalidInput` if a field is unknown, missing or invalid."""
-        if not cls.is_patch:
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            given = {name: value for name, value in given.items() if value is not None or name not in known}
         try:
             return cls.model_validate(given)
         except ValidationError as error:
@@ -243,12 +238,7 @@ def moment(at: object) -> str | datetime:
         return at
     if not isinstance(at, str) or len(at) > 200:
         raise InvalidInput("must be a string of at most 200 characters")
-    if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
-        return at
-    try:
-        return _time(at)
-    except InvalidInput:
-        raise InvalidInput("must be the id of a version, the name of a change or a time in RFC 3339 format") from None
+    return _time(at) if _TIME.fullmatch(at) else at
 
 
 def _integer(value: object) -> object:

@@ -9,12 +9,14 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from retentive.engine.lists import StoreEvent
+from retentive.history.differences import MemoryDifference
 from retentive.history.log import BlameLine
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.history.removal import Removed
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
 from retentive.review.trust import DoubtedMemory
-from retentive.values.provenance import Contributor, Flags, Provenance
+from retentive.values import diff
+from retentive.values.provenance import Contributor, Flag, Provenance
 from retentive.values.records import Operation, Version
 from retentive.wire.base import (
     ActorObject,
@@ -29,6 +31,7 @@ from retentive.wire.base import (
     Sourced,
     Time,
     UtcTime,
+    api_path,
 )
 
 
@@ -39,16 +42,11 @@ class VersionRedaction(Fields):
     path: AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
 
 
-class FlagObject(Answer):
+class FlagObject(ObjectOf[Flag]):
     """Flagged line of a text."""
 
     line: Count
     kind: str
-
-    @classmethod
-    def each_of(cls, flags: Flags) -> list[Self]:
-        """Return the object of each flagged line."""
-        return [cls(line=line, kind=kind) for line, kind in flags]
 
 
 class ContributorObject(ObjectOf[Contributor]):
@@ -60,7 +58,7 @@ class ContributorObject(ObjectOf[Contributor]):
     source: str
 
 
-class ProvenanceObject(Answer):
+class ProvenanceObject(ObjectOf[Provenance]):
     """Origin of a version."""
 
     integration: str
@@ -72,27 +70,13 @@ class ProvenanceObject(Answer):
     flags: list[FlagObject]
     contributors: list[ContributorObject]
 
-    @classmethod
-    def of(cls, given: Provenance, contributors: Sequence[Contributor] | None) -> Self:
-        """Return the object of a provenance. `contributors` replaces its contributors."""
-        return cls(
-            integration=given.integration,
-            tool_use_id=given.tool_use_id,
-            session=given.session,
-            source=given.source,
-            cause=given.cause,
-            api_key_id=given.api_key_id,
-            flags=FlagObject.each_of(given.flags),
-            contributors=list(map(ContributorObject.of, contributors or given.contributors)),
-        )
-
     def text(self) -> str:
         """Return the text that a local store would keep."""
-        plain = self.model_dump(exclude={"api_key_id", "flags", "contributors"})
-        flags = [[each.line, each.kind] for each in self.flags]
-        by = [[each.at, each.actor, each.session, each.source] for each in self.contributors]
-        made = {**plain, "key": self.api_key_id, "flags": flags, "by": by}
-        return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
+        made = self.value()
+        names = "integration", "tool_use_id", "session", "source", "cause"
+        lists = {"key": made.api_key_id, "flags": made.flags, "by": made.contributors}
+        kept = {name: value for name, value in ({name: getattr(made, name) for name in names} | lists).items() if value}
+        return json.dumps(kept, separators=(",", ":"))
 
 
 class VersionObject(ObjectOf[Version]):
@@ -117,6 +101,7 @@ class VersionObject(ObjectOf[Version]):
     redacted_by: ActorObject
     revision: Count = 0
     provenance: ProvenanceObject | None = None
+    path_before: ShownPath | None = Field(None, exclude_if=lambda value: value is None)
 
     attributes: ClassVar = {"content_sha256": "sha256", "content_size_bytes": "size_bytes", "created_by": "actor"}
 
@@ -128,9 +113,9 @@ class VersionObject(ObjectOf[Version]):
         """
         if given.redacted_at is not None:
             more |= {"path": None, "content_sha256": None, "content_size_bytes": None}
-        recorded = given.provenance_text is not None
-        more["provenance"] = ProvenanceObject.of(given.provenance, contributors) if recorded else None
-        return super().of(given, **more)
+        made = given.provenance
+        origin = ProvenanceObject.of(made, contributors=contributors or made.contributors)
+        return super().of(given, provenance=None if given.provenance_text is None else origin, **more)
 
     def value(self, **more: object) -> Version:
         """Return the version, without its text."""
@@ -159,12 +144,34 @@ StepName = Annotated[
 
 
 class DiffObject(Answer):
-    """Difference between two versions."""
+    """Difference between two versions, with their texts. `reason` tells why they cannot be compared."""
 
     type: Literal["memory_diff"] = "memory_diff"
     memory_version_id: str
     against_memory_version_id: str | None
     unified: str
+    old: VersionObject | None
+    new: VersionObject | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, given: MemoryDifference, *, memory_version_id: str, memory_store_id: str) -> Self:
+        """Return the object of a difference."""
+        sides = (given.old, given.old_text), (given.new or given.gone, given.new_text)
+        old_name, new_name = ("" if each is None else f"{api_path(each.path)}@{each.id}" for each, _ in sides)
+        lines = diff.unified(given.old_text, given.new_text, old_name=old_name, new_name=new_name)
+        old, new = (
+            None if each is None else VersionObject.of(each, memory_store_id=memory_store_id, content=text)
+            for each, text in sides
+        )
+        return cls(
+            memory_version_id=memory_version_id,
+            against_memory_version_id=None if given.old is None else given.old.id,
+            unified=diff.as_text(lines),
+            old=old,
+            new=new,
+            reason=given.reason or None,
+        )
 
 
 class Restoring(Sourced):
@@ -254,16 +261,18 @@ class ChangeFeed(Answer):
     has_gap: bool
 
 
-class BlameLineObject(Answer):
+class BlameLineObject(ObjectOf[BlameLine]):
     """Line of a memory, with the version that added it."""
 
     line: Count
     text: str
-    memory_version_id: str
-    created_at: UtcTime
-    created_by: ActorObject
-    source: str | None
-    session: str | None
+    version: VersionObject
+    attributes: ClassVar = {"line": "number"}
+
+    @classmethod
+    def of(cls, given: BlameLine, store_id: str) -> Self:  # type: ignore[override]
+        """Return the object of a line."""
+        return super().of(given, version=VersionObject.of(given.version, memory_store_id=store_id, content=None))
 
 
 class BlameObject(Answer):
@@ -273,23 +282,6 @@ class BlameObject(Answer):
     memory_id: str
     path: ShownPath
     lines: list[BlameLineObject]
-
-    @classmethod
-    def of(cls, memory_id: str, path: str, lines: Iterable[BlameLine]) -> Self:
-        """Return the object of the lines of a memory."""
-        shown = [
-            BlameLineObject(
-                line=each.number,
-                text=each.text,
-                memory_version_id=each.version.id,
-                created_at=each.version.created_at,
-                created_by=each.version.actor,
-                source=each.version.provenance.source or None,
-                session=each.version.provenance.session or None,
-            )
-            for each in lines
-        ]
-        return cls(memory_id=memory_id, path=path, lines=shown)
 
 
 class Acceptance(Fields):
@@ -329,8 +321,8 @@ class ProposalObject(ObjectOf[Proposal]):
         cls, given: Proposal, texts: Iterable[tuple[ProposedChange, str | None, str | None]] | None = None, **_: object
     ) -> Self:
         """Return the object of a proposal. `texts` has its changes with their texts."""
-        listed = ((each, None, None) for each in given.changes) if texts is None else texts
-        changes = [ProposedChangeObject.of(each, before=before, after=after) for each, before, after in listed]
+        shown = ((each, None, None) for each in given.changes) if texts is None else texts
+        changes = [ProposedChangeObject.of(each, before=before, after=after) for each, before, after in shown]
         return super().of(given, changes=changes)
 
     def value(self, **more: object) -> Proposal:
@@ -374,15 +366,6 @@ class DoubtedObject(ObjectOf[DoubtedMemory]):
     level: DoubtedLevel
     contributors: list[str]
     flags: list[FlagObject]
-
-    @classmethod
-    def of(cls, given: DoubtedMemory, **_: object) -> Self:
-        """Return the object of a memory."""
-        return super().of(given, flags=FlagObject.each_of(given.flags))
-
-    def value(self, **_: object) -> DoubtedMemory:
-        """Return the memory."""
-        return super().value(flags=tuple((each.line, each.kind) for each in self.flags))
 
 
 class ConfirmationResult(Answer):
@@ -469,14 +452,3 @@ class ErrorAnswer(Answer):
     type: Literal["error"]
     error: ErrorObject
     request_id: str
-
-    def restore(self, *, dry_run: bool) -> RestoreOutcome:
-        """Return the outcome of an undo or restore that was refused because of conflicts."""
-        found = self.error.conflicts or ()
-        conflicts = tuple(each.value() for each in found if isinstance(each, ConflictObject))
-        return RestoreOutcome(conflicts=conflicts, dry_run=dry_run)
-
-    def decision(self) -> DecisionOutcome:
-        """Return the outcome of a decision that was refused because of obstacles."""
-        found = self.error.conflicts or ()
-        return DecisionOutcome(obstacles=tuple(e.value() for e in found if isinstance(e, ObstacleObject)))

@@ -124,7 +124,6 @@ class SettingsUpdate(Fields):
             "additionalProperties": False,
         },
     )
-    is_patch = True
 
 
 class SettingsObject(Answer):
@@ -155,7 +154,7 @@ class UsageObject(ObjectOf[Usage]):
 
 
 class AuditEntryObject(Answer):
-    """Entry of the audit log."""
+    """Entry of the audit log. `stored` is its stored JSON. `paths` is null if its paths were removed."""
 
     type: Literal["audit_entry"] = "audit_entry"
     seq: Count
@@ -166,6 +165,8 @@ class AuditEntryObject(Answer):
     outcome: str
     change_count: Count
     memory_version_ids: list[str]
+    paths: list[str] | None
+    stored: str
 
 
 class AuditReport(Answer):

@@ -62,20 +62,6 @@ def test_a_change_over_cut_connections_is_made_once(
     assert len(local.versions()) == 5
 
 
-def test_a_cancelled_call_runs_to_its_end(api: Api, store: MemoryStore, local: MemoryStore) -> None:
-    async def run() -> None:
-        async with retentive.open_async(api.url, api_key=api.key) as opened:
-            found = await opened.store(store.id)
-            task = asyncio.create_task(found.write(A, "one"))
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(run())
-    assert local.read(A) == "one"
-
-
 def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retentive.remote.client.time.sleep", lambda _: None)
     with retentive.open(proxy.through(api.url), api_key=api.key) as opened:

@@ -5,12 +5,11 @@ The client sends the request again: the reply is that of an uncut connection, an
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,8 +18,7 @@ import retentive
 from faults.network.faults import Fault, InTurn
 from retentive import MemoryStore, Retentive
 from retentive.errors import OutcomeUnknown
-from retentive.remote.client import Client
-from retentive.remote.location import RemoteLocation, server_at
+from retentive.remote.location import RemoteLocation
 from retentive.remote.store import RemoteStore
 from retentive.transfer.import_files import import_files, tar_source
 from support.http_api import Api
@@ -86,10 +84,10 @@ IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
 }
 """Methods of a memory store that change something."""
 READING = {
-    "acting_as", "audit", "base", "below", "by_id", "call", "described", "directory", "download", "get", "history",
-    "id", "is_async", "key", "list_memories", "listed", "load", "load_at", "loaded", "memories", "memories_at", "name",
-    "pages", "post", "read", "replies", "review", "search", "sender", "settings", "through", "trust", "usage",
-    "version", "version_text", "versions", "view", "actor", "answer", "performed", "scan", "sweep", "read_only",
+    "acting_as", "audit", "base", "by_id", "call", "directory", "download", "get", "history", "id", "key",
+    "list_memories", "listed", "load", "load_at", "memories", "memories_at", "name", "pages", "post", "read",
+    "replies", "review", "search", "settings", "through", "trust", "usage", "version_text", "versions", "view",
+    "actor", "answer", "is_on_server", "scan", "sweep", "read_only",
     "by_id.get", "history.log", "history.changes", "history.show", "history.diff", "history.differences",
     "history.text_at", "history.blame", "history.page", "history.feed", "history.newest",
     "review.pending", "review.show", "review.decisions",
@@ -165,8 +163,8 @@ IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
 
 
 def test_every_method_of_the_place_is_here() -> None:
-    reading = {"described", "get_store", "list_stores", "stores", "through", "close", "records", "base", "sender",
-               "call", "get", "is_async", "pages", "post"}  # fmt: skip
+    reading = {"base", "call", "close", "get", "get_store", "is_on_server", "list_stores", "pages", "post", "records"}
+    reading |= {"stores", "through"}
     transfers = {"upload"}  # tests/features/server/test_imports.py
     names = {name for name in dir(RemoteLocation) if not name.startswith("_")}
     assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
@@ -203,27 +201,3 @@ def test_a_change_of_stores_whose_answer_is_lost(api: Api, proxy: Proxy, remote:
             assert number > 1
             return
     pytest.fail("the call has more messages than this test has cuts")
-
-
-def test_the_async_client_repeats_them_too(api: Api, proxy: Proxy, remote: Retentive) -> None:
-    """Both transports run the same methods; these are some of each kind."""
-    store = prepared(remote, "async lost answers")
-    described = cast("RemoteStore", store).described
-
-    async def run() -> None:
-        client = described.client = Client(server_at(proxy.through(api.url), api_key=api.key))
-        for change in (
-            lambda: described.insert(A, 0, "x"),
-            lambda: described.history.undo("HEAD"),
-            lambda: described.by_id.update(first(store), text="y"),
-            lambda: described.upload(lambda: iter([tar().getvalue()]), "/memories"),
-        ):
-            before = len(store.history.changes())
-            proxy.plan = InTurn([Fault("message", number, "answer", "reset") for number in (1, 1)])
-            proxy.cut_all()
-            await client.run_async(cast("Any", change()))
-            assert len(store.history.changes()) == before + 1
-        await client.aclose()
-
-    asyncio.run(run())
-    assert proxy.done.total() >= 7

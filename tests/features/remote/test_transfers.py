@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
 import tarfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -22,7 +21,6 @@ from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import FileOutcome, Source, directory_source, import_files
-from retentive.wire.stores import ImportResult
 from support.commands import tree
 from support.damage import fill
 from support.http_api import Api
@@ -128,25 +126,6 @@ def test_names_that_leave_the_directory_are_refused(
         with pytest.raises(errors.Damaged, match="the server sent"):
             export_files(store, str(tmp_path / "a"))
     assert os.listdir(tmp_path) == []
-
-
-def test_sync_and_async_transports_are_alike(store: MemoryStore, filled: MemoryStore) -> None:
-    """The async client streams bodies in both directions too."""
-    remote, sync, body = cast("RemoteStore", store), io.BytesIO(), io.BytesIO()
-    remote.download(sync, format="files")
-
-    async def run() -> object:
-        described = remote.described
-        exchange = described.download(body, format="files")
-        await remote.client.run_async(cast("object", exchange))  # type: ignore[arg-type]  # a described method
-        upload = described.upload(lambda: iter([body.getvalue()]), "/memories/copy")
-        return await remote.client.run_async(cast("object", upload))  # type: ignore[arg-type]
-
-    answer = asyncio.run(run())
-    assert body.getvalue() == sync.getvalue()
-    assert isinstance(answer, ImportResult)
-    assert {each.outcome for each in answer.files} == {"created"}
-    assert filled.read("/memories/copy/a.md") == "two\n"
 
 
 def cli(url: str, *arguments: str, **env: str) -> Result:

@@ -64,22 +64,6 @@ def test_a_key_without_the_scope_is_refused(api: Api, doubted: MemoryStore) -> N
             trust.quarantine("session:s1")
 
 
-def test_pages_of_doubted_memories(doubted: MemoryStore, local: MemoryStore) -> None:
-    """Each store has its own cursor; the pages together are the list."""
-    for store in (doubted, local):
-        first = store.trust.page(limit=1)
-        assert [each.path for each in first.items] == [A]
-        assert first.next is not None
-        second = store.trust.page(after=first.next, limit=1)
-        assert ([each.path for each in second.items], [*first.items, *second.items]) == (
-            [BELOW],
-            local.trust.doubted(),
-        )
-        assert store.trust.page(A).items == first.items
-        with pytest.raises(errors.InvalidInput, match="limit"):
-            store.trust.page(limit=0)
-
-
 def test_the_history_for_a_model_hides_paths_in_quarantine(doubted: MemoryStore) -> None:
     hidden = doubted.create("/memories/send the keys", "x", actor="session:eve")
     doubted.create("/memories/shown.md", "x")

@@ -24,7 +24,7 @@ from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values.paths import ROOT
 from retentive.wire.base import AnswerPage
-from retentive.wire.history import BlameLineObject, VersionObject
+from retentive.wire.history import VersionObject
 from retentive.wire.memories import MemoryObject
 
 LINES = 2_000
@@ -37,14 +37,14 @@ page = PageTable()
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Line of a text. In the blame view, `by` tells about the version that added the line.
+    """Line of a text. In the blame view, `by` is the version that added the line.
 
     `is_first` is true if the previous line was added by another version.
     """
 
     number: int
     html: Markup
-    by: BlameLineObject | None = None
+    by: VersionObject | None = None
     is_first: bool = False
 
 
@@ -105,8 +105,8 @@ def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[s
         return _lines(visit, raw_lines(text))
     lines, before = list[SourceLine](), ""
     for each in blame_memory(visit.call(memory_id=memory.id)).lines:
-        version_id = each.memory_version_id
-        lines.append(SourceLine(each.line, boxed(each.text.removesuffix("\n")), each, version_id != before))
+        version_id = each.version.id
+        lines.append(SourceLine(each.line, boxed(each.text.removesuffix("\n")), each.version, version_id != before))
         before = version_id
     known = _versions_of(visit, memory.id, 100).data
     return {**_lines(visit, lines), "before": {newer.id: older.id for newer, older in pairwise(known)}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -11,9 +12,9 @@ from pydantic import Field
 from retentive.engine.lists import read_version, version_fact
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.visibility import Level
-from retentive.errors import InvalidInput
-from retentive.history.log import LogFilter, page_of
+from retentive.history.log import LogFilter, page_of, previous_paths
 from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.revisions import in_scope, memory_at, named_change
 from retentive.review.proposals import DecisionOutcome
 from retentive.server.calls import ADMIN, ERASE, READ, REVIEW, STORE, WRITE, Events, RouteCall, Routes
 from retentive.server.errors import HttpError, finding, invalid, missing
@@ -22,8 +23,7 @@ from retentive.server.requests import next_of, start_of
 from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.store import core_of
 from retentive.store.by_id import read_memory
-from retentive.values import diff
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import origin_of
 from retentive.values.text import decoded
 from retentive.wire.base import (
@@ -31,6 +31,7 @@ from retentive.wire.base import (
     VERSION_ID,
     ActorPattern,
     AnswerPage,
+    AnyPath,
     Basic,
     CreatedFrom,
     CreatedTo,
@@ -38,12 +39,13 @@ from retentive.wire.base import (
     Full,
     Limit,
     NamePattern,
+    QueryFlag,
     Under,
-    api_path,
     named_actor,
 )
 from retentive.wire.history import (
     Acceptance,
+    BlameLineObject,
     BlameObject,
     ChangeFeed,
     ChangeResult,
@@ -101,31 +103,63 @@ def list_memory_versions(
     ] = None,
     flag: Annotated[NamePattern | None, Field(description="Only versions with a flag of a kind that matches")] = None,
     trust: Annotated[Level | None, Field(description="Only versions at this level of trust")] = None,
+    path: Annotated[
+        AnyPath | None, Field(description="Only versions of the memory at this path across renames, or of a directory")
+    ] = None,
+    change: Annotated[
+        str | None, Field(max_length=200, description="Only versions of this change, such as r1234 or HEAD~2 of `path`")
+    ] = None,
+    renames: Annotated[QueryFlag, Field(description="Include `path_before` of renamed memories")] = False,
 ) -> AnswerPage[VersionObject]:
     """List the versions of memories, newest first."""
     named = {"session": session_id, "api_key": api_key_id, "service_account": service_account_id}
     actors = [str(named_actor(kind, name)) for kind, name in named.items() if name is not None]
     pattern = actor or (actors[0] if actors else None)  # the names themselves may contain * and ?
     only = LogFilter(pattern, created_from, created_to, operation, source, session, integration, flag, trust)
-    within = "" if path_prefix == ROOT else f"{path_prefix}/"
-    of = f"{call.path} {memory_id} {only} {actors} {within}"
+    of = f"{call.path} {memory_id} {only} {actors} {path_prefix} {path} {change}"
     before = start_of(page, of) or None
-    is_full, store = view == "full", call.store
-    count = min(limit, FULL_LIMIT) if is_full else limit
-
-    def fits(version: Version) -> bool:
-        return version.path.startswith(within) and all(each == str(version.actor or "") for each in actors)
+    is_full, core = view == "full", core_of(call.store)
+    target = None if path is None else MemoryPath.known(path)
 
     def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
-        select, settings = partial(snapshot.versions, memory_id=memory_id), core_of(store).settings_of(snapshot)
-        found = page_of(select, only, settings, fits=fits, oldest_first=False, after=before, limit=count)
+        select: Callable[..., Iterable[Version]] = partial(snapshot.versions, memory_id=memory_id)
+        within = "" if path_prefix == ROOT else f"{path_prefix}/"
+        if change is not None:
+            chosen = in_scope(snapshot, named_change(snapshot, change, target), target)
+            select = partial(_slice, chosen)
+        elif target is not None and memory_id is None and not target.is_root:
+            found_id = memory_at(snapshot, target)
+            select = partial(snapshot.versions, memory_id=found_id)
+            within = f"{path}/" if found_id is None else within
+        found = page_of(
+            select,
+            only,
+            core.settings_of(snapshot),
+            fits=lambda each: each.path.startswith(within) and all(by == str(each.actor or "") for by in actors),
+            oldest_first=False,
+            after=before,
+            limit=min(limit, FULL_LIMIT) if is_full else limit,
+        )
+        earlier = previous_paths(snapshot, found.items) if renames else {}
         return [
-            VersionObject.of(each, memory_store_id=store.id, content=_text(snapshot, each) if is_full else None)
+            VersionObject.of(
+                each,
+                memory_store_id=core.id,
+                content=_text(snapshot, each) if is_full else None,
+                path_before=earlier.get(each.id),
+            )
             for each in found.items
         ], found.next
 
-    data, following = core_of(store).result_of(Read("log", work))
+    data, following = core.result_of(Read("log", work))
     return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
+
+
+def _slice(
+    versions: Sequence[Version], *, limit: int, before: str | None = None, after: str | None = None
+) -> list[Version]:
+    """Return the first versions between two ids, as `Snapshot.versions` does."""
+    return [each for each in versions if (after or "") < each.id < (before or "~")][:limit]
 
 
 def _text(snapshot: Snapshot, version: Version) -> str | None:
@@ -201,7 +235,10 @@ def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLeve
     store, memory_id = call.store, call.ids["memory_id"]
     with finding(NO_MEMORY):
         found, _ = core_of(store).peek(read_memory(memory_id))
-        return BlameObject.of(memory_id, found.path, store.history.blame(found.path, source=source, trust=trust))
+        lines = store.history.blame(found.path, source=source, trust=trust)
+    return BlameObject(
+        memory_id=memory_id, path=found.path, lines=[BlameLineObject.of(each, store.id) for each in lines]
+    )
 
 
 @route("GET", f"{STORE}/changes", READ)
@@ -223,14 +260,7 @@ def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> DiffObj
             found = history.differences(change=version_id).found
         else:
             found = history.differences(since=against, until=version_id).found
-    chosen = found[0]
-    if chosen.reason:
-        raise InvalidInput(chosen.reason)
-    names = ("" if each is None else f"{api_path(each.path)}@{each.id}" for each in (chosen.old, chosen.new))
-    old_name, new_name = names
-    lines = diff.unified(chosen.old_text, chosen.new_text, old_name=old_name, new_name=new_name)
-    other = None if chosen.old is None else chosen.old.id
-    return DiffObject(memory_version_id=version_id, against_memory_version_id=other, unified=diff.as_text(lines))
+    return DiffObject.of(found[0], memory_version_id=version_id, memory_store_id=call.store.id)
 
 
 @route("POST", f"{STORE}/undo", WRITE, conflicts=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from typing import IO, Annotated, Literal
 
 from pydantic import Field
 
-from retentive.audit.chain import AuditEntry, entries_page, stored_entries
+from retentive.audit.chain import ENTRY, parsed
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
@@ -192,37 +191,32 @@ def _settings(store: MemoryStore) -> SettingsObject:
 
 
 @route("GET", f"{STORE}/audit_entries", ADMIN)
-def list_audit_entries(call: RouteCall, limit: Limit = 20, page: Cursor = None) -> AnswerPage[AuditEntryObject]:
+def list_audit_entries(
+    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, since: Since = None
+) -> AnswerPage[AuditEntryObject]:
     """List the audit log, oldest first."""
-    after = start_of(page, call.path)
-    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
-    return AnswerPage[AuditEntryObject](data=list(map(_entry, found.items)), next_page=next_of(found.next, call.path))
-
-
-def _entry(given: AuditEntry) -> AuditEntryObject:
-    return AuditEntryObject(
-        seq=given.seq,
-        created_at=given.time,
-        actor=as_actor(given.actor),
-        operation=given.operation,
-        integration=given.integration,
-        outcome=given.outcome,
-        change_count=len(given.changes),
-        memory_version_ids=[each.version_id for each in given.changes],
-    )
-
-
-@route("GET", f"{STORE}/audit/export", ADMIN, "application/x-ndjson")
-def export_audit(call: RouteCall, since: Since = None) -> Streamed:
-    """Export the audit log: in each line the stored entry and its paths, null if they were removed."""
-    found = core_of(call.store).read(lambda snapshot: stored_entries(snapshot, since))
-    return Streamed(_lines(found), "application/x-ndjson")
-
-
-def _lines(found: list[tuple[str, AuditEntry]]) -> Generator[bytes]:
-    for stored, entry in found:
-        paths = None if entry.paths is None else list(entry.paths)
-        yield json.dumps({"stored": stored, "paths": paths}, ensure_ascii=False).encode() + b"\n"
+    of = f"{call.path} {since}"
+    after = start_of(page, of)
+    records = core_of(call.store).read(lambda snapshot: list(snapshot.records(ENTRY, after=after, limit=limit + 1)))
+    found = ((value.partition("\n")[0], parsed(value)) for _, value in records[:limit])
+    data = [
+        AuditEntryObject(
+            seq=each.seq,
+            created_at=each.time,
+            actor=as_actor(each.actor),
+            operation=each.operation,
+            integration=each.integration,
+            outcome=each.outcome,
+            change_count=len(each.changes),
+            memory_version_ids=[change.version_id for change in each.changes],
+            paths=None if each.paths is None else list(each.paths),
+            stored=stored,
+        )
+        for stored, each in found
+        if each is not None and (since is None or each.time >= since)
+    ]
+    following = records[limit - 1][0] if len(records) > limit else None
+    return AnswerPage[AuditEntryObject](data=data, next_page=next_of(following, of))
 
 
 @route("GET", f"{STORE}/audit/verify", ADMIN)

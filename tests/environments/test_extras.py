@@ -25,10 +25,11 @@ TOOLS = ("pytest>=9.0", "pytest-timeout>=2.4", "hypothesis>=6.150", "jsonschema>
 LOCAL = "not postgresql and not mariadb and not s3"
 ALONE = f"{LOCAL} and not sealed and not hidden"
 SMOKE = "tests/contract/backends/test_smoke.py"
+SUITES = "tests/contract/backends/test_suites.py"
 TESTS: dict[str, tuple[str, ...]] = {
     "": ("tests/unit/test_paths.py", "tests/unit/test_settings.py", "tests/features/cli/test_reference.py",
-         "tests/features/history/test_pages.py", SMOKE, "tests/contract/backends/test_sqlite.py",
-         "tests/contract/backends/test_directory_suite.py", "-k", ALONE),
+         "tests/features/history/test_pages.py", SMOKE, f"{SUITES}::TestSqlite",
+         f"{SUITES}::TestDirectory", "-k", ALONE),
     "adk": ("tests/frameworks/test_adk.py",),
     "anthropic": ("tests/features/integrations/test_sdk_tools.py", "tests/features/agent/test_scripted_claude.py"),
     "claude-agent": ("tests/features/claude_agent/test_memory_server.py",),
@@ -41,7 +42,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "mariadb": (SMOKE, "-k", "mariadb and not sealed and not hidden"),
     "mcp,server": ("tests/features/server/test_oauth.py",),
     "mcp": ("tests/features/mcp/test_tools.py", "tests/features/mcp/test_resources.py"),
-    "objects": ("tests/contract/backends/test_objects.py",),
+    "objects": (f"{SUITES}::TestObjectsInMemory",),
     "anthropic,openai-agents": ("tests/features/integrations/test_openai_agents.py",),
     "postgres": (SMOKE, "-k", "postgresql and not sealed and not hidden"),
     "pydantic-ai": ("tests/features/integrations/test_pydantic_ai.py",),

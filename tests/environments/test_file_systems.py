@@ -149,7 +149,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_the_backend_suite_passes(place: tuple[str, Path]) -> None:
     name, folder = place
-    tests = "tests/contract/backends/test_directory_suite.py"
+    tests = "tests/contract/backends/test_suites.py::TestDirectory"
     options = (
         *(LEFT_OUT if name in FOLDING else ()),
         "-q",

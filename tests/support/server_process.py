@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from .servers.process import descendants
+from .servers.base import descendants
 
 MAIN = "from retentive.cli import main; main()"
 

@@ -10,12 +10,11 @@ import pytest
 from retentive.errors import InvalidInput
 from retentive.locations import open_backend
 from retentive.storage.contract import Backend, Clock, NewId
-from retentive.storage.sealed.backend import SealedBackend
 from retentive.testing.backend_suite import BackendSuite
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_child
 from support import servers
-from support.places import KEYS, name_of, place_of
+from support.places import name_of, place_of
 
 
 class PlacedSuite(BackendSuite):
@@ -34,6 +33,9 @@ class SealedSuite(PlacedSuite):
     seals = False
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        from retentive.storage.sealed.backend import SealedBackend  # environments of single extras lack cryptography
+        from support.places import KEYS
+
         inner = super().open_backend(place, clock=clock, new_id=new_id)
         return SealedBackend(inner, KEYS, clock=clock, new_id=new_id)
 

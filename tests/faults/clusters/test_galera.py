@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,15 @@ import retentive
 from support import servers
 from support.linearizability.explanation import why_not
 from support.linearizability.history import record
-from support.network_load import judge, prepare
+from support.network_load import Load, judge, prepare
 from support.places import name_of
+from support.servers import ServerFailed
+from support.waiting import until
 
-from .writers import Writers, outage, until
-
-WRITERS = 6
-BACK_S = 30.0  # limit from the recovery of the engine to the first acknowledged edit of every client
+WORKERS = 6
+COUNT = 2_000  # edits of a worker that nothing stops
+PACE_S = 0.02  # pause between two edits: in an outage, a steady rate shows more than a flood
+BACK_S = 30.0  # limit from the recovery of the cluster to 20 acknowledged edits of every client
 ROUNDS = 60
 
 pytestmark = pytest.mark.clusters
@@ -34,37 +39,57 @@ def places_of(directory: Path) -> list[str]:
 
 
 def test_a_write_to_one_node_is_read_from_the_others_at_once(tmp_path: Path) -> None:
-    first, *others = [retentive.open(place) for place in places_of(tmp_path)]
-    store, path = first.store(), "/memories/a.md"
-    stores = [store, *(each.store() for each in others)]
-    assert not store.execute({"command": "create", "path": path, "file_text": "state 0;\n"}).is_error
-    for number in range(ROUNDS):
-        writer, reader = stores[number % 3], stores[(number + 1) % 3]
-        change = {"command": "str_replace", "path": path, "old_str": f"e {number};", "new_str": f"e {number + 1};"}
-        reply = writer.execute(change)
-        assert not reply.is_error, reply.text
-        assert f"state {number + 1};" in reader.execute({"command": "view", "path": path}).text
-    for each in (first, *others):
-        each.close()
+    with ExitStack() as stack:
+        stores = [stack.enter_context(retentive.open(place)).store() for place in places_of(tmp_path)]
+        stores[0].create("/memories/a.md", "state 0;\n")
+        for number in range(ROUNDS):
+            writer, reader = stores[number % 3], stores[(number + 1) % 3]
+            writer.edit("/memories/a.md", f"e {number};", f"e {number + 1};")
+            assert reader.read("/memories/a.md") == f"state {number + 1};\n"
 
 
 def test_clients_of_all_nodes_continue_after_one_was_killed(tmp_path: Path) -> None:
     cluster, places = servers.galera(), places_of(tmp_path)
-    writers = Writers([places[worker % 3] for worker in range(WRITERS)], tmp_path, name="galera")
-    prepare(places[0], writers.load)
-    with writers:
-        writers.wait_for(20)
-        cluster.kill(0)
-        killed = time.monotonic()
-        back = until(lambda: cluster.ask(1, "CREATE DATABASE IF NOT EXISTS probe"))
-        writers.wait_for(20, since=killed)
-        cluster.restart(0)
-        writers.wait_for(20, since=time.monotonic())
-    felt = outage("Galera, a node killed", writers.load, killed=killed, back=back)
-    print(felt)
+    load, stop = Load([], WORKERS, COUNT, name="galera"), threading.Event()
+    load.go_on = lambda: not stop.wait(PACE_S)
+    prepare(places[0], load)
+
+    def answers() -> bool:
+        with suppress(ServerFailed):
+            cluster.ask(1, "CREATE DATABASE IF NOT EXISTS probe")
+            return True
+        return False
+
+    with ExitStack() as stack:
+        load.opened = [stack.enter_context(retentive.open(places[worker % 3])) for worker in range(WORKERS)]
+        running = threading.Thread(target=load.run, kwargs={"deadline_s": 600.0})
+        running.start()
+        try:
+            wait_for_edits(load)
+            cluster.kill(0)
+            until(answers)
+            back = time.monotonic()
+            wait_for_edits(load)
+            assert time.monotonic() - back < BACK_S, Counter(each.code for each in load.outcomes)
+            cluster.restart(0)
+            wait_for_edits(load)
+        finally:
+            stop.set()
+            running.join()
     for place in places:
-        assert judge(place, writers.load)[:20] == []
-    assert felt.every_s - felt.engine_s < BACK_S
+        assert judge(place, load)[:20] == []
+
+
+def wait_for_edits(load: Load) -> None:
+    """Wait until every worker has 20 acknowledged edits that began after this call."""
+    since = time.monotonic()
+
+    def done() -> bool:
+        found = [each for each in load.outcomes if each.code is None and each.began >= since]
+        edits = Counter(each.token.split("-")[-2] for each in found)
+        return len(edits) == load.workers and min(edits.values()) >= 20
+
+    until(done, pause_s=0.2)
 
 
 @pytest.mark.parametrize("scene", ["memories", "tree"])

@@ -18,8 +18,9 @@ from support.pages import ROOT
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="takes from Linux")]
 SAMPLE = (
     "tests/contract/backends/test_smoke.py",
-    "tests/contract/backends/test_sqlite.py",
-    "tests/contract/backends/test_objects.py",
+    "tests/contract/backends/test_suites.py::TestSqlite",
+    "tests/contract/backends/test_suites.py::TestSqliteInMemory",
+    "tests/contract/backends/test_suites.py::TestObjectsInMemory",
     "tests/features/history/test_pages.py",
     "tests/features/platforms/refusals.py",
 )

@@ -15,38 +15,27 @@ from typing import TypeVar
 import pytest
 
 from .azurite import AzuriteServer
-from .base import Server
-from .ceph import CephCluster, CephServer
+from .base import Server, ServerFailed
 from .galera import GaleraCluster
 from .mariadb import MariaServer
 from .moto import MotoServer
-from .patroni import PatroniCluster
-from .postgresql import PgBouncer, PostgresServer, postgresql_bin, psql
-from .process import ServerFailed
+from .postgresql import PgBouncer, PostgresServer
 
 __all__ = [
     "AzuriteServer",
-    "CephCluster",
-    "CephServer",
     "GaleraCluster",
     "MariaServer",
     "MotoServer",
-    "PatroniCluster",
     "PgBouncer",
     "PostgresServer",
     "Server",
     "ServerFailed",
     "azurite",
-    "ceph",
-    "ceph_cluster",
     "galera",
     "mariadb",
     "moto",
-    "patroni",
     "pgbouncer",
     "postgresql",
-    "postgresql_bin",
-    "psql",
     "required",
 ]
 
@@ -82,21 +71,6 @@ def azurite() -> AzuriteServer:
 def galera() -> GaleraCluster:
     """MariaDB, three nodes that all accept writes."""
     return _started(GaleraCluster, GaleraCluster)
-
-
-def patroni() -> PatroniCluster:
-    """PostgreSQL, three nodes with one leader."""
-    return _started(PatroniCluster, PatroniCluster)
-
-
-def ceph() -> CephServer:
-    """S3, by Ceph."""
-    return _started(CephServer, CephServer)
-
-
-def ceph_cluster() -> CephCluster:
-    """S3, by Ceph with three OSDs and two gateways."""
-    return _started(CephCluster, CephCluster)
 
 
 def required(kind: type[Server]) -> None:

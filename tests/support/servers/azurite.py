@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from .base import HOST, Server, find, program
-from .process import Process
+from .base import HOST, Process, Server, find, program
 from .web import Answer, answers, azure_headers, must, request
 
 _PROGRAM = Path("node_modules", "azurite", "dist", "src", "blob", "main.js")

@@ -1,19 +1,195 @@
-"""Base class of servers. A server has its own directory and ports, and it leaves nothing behind when it stops."""
+"""Base of servers: programs that are started, watched until they are ready, and stopped with all their children.
+
+A server has its own directory and ports, and it leaves nothing behind when it stops.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import tempfile
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from .process import Process
+DEADLINE_S = 60.0
+_POLL_S = 0.02
+_LOG_TAIL_CHARS = 3_000
+
+# Stops the program and deletes its files if the test run dies first, which closes the pipe from the test run.
+# A line on the pipe says that the program was stopped normally.
+_GUARD = """
+read -r _ && exit
+kill -s "$1" -- "-$2"
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -s 0 -- "-$2" || break; sleep 1; done
+kill -s KILL -- "-$2"
+rm -rf -- "$3"
+"""
+
+
+class ServerFailed(Exception):
+    """Raised if a server did not start or a request to it failed. The message has the end of its log."""
+
+
+def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadline_s: float = DEADLINE_S) -> None:
+    """Poll until `ready` returns true. Raises `ServerFailed` with the end of the log after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not ready():
+        if time.monotonic() > end:
+            raise ServerFailed(f"{what}: not after {deadline_s:.0f} s{tail(log)}")
+        time.sleep(_POLL_S)
+
+
+def tail(log: Path | None) -> str:
+    """Return the end of a log, to append to a message."""
+    if log is None or not log.exists():
+        return ""
+    return f"\n--- {log.name} ---\n" + log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
+
+
+def user_options(user: str | None) -> dict[str, str | list[str]]:
+    """Return the `user` option of subprocess.
+
+    Servers that refuse root run as their own user, other servers as the current one.
+    """
+    if user is None or os.geteuid() != 0:
+        return {}
+    return {"user": user, "group": user, "extra_groups": []}
+
+
+def run(
+    command: Sequence[str],
+    *,
+    user: str | None = None,
+    cwd: Path | None = None,
+    text: str = "",
+    env: dict[str, str] | None = None,
+) -> str:
+    """Run a program that ends by itself, and return its output. Raises `ServerFailed` with the output if it failed."""
+    try:
+        done = subprocess.run(  # type: ignore[call-overload]
+            command,
+            cwd=cwd,
+            env=env,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=DEADLINE_S,
+            check=False,
+            **user_options(user),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServerFailed(f"{command[0]}: not after {DEADLINE_S:.0f} s\n{error.output!r}") from None
+    if done.returncode != 0:
+        raise ServerFailed(f"{command[0]} ended with {done.returncode}\n{done.stdout[-_LOG_TAIL_CHARS:]}")
+    return str(done.stdout)
+
+
+class Process:
+    """A program that runs until it is stopped. It has a process group of its own and writes its output to `log`.
+
+    `stop_signal` stops the program and its children. SIGKILL is enough for a program without data.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        directory: Path,
+        user: str | None = None,
+        env: dict[str, str] | None = None,
+        stop_signal: signal.Signals = signal.SIGKILL,
+    ) -> None:
+        self.name = Path(command[0]).name
+        self.log = log
+        self._stop_signal = stop_signal
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(  # type: ignore[call-overload]
+                command,
+                cwd=directory,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **user_options(user),
+            )
+        self.pid: int = self._child.pid
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "sh", str(int(stop_signal)), str(self.pid), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def running(self) -> bool:
+        """Return whether the program is running."""
+        return self._child.poll() is None
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        """Wait until the program is ready.
+
+        Raises `ServerFailed` with the end of its log if it ends first or is too slow.
+        """
+
+        def asked() -> bool:
+            if not self.running():
+                raise ServerFailed(f"{self.name} ended with {self._child.returncode}{tail(self.log)}")
+            return ready()
+
+        poll(asked, f"{self.name} is ready", log=self.log)
+
+    def stop(self) -> None:
+        """Stop the program and wait for its end. Does nothing if it has ended."""
+        if self.running():
+            self._signal_group(self._stop_signal)
+            try:
+                self._child.wait(timeout=DEADLINE_S / 6)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._signal_group(signal.SIGKILL)  # children that the program left running
+        self._child.wait()
+        self._dismiss_guard()
+
+    def kill(self) -> None:
+        """Kill the program and its process group with SIGKILL, like a power failure."""
+        self._signal_group(signal.SIGKILL)
+        self._child.wait()
+        self._dismiss_guard()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # macOS reports EPERM for a group of zombies
+            os.killpg(self.pid, number)
+
+    def _dismiss_guard(self) -> None:
+        if self._guard.returncode is None:
+            self._guard.communicate(b"ended\n")
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the descendants of a process. Each process of PostgreSQL has a process group of its own."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.parent.name))
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, []))
+    return found[1:]
+
 
 HOST = "127.0.0.1"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .base import HOST, Server, missing, program
+from .base import HOST, Process, Server, ServerFailed, missing, program, run
 from .mariadb import SETTINGS, MariaServer, answers, ask, install_database, own_temporary_directory
-from .process import Process, ServerFailed, run
 
 NODES = 3
 _STATUS = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{}'"
@@ -55,14 +54,9 @@ class GaleraCluster(Server):
             raise ServerFailed("no node of the cluster runs")
         self._run_node(node)
 
-    def urls(self, database: str) -> list[str]:
-        """Return the URLs of a database on each node."""
-        return [f"mariadb://root@{HOST}:{port}/{database}" for port in self.ports]
-
-    def new_database(self, name: str) -> list[str]:
-        """Create a database if it does not exist, and return its URL on each node."""
-        self.ask(next(iter(self._nodes)), f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
-        return self.urls(name)
+    def new_database(self, name: str) -> None:
+        """Create a database if it does not exist."""
+        self.ask(next(iter(self._nodes)), f"CREATE DATABASE IF NOT EXISTS `{name}`")
 
     def ask(self, node: int, statements: str, *, database: str = "mysql") -> str:
         """Return the output of the client on a node, after the node has applied all commits of the other nodes."""

@@ -6,8 +6,7 @@ import os
 import shutil
 import subprocess
 
-from .base import HOST, Server, missing, program
-from .process import Process, run
+from .base import HOST, Process, Server, missing, program, run
 
 # Commits reach the log before the reply, but they are not synced, since the data need not survive a power cut.
 SETTINGS = [
@@ -63,12 +62,8 @@ class MariaServer(Server):
 
     def new_database(self, name: str) -> str:
         """Create a database if it does not exist, and return its URL."""
-        self.ask(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
+        ask(self.port, f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
         return self.url(name)
-
-    def ask(self, statements: str, *, database: str = "mysql") -> str:
-        """Return the output of the client: rows without headers, columns separated by tabs."""
-        return ask(self.port, statements, database=database)
 
 
 def own_temporary_directory(server: Server, name: str) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from .base import HOST, Server
-from .process import Process
+from .base import HOST, Process, Server
 from .web import Answer, answers, must, request, s3_headers
 
 

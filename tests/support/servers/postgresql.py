@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from .base import HOST, Server, accepts, missing, program
-from .process import Process, run
+from .base import HOST, Process, Server, accepts, missing, program, run
 
 
 def postgresql_bin() -> Path | None:
@@ -29,27 +28,8 @@ def postgresql_bin() -> Path | None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment without variables that select another PostgreSQL server or change Patroni's settings."""
-    theirs = ("PG", "PATRONI", "PYTHON", "VIRTUAL_ENV")
-    return {name: value for name, value in os.environ.items() if not name.startswith(theirs)} | {"LC_ALL": "C"}
-
-
-def psql(url: str, statements: str, **variables: str) -> str:
-    """Return the output of psql: rows without headers, columns separated by `|`."""
-    programs = postgresql_bin()
-    assert programs is not None
-    command = [str(programs / "psql"), "-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
-    given = [word for name, value in variables.items() for word in ("-v", f"{name}={value}")]
-    return run([*command, *given, url], text=statements, env=clean_environment())
-
-
-def create_database(url: str, name: str) -> None:
-    """Create a database if it does not exist, over a connection to another database."""
-    import psycopg
-    from psycopg.sql import SQL, Identifier
-
-    with psycopg.connect(url, autocommit=True) as connection, suppress(psycopg.errors.DuplicateDatabase):
-        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    """Return the environment without variables that select another PostgreSQL server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
 class PostgresServer(Server):
@@ -111,7 +91,11 @@ class PostgresServer(Server):
 
     def new_database(self, name: str) -> str:
         """Create a database if it does not exist, and return its URL."""
-        create_database(self.url("postgres"), name)
+        import psycopg  # environments of single extras lack it
+
+        new = suppress(psycopg.errors.DuplicateDatabase)
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection, new:
+            connection.execute(f"CREATE DATABASE {name}".encode())
         return self.url(name)
 
     def new_schema(self, name: str) -> str:
@@ -128,10 +112,6 @@ class PostgresServer(Server):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
         return f"{url}?options=-csearch_path%3D{name}"
-
-    def ask(self, statements: str, *, database: str = "postgres") -> str:
-        """Return the output of psql: rows without headers, columns separated by `|`."""
-        return psql(self.url(database), statements)
 
     def _answers(self) -> bool:
         ready = [str(self.programs / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port)]

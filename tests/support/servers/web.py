@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from http.client import HTTPConnection, HTTPException
 
-from .base import HOST
-from .process import ServerFailed
+from .base import HOST, ServerFailed
 
 
 @dataclass(frozen=True)

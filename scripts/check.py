@@ -7,8 +7,8 @@ frameworks     the integrations with Google ADK and Strands, which need older pa
 audit          bandit over the code, and pip-audit of the packages, which needs the network: without it, it says so
 clusters       Galera, of Debian's packages mariadb-server, galera-4 and rsync
 image          the image of the server, built without network; needs root, buildah and debootstrap
-file-systems   a directory on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays; needs root, loop devices, xfsprogs,
-               btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse
+file-systems   a directory on ext4, XFS, Btrfs, exFAT, tmpfs and overlays; needs root, loop devices, xfsprogs,
+               btrfs-progs, exfat-fuse, exfatprogs, dosfstools
 extras         each extra alone in an environment of its own, on this Python and on 3.14
 lowest         the same with the lowest versions that pyproject.toml allows
 packages       the files of a release: equal builds, offline installation, each Python that is installed, and what

@@ -11,10 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,9 +36,9 @@ MADE = {
 CASEFOLD = Path("/sys/fs/ext4/features/casefold")
 """The file exists if ext4 of this kernel can ignore case."""
 MOUNT = {"vfat": ("-t", "vfat", "-o", "loop,utf8=1,shortname=mixed")}
-NAMES = [*MADE, "zfs", "tmpfs", "overlay", "overlay on xfs"]
-FOLDING = {"ext4 casefold", "vfat", "exfat", "zfs"}
-"""File systems that ignore case. The zfs made here ignores the Unicode form too, like that of macOS."""
+NAMES = [*MADE, "tmpfs", "overlay", "overlay on xfs"]
+FOLDING = {"ext4 casefold", "vfat", "exfat"}
+"""File systems that ignore case."""
 NOT_RUN = ("longest_paths", "lists_are_those_of_a_model")
 LEFT_OUT = ("-k", " and ".join(f"not {name}" for name in NOT_RUN))
 """Without the tests that store paths which differ in case only, or whose names are longer in the other Unicode form."""
@@ -96,31 +94,6 @@ def overlay(below: Path, folder: Path) -> Path:
     return mount
 
 
-@contextmanager
-def zfs(folder: Path) -> Iterator[Path]:
-    """A pool of zfs-fuse, whose daemon runs as long as the context."""
-    if shutil.which("zfs-fuse") is None:
-        pytest.skip("zfs-fuse is not installed")
-    pool, mount = f"retentive-{os.getpid()}", folder / "zfs"
-    (folder / "zfs.img").touch()
-    os.truncate(folder / "zfs.img", 512 << 20)
-    with subprocess.Popen(["zfs-fuse", "-n"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
-        try:
-            deadline = time.monotonic() + 20
-            while subprocess.run(["zfs", "list"], capture_output=True, check=False).returncode:
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
-            same = ("-O", "casesensitivity=insensitive", "-O", "normalization=formD", "-O", "utf8only=on")
-            run("zpool", "create", *same, "-m", mount, pool, folder / "zfs.img")
-            yield mount
-            for _ in range(10):  # busy for a moment after the last file is closed
-                if not subprocess.run(["zpool", "destroy", "-f", pool], capture_output=True, check=False).returncode:
-                    break
-                time.sleep(1)
-        finally:
-            daemon.terminate()
-
-
 def mounted(name: str, folder: Path) -> Path:
     if name in MADE:
         return disk(name, folder)
@@ -135,10 +108,6 @@ def mounted(name: str, folder: Path) -> Path:
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Name of a file system, and a directory on it."""
     tmp_path = tmp_path_factory.mktemp("disk")
-    if request.param == "zfs":
-        with zfs(tmp_path) as folder:
-            yield "zfs", folder
-        return
     try:
         yield request.param, mounted(request.param, tmp_path)
     finally:

@@ -85,23 +85,6 @@ def test_a_store_that_was_never_swept_is_protected(store: MemoryStore, host: Hos
     assert held(store)
 
 
-def test_writes_follow_the_clock(tmp_path: Path, host: Host) -> None:
-    """The changes of a store in use show the time, so it needs no earlier sweep."""
-    with opened("sqlite", tmp_path, clock=host, sweep=False) as place:
-        store = place.store()
-        store.change_settings(RULES)
-        write(store, A)
-        _writes_and_sweeps(store, host)
-
-
-def _writes_and_sweeps(store: MemoryStore, host: Host) -> None:
-    for _ in range(10):
-        host.right += 6 * DAY
-        assert not store.execute({"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}).is_error
-    swept = store.sweep()
-    assert (swept.clock_jump, swept.versions_pruned) == (None, 5)
-
-
 def test_a_second_sighting_a_day_later_confirms_the_clock(store: MemoryStore, host: Host) -> None:
     """An earlier sighting does not, nor does a later one if a host with the former time swept in between."""
     assert not held(store)

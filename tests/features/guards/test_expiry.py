@@ -440,18 +440,6 @@ def test_read_commands_expire_nothing(tmp_path: Path) -> None:
         assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
 
 
-@pytest.mark.parametrize(
-    "command", ["admin sweep", "admin maintain", "create /memories/b text", "edit /memories/b", "exec"]
-)
-def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDITOR", "true")
-    at = f"sqlite:///{tmp_path}/m.db"
-    idle_for_a_year(at)
-    here(at, *command.split())
-    with retentive.open(at, sweep=False) as place:
-        assert A not in paths(place.store())
-
-
 def test_a_sweep_does_not_load_the_history(time: Clock) -> None:
     """A history that is five times as long needs no more memory, in a sweep as in its preview."""
     peaks = []

@@ -182,22 +182,6 @@ def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
     assert store.read(A) == text.replace("hunter2$Ecret", "[REDACTED:password]")
 
 
-def test_a_failing_detector_changes_nothing_in_a_scan(tmp_path: Path) -> None:
-    def fails(text: str) -> Iterable[Find]:
-        if text.startswith("second"):
-            raise ValueError(text)
-        return ()
-
-    texts = {A: f"first {KEY}", "/memories/b": f"second {KEY}"}
-    with retentive.open(tmp_path / "m", sensitive="off") as place:
-        for path, text in texts.items():
-            place.store().execute(create(path, text))
-    with retentive.open(tmp_path / "m", detectors=[fails]) as place:
-        with pytest.raises(InvalidInput, match="could not be checked"):
-            place.store().scan(redact=True)
-        assert {path: place.store().read(path) for path in texts} == texts
-
-
 def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
     """A person must rename the path of a present memory. Old paths in the history are redacted."""
     named, moved, gone = (f"/memories/{name}/{KEY}.md" for name in ("named", "moved", "gone"))

@@ -140,16 +140,6 @@ def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> N
     assert sizes[1] < 2.5 * sizes[0]
 
 
-def test_an_external_edit_is_a_contribution(tmp_path: Path) -> None:
-    with opened("directory", tmp_path, actor=S1) as place:
-        store = place.store()
-        store.execute(create())
-        (Path(str(store.directory())) / "a").write_text("by a person")
-        assert store.read(A) == "by a person"
-        assert authors(store) == [(S1, "", ""), ("job:external", "", "")]
-        assert newest(store).integration == "files"
-
-
 def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:
     """More contributors than a version names itself stay known after an edit by hand, and after the next command."""
     rule = {"quarantine": ["session:evil"]}

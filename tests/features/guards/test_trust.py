@@ -36,15 +36,6 @@ def said(store: MemoryStore, command: object, actor: str = ANN) -> str:
     return store.execute(command, actor=actor).text
 
 
-def test_a_rename_keeps_the_flags(local: MemoryStore) -> None:
-    """The text still has the sensitive value that was flagged."""
-    for actor, path, to in ((S1, A, B), (ANN, f"{D}/one", f"{D}/two")):
-        local.execute(create(path, "the password is hunter2\n"), actor=S1)
-        flags = local.load(path)[0].provenance.flags
-        assert local.execute({"command": "rename", "old_path": path, "new_path": to}, actor=actor).is_error is False
-        assert local.load(to)[0].provenance.flags == flags == ((1, "password"),)
-
-
 def test_a_planted_note_is_marked_hidden_quarantined_and_released(store: MemoryStore) -> None:
     """The whole story of a poisoned memory, from the tool result that plants it to its release."""
     store.change_settings(

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-import retentive
 from retentive import MemoryStore, errors
 from retentive.engine.handlers import MAX_BATCH
 from retentive.values.commands import Append, Write
 from retentive.values.paths import MemoryPath
-from support.http_api import Api, serving
 
 A, B = "/memories/a.md", "/memories/b.md"
-
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[Api]:
-    with retentive.open("sqlite://") as opened, serving(opened) as found:
-        yield found
-
-
-@pytest.fixture(params=["local", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[MemoryStore]:
-    """The same store, opened in the process of the server or over HTTP."""
-    made = api.place.opened.create_store("batch")
-    with retentive.open(api.url, api_key=api.key) as opened:
-        yield (opened if request.param == "remote" else api.place.opened).store(made.id)
 
 
 def create(path: str, text: str = "text\n", **more: object) -> dict[str, object]:
@@ -102,8 +84,7 @@ def test_invalid_batches(
     assert store.memories() == []
 
 
-def test_a_batch_under_review_waits_as_one_proposal(api: Api) -> None:
-    store = api.place.opened.store("reviewed")
+def test_a_batch_under_review_waits_as_one_proposal(store: MemoryStore) -> None:
     store.change_settings({"review": ["session:*"]})
     written = store.batch([create(A), create(B)], actor="session:s")
     assert [each.is_proposed for each in written] == [True, True]

@@ -35,16 +35,6 @@ def test_an_update_of_text_and_path_is_one_version(store: MemoryStore) -> None:
     assert [(each.path, store.read(each.path)) for each in store.memories()] == [(A, "one")]
 
 
-@pytest.mark.parametrize("given", [{"text": "one"}, {"path": A}, {"text": "one", "path": A}])
-def test_a_memory_that_is_as_asked_stays_unchanged(given: dict[str, str], store: MemoryStore) -> None:
-    """No version is added, even if the hash differs."""
-    made = store.create(A, "one")
-    before = store.by_id.get(made.memory_id)[0]
-    done = store.by_id.update(made.memory_id, if_sha256=OTHER, **given)
-    assert (done.memory, done.version_id, done.memories) == (before, made.version_id, 0)
-    assert len(store.versions()) == 1
-
-
 def test_the_hash_is_checked_before_the_path(store: MemoryStore) -> None:
     made, other = store.create(A, "one"), store.create(B, "two")
     with pytest.raises(Conflict):
@@ -105,13 +95,3 @@ def test_a_deletion_checks_the_hash(store: MemoryStore) -> None:
     assert [version.operation for version in store.versions()] == ["deleted", "created"]
     with pytest.raises(NotFound):
         store.by_id.delete("mem_\0")
-
-
-def test_a_redacted_text_moves_with_its_memory(store: MemoryStore) -> None:
-    """If a guard turns the new text into the present one, only the path changes."""
-    secret = "key AKIA" + "QYLPMN5HHHFPZAM2"
-    made = store.create(A, secret)
-    assert "REDACTED" in store.read(A)
-    assert store.by_id.update(made.memory_id, text=secret).memories == 0
-    assert store.by_id.update(made.memory_id, text=secret, path=B).memories == 1
-    assert (store.read(B), [each.path for each in store.memories()]) == (store.by_id.get(made.memory_id)[1], [B])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import retentive
 from retentive import MemoryStore, Mounts, RetentiveError, errors
 from support.commands import A, create, delete, edit, insert, rename, tree
 from support.places import OpenPlace
@@ -175,14 +174,3 @@ def test_wrong_arguments_raise_invalid_input(memories: MemoryStore | Mounts, act
     with pytest.raises(errors.InvalidInput):
         act(memories)
     assert [memory.version_id for memory in memories.memories()] == before
-
-
-def test_what_is_no_memory_on_a_directory(tmp_path: Path) -> None:
-    """Reading and writing something else at the path raise `PathTaken`, with the path as written."""
-    with retentive.open(tmp_path / "m") as place:
-        store = place.store()
-        (tmp_path / "m" / "memories" / "link").symlink_to("/etc/passwd")
-        for memories, path in ((store, "/memories/link"), (Mounts({"/memories": store}), "/memories/link")):
-            for act in (memories.read, memories.delete, lambda at, it=memories: it.write(at, "x")):
-                with pytest.raises(errors.PathTaken, match=r"^The path /memories/link is taken by something"):
-                    act(path)

@@ -83,29 +83,6 @@ def test_a_pinned_process_cannot_update_a_store(tmp_path: Path) -> None:
             pinned.update_store("default", name="x")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"name": ""},
-        {"name": "a\nb"},
-        {"name": "x" * 256},
-        {"description": "x" * 1_025},
-        {"description": "\0"},
-        {"metadata": {"": "x"}},
-        {"metadata": {"x" * 65: "x"}},
-        {"metadata": {"x": "y" * 513}},
-        {"metadata": {"x": "\ud800"}},
-        {"metadata": {f"x{number}": "" for number in range(17)}},
-        {"workspace": "a\nb"},
-        {"key": ""},
-    ],
-)
-def test_invalid_properties_are_refused(given: dict[str, object], place: Retentive) -> None:
-    with pytest.raises(InvalidInput):
-        place.create_store(**({"name": "Name"} | given))  # type: ignore[arg-type] # invalid on purpose
-    assert place.stores() == []
-
-
 def test_stores_are_listed_in_pages(place: Retentive) -> None:
     """Pages list each store once, newest first, also if archived stores and those of others are left out."""
     made = [place.create_store(str(number), workspace=f"w{number % 2}") for number in range(9)]

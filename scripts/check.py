@@ -8,7 +8,7 @@ audit          bandit over the code, and pip-audit of the packages, which needs 
 clusters       Galera, of Debian's packages mariadb-server, galera-4 and rsync
 image          the image of the server, built without network; needs root, buildah and debootstrap
 file-systems   a directory on ext4, XFS, Btrfs, exFAT, tmpfs and overlays; needs root, loop devices, xfsprogs,
-               btrfs-progs, exfat-fuse, exfatprogs, dosfstools
+               btrfs-progs, exfat-fuse and exfatprogs
 extras         each extra alone in an environment of its own, on this Python and on 3.14
 lowest         the same with the lowest versions that pyproject.toml allows
 packages       the files of a release: equal builds, offline installation, each Python that is installed, and what

@@ -36,7 +36,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "client,server": ("tests/features/console/test_pages.py", "tests/features/remote/test_methods.py"),
     "crypto": ("tests/contract/backends/test_sealed_codec.py", SMOKE, "-k", LOCAL),
     "deepagents": ("tests/features/integrations/test_deepagents.py",),
-    "guards": ("tests/features/guards/test_sensitive_examples.py", "tests/features/guards/test_sensitive_bounds.py"),
+    "guards": ("tests/features/guards/test_sensitive.py", "tests/features/guards/test_sensitive_bounds.py"),
     "langchain": ("tests/features/integrations/test_langchain.py",),
     "langgraph": ("tests/features/integrations/test_langgraph.py",),
     "mariadb": (SMOKE, "-k", "mariadb and not sealed and not hidden"),

@@ -26,18 +26,13 @@ pytestmark = [pytest.mark.environments, pytest.mark.skipif(os.geteuid() != 0, re
 SIZE_MB = {"xfs": 320, "btrfs": 160}
 MADE = {
     "ext4": ("mkfs.ext4", "-q", "-F"),
-    "ext4 casefold": ("mkfs.ext4", "-q", "-F", "-O", "casefold", "-E", "encoding=utf8-12.1"),
     "xfs": ("mkfs.xfs", "-q", "-f"),
     "btrfs": ("mkfs.btrfs", "-q", "-f"),
-    "vfat": ("mkfs.vfat", "-F", "32"),
     "exfat": ("mkfs.exfat",),
 }
 """Commands that make the file systems on disks."""
-CASEFOLD = Path("/sys/fs/ext4/features/casefold")
-"""The file exists if ext4 of this kernel can ignore case."""
-MOUNT = {"vfat": ("-t", "vfat", "-o", "loop,utf8=1,shortname=mixed")}
 NAMES = [*MADE, "tmpfs", "overlay", "overlay on xfs"]
-FOLDING = {"ext4 casefold", "vfat", "exfat"}
+FOLDING = {"exfat"}
 """File systems that ignore case."""
 NOT_RUN = ("longest_paths", "lists_are_those_of_a_model")
 LEFT_OUT = ("-k", " and ".join(f"not {name}" for name in NOT_RUN))
@@ -62,9 +57,7 @@ def disk(name: str, folder: Path) -> Path:
     """Mount a file system on a loop device, and return a new directory in it."""
     if shutil.which(MADE[name][0]) is None:
         pytest.skip(f"{MADE[name][0]} is not installed")
-    if name == "ext4 casefold" and not CASEFOLD.exists():
-        pytest.skip("the kernel has no casefold in ext4")
-    image, mount = folder / f"{name}.img", folder / name.replace(" ", "-")
+    image, mount = folder / f"{name}.img", folder / name
     mount.mkdir()
     with image.open("wb") as file:
         file.truncate(SIZE_MB.get(name, 128) << 20)
@@ -74,11 +67,9 @@ def disk(name: str, folder: Path) -> Path:
         run("mount.exfat-fuse", device.stdout.strip(), mount)
         subprocess.run(["losetup", "--detach", device.stdout.strip()], check=False)  # when it is unmounted
     else:
-        run("mount", *MOUNT.get(name, ("-o", "loop")), image, mount)
+        run("mount", "-o", "loop", image, mount)
     within = mount / "in"
     within.mkdir()
-    if name == "ext4 casefold":
-        run("chattr", "+F", within)
     return within
 
 

@@ -11,16 +11,13 @@ from typing import Literal
 import pytest
 
 from retentive import MemoryStore, NotFound
-from retentive.errors import Conflict, PermissionDenied
+from retentive.errors import PermissionDenied
 from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import opened
-
-from .seen import read_as
 
 A, B, D = "/memories/a", "/memories/b", "/memories/d"
 S1, ANN = "session:s1", "user:ann"
@@ -211,16 +208,6 @@ def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> Non
     assert obstacles(store, [first, second]) == []
 
 
-def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) -> None:
-    done(store, create(B, "one\n"), ANN)
-    ids = [
-        proposed(store, create(f"{D}/ann@example.com", "text\n")),
-        proposed(store, rename(B, f"{D}/bob@example.com")),
-    ]
-    store.change_settings({"sensitive_kinds": ["email"]})
-    assert [text.startswith("Error: Invalid path") for _, text in obstacles(store, ids)] == [True, True]
-
-
 def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> None:
     """The actor reaches its own limit first, and the reply names that limit."""
     store.change_settings({"max_proposals": 4, "max_proposals_each": 2})
@@ -240,27 +227,6 @@ def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> No
     store.change_settings({"max_proposals_each": 0})
     assert said(store, create("/memories/e", "text\n")).endswith(NOTE)
     assert "; the limit is 4." in said(store, create("/memories/f", "text\n"))
-
-
-def test_clear_and_write_wait_too(store: MemoryStore) -> None:
-    """`clear` deletes proposed memories too. `write` compares with the version that its actor sees."""
-    done(store, create(text="one\n"), ANN)
-    memory, _ = store.load(A)
-    written = store.write(A, "two\n", if_version=memory.version_id, actor=S1)
-    assert written.is_proposed
-    with pytest.raises(Conflict):
-        store.write(A, "three\n", if_version=memory.version_id, actor=S1)
-    own = read_as(store, lambda seen: seen.get(A).memory, Actor.parse(S1))
-    assert own is not None
-    assert written.version_id == own.version_id
-    assert store.write(A, "three\n", if_version=own.version_id, actor=S1).is_proposed
-    assert store.create(B, "b\n", actor=S1).is_proposed
-    assert store.clear(actor=S1).text == f"All memory cleared\n{NOTE}"
-    assert said(store, view("/memories")) == f"{HEADER}\n0B\t/memories"
-    assert store.clear(actor=S1).text == "All memory cleared"
-    assert store.read(A) == "one\n"
-    store.review.accept([each.id for each in store.review.pending()], actor=ANN)
-    assert tree(store) == {}
 
 
 def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:

@@ -112,19 +112,6 @@ def test_one_version_is_meant(story: MemoryStore) -> None:
         story.history.undo(change="2h")
 
 
-def test_numbers_without_versions(store: MemoryStore) -> None:
-    """Removed versions leave gaps."""
-    create(store, A, "one")
-    create(store, "/memories/gone", "x")
-    store.history.erase("/memories/gone")
-    create(store, B, "b")
-    numbers = [change.number for change in store.history.changes()]
-    removal = next(number for number in range(1, numbers[0]) if number not in numbers)
-    with pytest.raises(NotFound, match=f"the change r{removal} has no versions; they were removed"):
-        changes(store, f"r{removal}")
-    assert [changes(store, f"r{number}") for number in numbers] == [[(f"r{number}", 1)] for number in numbers]
-
-
 def test_an_external_edit_is_a_change_of_its_own(tmp_path: Path) -> None:
     """A command that finds an edit has its number; the number means the command, the id of a version the edit."""
     with retentive.open(str(tmp_path / "memory")) as opened:
@@ -192,14 +179,6 @@ def test_limits_of_differences_say_what_they_leave_out(store: MemoryStore) -> No
     assert found(compared(until=until, most_read=3)) == (["/memories/1", "/memories/3"], 0, "/memories/0")
     assert found(compared(most_read=7)) == found(compared())
     assert found(Compare(only=LogFilter(since=newest[1].created_at), most_read=2))[2] is None
-
-
-def test_a_replaced_memory_is_one_difference(store: MemoryStore) -> None:
-    create(store, A, "one")
-    run(store, "delete", path=A)
-    create(store, A, "two")
-    assert texts(store.history.differences(since="r1")) == [("one", "two")]
-    assert texts(store.history.differences(A, since="r1")) == [("one", "two")]
 
 
 def test_hidden_memories_are_left_out(story: MemoryStore) -> None:

@@ -71,16 +71,6 @@ def test_the_first_change_takes_the_files_over(foreign: Path, command: tuple[str
     assert [line.split("\t")[2] for line in here(str(foreign), "doctor").stdout.splitlines()] == ["healthy"]
 
 
-def test_doctor_checks_what_there_is(foreign: Path) -> None:
-    (foreign / "memories" / "link").symlink_to("/etc/hosts")
-    before = state(foreign)
-    for option in ("--quick", "--repair"):
-        done = here(str(foreign), "doctor", option)
-        assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["directory_plain", "file_foreign"]
-        assert "(2 files can be memories)\t`retentive init`" in done.stdout
-        assert (done.exit_code, state(foreign)) == (0, before)
-
-
 def test_the_first_change_creates_the_bookkeeping(foreign: Path) -> None:
     """Ids that were read before the change stay valid, and the change is there when the directory is opened again."""
     with retentive.open(foreign, create=False, actor="user:ann") as opened:

@@ -172,27 +172,6 @@ def test_a_read_only_mount_can_be_read_and_not_changed() -> None:
         assert at.texts(TEAM) == {"/memories/f": "x"}
 
 
-@pytest.mark.parametrize("filled", [False, True])
-def test_a_read_only_mount_below_makes_a_directory_read_only(*, filled: bool) -> None:
-    with tree(TEAM, SHARED, read_only=(SHARED,)) as at:
-        if filled:
-            at.stores[SHARED].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
-        at.run("create", "/memories/shared/f", "x")
-        for path in ("/memories/shared", "/memories/shared/", "/memories", "/memories/"):
-            assert at.run("delete", path) == f"Error: {path} is read-only"
-            assert at.run("rename", path, "/memories/new") == f"Error: {path} is read-only"
-        assert at.run("delete", TEAM).startswith(f"Error: {TEAM} cannot be deleted")
-        assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
-
-
-def test_a_covered_path_does_not_count_for_read_only() -> None:
-    with retentive.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
-        store, mounted = opened.store("a"), opened.store("b")
-        at = Tree(Mounts({"/memories": store, TEAM: mounted}), {})
-        assert at.run("create", "/memories/team/f", "x") == "File created successfully at: /memories/team/f"
-        assert at.run("create", "/memories/team/team/f", "x") == "Error: /memories/team/team/f is read-only"
-
-
 def test_clear_is_refused_if_one_store_is_read_only_and_deletes_nothing() -> None:
     with tree(TEAM, SHARED, read_only=(TEAM,)) as at:
         at.run("create", "/memories/f", "x")
@@ -270,16 +249,6 @@ def test_programs_read_by_the_paths_of_the_tree() -> None:
             mounts.load("/etc/passwd")
         with pytest.raises(InvalidPath):
             mounts.store_of("/memories/..")
-
-
-def test_history_is_reached_through_the_store_of_a_path() -> None:
-    with tree(TEAM) as at:
-        at.run("create", "/memories/team/d/f", "x")
-        store, path = at.mounts.store_of("/memories/team//d/f")
-        assert (store.id, path) == (at.stores[TEAM].id, "/memories/d/f")
-        assert [version.operation for version in store.versions(path)] == ["created"]
-        for outer, inner in ((TEAM, "/memories"), ("/memories/", "/memories"), ("/memories/x", "/memories/x")):
-            assert at.mounts.store_of(outer)[1] == inner
 
 
 def test_actors_are_recorded_and_stores_keep_their_own() -> None:

@@ -8,12 +8,16 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from retentive.cli.app import app
+from retentive.testing.scripted_claude import scripted_claude
 from support.pages import MEASURED, ROOT, WRITTEN, blocks, prose
+from support.printed import assert_examples_run
+from support.scripts import SCRIPTS
 
 DEPLOY = sorted((ROOT / "examples" / "deploy").iterdir())
 # One command: `retentive` as the program, and words up to a shell operator, a comment or the end of the code.
@@ -110,3 +114,29 @@ def test_no_fence_is_missed() -> None:
     for page in WRITTEN:
         fences = re.findall(r"^\s*(?:```|~~~)", page.read_text("utf-8"), re.MULTILINE)
         assert len(fences) == 2 * len(blocks(page)), page.name
+
+
+QUICK = {"README"}
+"""Pages that run in all profiles. The others run in the long one, since each program starts an interpreter."""
+RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
+
+
+def in_time(page: Path) -> Any:
+    return pytest.param(page, id=page.stem, marks=[] if page.stem in QUICK else [pytest.mark.long])
+
+
+@pytest.mark.parametrize("page", [in_time(page) for page in RUNNABLE])
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    with scripted_claude(*SCRIPTS) as claude:
+        assert_examples_run(page, tmp_path, claude.url)
+        assert claude.failures == []
+
+
+def test_excerpts_match_their_files() -> None:
+    """Each excerpt is a word-for-word copy of part of an example, a test or the road."""
+    road = (ROOT / "src" / "retentive" / "engine").glob("*.py")
+    files = [*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "docs").glob("*.py"), *road]
+    code = "".join(file.read_text("utf-8") for file in files)
+    excerpts = [(page.name, block) for page in WRITTEN for block in blocks(page) if block.language == "py"]
+    assert excerpts
+    assert [(page, block.line) for page, block in excerpts if block.body not in code] == []

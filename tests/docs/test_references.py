@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,7 +22,7 @@ from support.pages import PAGES, ROOT, WRITTEN, prose
 README = ROOT / "README.md"
 PROMISES = ROOT / "docs" / "promises.md"
 COMMANDS = ROOT / "docs" / "commands.md"
-PLATFORMS = ROOT / "docs" / "platforms.md"
+
 TROUBLESHOOTING = ROOT / "docs" / "doctor.md"
 MAX_README_LINES = 110
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -105,14 +104,6 @@ def test_the_defaults_of_settings_are_those_of_the_code() -> None:
     assert f"{default.keep_versions_days} days, and the newest {default.keep_versions} of each memory" in guards
     for value in (default.view_chars, default.list_rows, default.max_memory_bytes, default.max_memories):
         assert f"| {value:,} |" in guards
-
-
-def test_the_platforms_are_those_of_the_package() -> None:
-    """A system in the classifiers has a column in the table of platforms, and Windows has no classifier."""
-    assert "\n| | Linux | macOS | Windows |\n" in PLATFORMS.read_text("utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    systems = [each.split(" :: ")[-1] for each in project["classifiers"] if each.startswith("Operating System")]
-    assert systems == ["Linux", "MacOS"]
 
 
 def test_every_sentence_of_the_catalogue_is_documented() -> None:

@@ -173,22 +173,3 @@ def test_what_is_neither_a_file_nor_a_directory_is_named(kind: str, backend: str
             assert f"the location is {named}" in found.stderr
         with pytest.raises(retentive.InvalidInput, match=f"the location is {named}"):
             retentive.open(at)
-
-
-@pytest.mark.parametrize("name", [".retentive", "memories"])
-@pytest.mark.parametrize("kind", ["a link", "a file", "a pipe"])
-def test_a_part_of_a_directory_that_is_a_link_or_a_file(kind: str, name: str, intact: Path, tmp_path: Path) -> None:
-    """doctor refuses what every command refuses."""
-    place = tmp_path / "memory"
-    shutil.copytree(intact / "memory", place)
-    (place / name).rename(tmp_path / "moved")
-    if kind == "a link":
-        (place / name).symlink_to(tmp_path / "moved")
-    elif kind == "a file":
-        (place / name).write_text("")
-    else:
-        os.mkfifo(place / name)
-    for command in ("ls", "doctor"):
-        found = here(str(place), command)
-        assert (found.exit_code, found.stdout) == (INVALID, ""), found.stderr
-        assert f"{name} in the location must be a directory" in found.stderr

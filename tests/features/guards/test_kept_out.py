@@ -18,7 +18,7 @@ from retentive.errors import SensitiveValue
 from retentive.redaction.detector import Find, Rule
 from support.command_line import here
 from support.commands import create
-from support.places import LOCAL, opened
+from support.places import opened
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
@@ -104,21 +104,6 @@ def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None
     with pytest.raises(InvalidInput) as refused:
         store.write(f"/memories/{KEY}.md", "x")
     assert f"Error: {refused.value}" == wanted
-
-
-@pytest.mark.parametrize("backend", LOCAL)
-def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
-    """Detectors are rules or functions. They also apply to the SDK's tool."""
-
-    def badge(text: str) -> Iterable[Find]:
-        at = text.find("badge 7")
-        return [Find("badge", at, at + 7)] if at >= 0 else []
-
-    rule = Rule("ticket", r"TICKET-\d{4}")
-    with opened(backend, tmp_path, rules=[rule], detectors=[badge]) as place:
-        tool = MemoryTool(place.store())
-        assert tool.call(create(A, f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
-        assert place.store().read(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
 
 
 def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from retentive import MemoryStore, Reply, Retentive, Usage
+from retentive.engine.pending import with_own_proposals
 from retentive.review.session import DecisionOutcome
 from retentive.storage.contract import Actor
 from retentive.values.paths import ancestors
@@ -19,8 +20,6 @@ from support.commands import tree
 from support.places import opened
 from support.profiles import LONG, sized
 from support.strategies import command_named, commands, plain_paths, texts
-
-from .seen import read_as
 
 S1, ANN = "session:s1", "user:ann"
 NOTE = "\nNote: This change awaits review by a person. Until then only you see it."
@@ -53,7 +52,8 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
         assert snapshot.state.usage == usage
         return {memory.path: data.decode() for memory, data in snapshot.list("/memories", texts=True)}, usage
 
-    return read_as(store, work, Actor.parse(who))
+    core = store._core
+    return core.read(lambda found: work(with_own_proposals(found, core.settings_of(found), Actor.parse(who))))
 
 
 class Reviewed(RuleBasedStateMachine):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Compare, Differences
@@ -110,19 +108,6 @@ def test_one_version_is_meant(story: MemoryStore) -> None:
     assert story.history.show("r5", f"{B}/c")[0].path == f"{B}/c"
     with pytest.raises(InvalidInput, match="is a time; specify a change instead, such as r1234 or HEAD"):
         story.history.undo(change="2h")
-
-
-def test_an_external_edit_is_a_change_of_its_own(tmp_path: Path) -> None:
-    """A command that finds an edit has its number; the number means the command, the id of a version the edit."""
-    with retentive.open(str(tmp_path / "memory")) as opened:
-        store = opened.store()
-        create(store, A, "one")
-        (tmp_path / "memory/memories/a").write_text("edited")
-        run(store, "insert", "user:ann", path=A, insert_line=0, insert_text="zero")
-        edited, *_ = (each for each in store.history.changes() if str(each.actor) == "job:external")
-        (named,) = store.history.differences(change=f"r{store.history.changes()[0].number}").changes
-        assert str(named.actor) == "user:ann"
-        assert store.history.undo(change=edited.versions[0].id, dry_run=True).undone == (edited,)
 
 
 # -- differences ------------------------------------------------------------------------------------------------------

@@ -100,11 +100,6 @@ def by_langchain(doors: Doors, command: Command, _: str | None, **origin: Any) -
     return str(langchain.memory_tool(doors.store, actor=BOB, **origin).invoke(command))
 
 
-def by_langchain_of_the_run(doors: Doors, command: Command, _: str | None, **origin: Any) -> str:
-    given: dict[str, Any] = {name: lambda _, value=value: value for name, value in origin.items()}
-    return str(asyncio.run(langchain.memory_tool(doors.store, actor=BOB, **given).ainvoke(command)))
-
-
 def by_pydantic_ai(doors: Doors, command: Command, _: str | None, **origin: Any) -> str:
     said: list[str] = []
 
@@ -167,7 +162,6 @@ DOORS = {
     "tools of an agent": Door(tools_of_agent, "agent", takes_id=True),
     "agent": Door(whole_agent, "agent", replies=False),
     "LangChain": Door(by_langchain, "langchain"),
-    "LangChain, of the run": Door(by_langchain_of_the_run, "langchain"),
     "Pydantic AI": Door(by_pydantic_ai, "pydantic_ai"),
     "command line": Door(command_line, "cli", takes_id=True, takes_origin=False, limited=False),
     "HTTP": Door(http, "http", takes_id=True),

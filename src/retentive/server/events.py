@@ -6,8 +6,8 @@ A process has one poller for each memory store that has open streams.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -35,13 +35,11 @@ class Run(Protocol):
 
 @dataclass(eq=False)
 class _Watch:
-    """Open streams of one memory store, and the task that polls the memory store.
+    """Open streams of one memory store, and the task that polls it. It sets `news` at a change; `poke` wakes it."""
 
-    `streams` has one `asyncio.Event` for each open stream; setting it wakes the stream. Setting `poke` wakes the task.
-    """
-
-    streams: set[asyncio.Event] = field(default_factory=set)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     poke: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: int = 0
     task: asyncio.Task[None] | None = None
 
 
@@ -84,19 +82,23 @@ class Hub:
 
     def _wake_all(self) -> None:
         for watch in self._watched.values():
-            for news in watch.streams:
-                news.set()
+            watch.news.set()
 
     async def stream(self, events: Events) -> AsyncIterator[bytes]:
         """Yield the server-sent events of one stream, as bytes.
 
         The stream ends when the server stops or when `events.may_continue` returns False.
         """
-        with self.watching(events.store) as news:
+        self._loop = asyncio.get_running_loop()
+        watch = self._watched.setdefault(events.store.id, _Watch())
+        watch.streams += 1
+        if watch.task is None:
+            watch.task = asyncio.create_task(self._poll(events.store, watch))
+        try:
             cursor, is_first = events.after, True
             yield b": connected\n\n"
             while not self.is_stopping:
-                news.clear()
+                news = watch.news
                 batch = await self._next(events, cursor)
                 if batch is None:
                     return
@@ -111,6 +113,11 @@ class Hub:
                 if len(batch.items) < BATCH and not await arrived(news, self._keep_alive_s):
                     yield b": keep-alive\n\n"
             yield STOPPING
+        finally:
+            watch.streams -= 1
+            if not watch.streams:
+                del self._watched[events.store.id]
+                watch.task.cancel()
 
     async def _next(self, events: Events, cursor: str) -> Feed | None:
         """Return the next batch of changes, or None if the stream must end.
@@ -125,33 +132,15 @@ class Hub:
             return await self._run(read)
         return None
 
-    @contextmanager
-    def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when a memory store may have changed or when the server stops."""
-        self._loop = asyncio.get_running_loop()
-        watch = self._watched.setdefault(store.id, _Watch())
-        news = asyncio.Event()
-        watch.streams.add(news)
-        if watch.task is None:
-            watch.task = asyncio.create_task(self._poll(store, watch))
-        try:
-            yield news
-        finally:
-            watch.streams.discard(news)
-            if not watch.streams and self._watched.get(store.id) is watch:
-                del self._watched[store.id]
-                watch.task.cancel()
-
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
         """Wake the streams of a memory store each time it has a new change."""
         known = newest = ""
         while not self.is_stopping:
-            if not all(news.is_set() for news in watch.streams):  # otherwise all streams are awake already
-                with suppress(RetentiveError, HttpError):
-                    newest = await self._run(store.history.newest)
+            with suppress(RetentiveError, HttpError):
+                newest = await self._run(store.history.newest)
             if newest != known:
                 known = newest
-                for news in watch.streams:
-                    news.set()
+                watch.news.set()
+                watch.news = asyncio.Event()  # for those who read from now on
             await arrived(watch.poke, self._poll_s)
             watch.poke.clear()

@@ -6,13 +6,12 @@ The package `mcp` takes a second to import, so it is imported at the first reque
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
@@ -20,6 +19,7 @@ from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailab
 from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, api_error, forbidden
+from retentive.server.options import is_loopback
 from retentive.server.requests import MCP
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from retentive.server.application import Server
 
 T = TypeVar("T")
-_MAX_WATCHED = 1_000
 
 
 class McpEndpoint:
@@ -46,7 +45,7 @@ class McpEndpoint:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_over = asyncio.Event()
-        self._changes: OrderedDict[str, StoreChanges] = OrderedDict()
+        self._changes: WeakValueDictionary[str, StoreChanges] = WeakValueDictionary()  # their listeners keep them
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request. If it fails, send an error response."""
@@ -71,9 +70,13 @@ class McpEndpoint:
         sessions = await self._running()
         store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
         body = await self._server.read_body(request, lambda: store, reserve)
+        read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return read.pop() if read else await request.receive()
+
         owner = f"{caller.key.id} {caller.actor} {store.id}"
-        messages = _again(body, request.receive)
-        await sessions.answer(request.scope, messages, send, self._target(caller, store, request), owner)
+        await sessions.answer(request.scope, receive, send, self._target(caller, store, request), owner)
 
     def stop(self) -> None:
         """End the event streams. Can be called from any thread and from a signal handler."""
@@ -180,19 +183,7 @@ class McpEndpoint:
         found = self._changes.get(store.id)
         if found is None:
             found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
-            if len(self._changes) > _MAX_WATCHED:  # its listeners still have a reference to the removed object
-                self._changes.popitem(last=False)
         return found
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI function whose first call returns `body`, which was read already. Later calls go to `receive`."""
-    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def next_message() -> Message:
-        return read.pop() if read else await receive()
-
-    return next_message
 
 
 def _check_origin(request: Request) -> None:
@@ -206,13 +197,6 @@ def _check_origin(request: Request) -> None:
         return
     host = request.headers.get("host", "")
     local, _ = request.scope.get("server") or ("", None)
-    is_rebound = _is_loopback(local) and not _is_loopback(urlsplit(f"//{host}").hostname)
+    is_rebound = is_loopback(local) and not is_loopback(urlsplit(f"//{host}").hostname)
     if urlsplit(origin).netloc != host or is_rebound:
         raise forbidden("the header Origin names another site")
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False

@@ -92,10 +92,7 @@ class ServeOptions:
     @property
     def is_loopback(self) -> bool:
         """True if only this machine can connect."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def address(self, port: int) -> str:
         """Return the URL that the server has when it listens on `port`."""
@@ -115,6 +112,14 @@ class ServeOptions:
                 f"{self.host} can be reached from other machines, so keys and memories need TLS: give --tls-cert and "
                 "--tls-key, or give --insecure-no-tls if a proxy in front of the server encrypts the connections"
             )
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return whether the name or address of a host is one of this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 def settings() -> list[Setting]:

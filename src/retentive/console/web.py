@@ -158,12 +158,10 @@ class Console:
         if kind != "application/x-www-form-urlencoded":
             raise invalid("the body must be a form")
         found = bytearray()
-        with self.server.bodies.reserved() as reserve:
-            async for piece in request.stream():
-                reserve(len(piece))
-                found += piece
-                if len(found) > MAX_FORM_BYTES:
-                    raise HttpError(413, "request_too_large", "the form is too large", "body_too_large")
+        async for piece in request.stream():
+            found += piece
+            if len(found) > MAX_FORM_BYTES:
+                raise HttpError(413, "request_too_large", "the form is too large", "body_too_large")
         try:
             return parse_qs(found.decode("ascii"), True, errors="strict", max_num_fields=MAX_FIELDS)
         except ValueError:

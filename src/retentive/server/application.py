@@ -27,7 +27,7 @@ from retentive.server.calls import Caller, Events, Json, Route, RouteAnswer, Rou
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
-from retentive.server.limits import BodyBudget, RateLimits, Workers
+from retentive.server.limits import RateLimits, Workers
 from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
 from retentive.server.protocol import Strict
@@ -61,6 +61,8 @@ ESCAPED = 6
 MAX_BODY_BYTES = 64 << 20
 """Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
 MAX_DISCARDED_BYTES = 8 << 20
+MAX_BODIES_BYTES = 256 << 20
+"""Maximum total size of the request bodies that one process reads at the same time."""
 READY_S = 1.0
 
 
@@ -115,7 +117,8 @@ class Server:
         self.hub = Hub(self.workers.run)
         self.telemetry = telemetry or Telemetry()
         self.limits = limits or RateLimits()
-        self.bodies = BodyBudget()
+        self.max_bodies_bytes = MAX_BODIES_BYTES
+        self._bodies_bytes = 0
         self.tokens = tokens
         self.is_alone = is_alone
         self.has_console = has_console
@@ -132,8 +135,7 @@ class Server:
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
         try:
-            with self.bodies.reserved() as reserve:
-                return await self._answer(request, routes, reserve)
+            return await self._answer(request, routes)
         except HttpError as error:
             return self.refusal(request.scope, error, routes)
         except RetentiveError as error:
@@ -163,7 +165,7 @@ class Server:
         check_workspace(request.headers, caller.key)
         return caller
 
-    async def _answer(self, request: Request, routes: Mapping[str, Route], reserve: Callable[[int], None]) -> Response:
+    async def _answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         if request.method not in routes:
             raise HttpError(405, INVALID, "method not allowed", "method_not_allowed")
         route = routes[request.method]
@@ -173,7 +175,7 @@ class Server:
         call = RouteCall(self.location, caller, request.method, request.url.path, request.path_params)
         call.last_event_id = request.headers.get("last-event-id")
         try:
-            await self._read(request, route, call, reserve)
+            await self._read(request, route, call)
             answer = await self.workers.run(
                 self.telemetry.observed(route, call, partial(_answered, call, route)),
                 deadline_s=UPLOAD_S if route.is_long else None,
@@ -190,7 +192,7 @@ class Server:
             return ClosingResponse(answer.pieces, media_type=answer.media_type)
         return json_response(answer)
 
-    async def _read(self, request: Request, route: Route, call: RouteCall, reserve: Callable[[int], None]) -> None:
+    async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
         """Read the query, the body and the headers of a request into `call`.
 
         The memory store is checked before a body that is a file is read.
@@ -202,10 +204,10 @@ class Server:
         if route.upload:
             if is_in_store:
                 await self.workers.run(call.check_store)
-            call.uploaded = await read_upload(request, reserve)
+            call.uploaded = await read_upload(request)
         elif route.method == "POST":
             store = (lambda: call.store) if is_in_store else None
-            body = read_object(await self.read_body(request, store, reserve))
+            body = read_object(await self.read_body(request, store))
             call.given = {**call.given, **body}
             found = (route.body or Fields).read(body)
             if route.body is not None:
@@ -226,28 +228,31 @@ class Server:
             raise unauthorized()
         return Caller(record, named_actor(request.headers, record))
 
-    async def read_body(
-        self, request: Request, store: Callable[[], MemoryStore] | None, reserve: Callable[[int], None]
-    ) -> bytes:
+    async def read_body(self, request: Request, store: Callable[[], MemoryStore] | None) -> bytes:
         """Return the body of a request. Raises `HttpError` 413 if it is too long.
 
-        The limit is 1 MiB, or more if the memory store may contain longer memories.
-        `store` returns the memory store. `reserve` is called with the size of each piece of the body.
+        The limit is 1 MiB, or more if the memory store may contain longer memories. `store` returns the memory store.
+        Raises 503 if the bodies that are being read have too many bytes.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, INVALID, "Content-Encoding is not supported", "invalid_input")
         limit, found, size, is_asked, more = MIN_BODY_BYTES, bytearray(), 0, False, True
-        while more and size - len(found) < MAX_DISCARDED_BYTES:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
-            piece, more = message.get("body", b""), message.get("more_body", False)
-            size += len(piece)
-            if size > limit and not is_asked:
-                limit, is_asked = await self.workers.run(partial(_body_limit, store)), True
-            if size <= limit:
-                reserve(len(piece))
-                found += piece
+        try:
+            while more and size - len(found) < MAX_DISCARDED_BYTES:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
+                piece, more = message.get("body", b""), message.get("more_body", False)
+                size += len(piece)
+                if size > limit and not is_asked:
+                    limit, is_asked = await self.workers.run(partial(_body_limit, store)), True
+                if size <= limit:
+                    self._bodies_bytes += len(piece)
+                    found += piece
+                    if self._bodies_bytes > self.max_bodies_bytes:
+                        raise overloaded("the server is reading too many request bodies; try again later")
+        finally:
+            self._bodies_bytes -= len(found)
         if size > limit:  # the whole body was read, because most clients send their body before they read an answer
             raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
         return bytes(found)

@@ -1,13 +1,12 @@
-"""Limits of a server process: its threads, the request rate of each key, and the memory used for request bodies."""
+"""Limits of a server process: its threads, and the request rate of each key."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from threading import Semaphore
 from typing import TypeVar
@@ -57,8 +56,6 @@ class Workers:
 
 MAX_RETRY_AFTER_S = 60
 """Longest `retry-after` that both SDKs obey. They ignore longer times."""
-BODY_BYTES = 256 << 20
-"""Maximum total size of the request bodies that one process holds in memory."""
 _MAX_BUCKETS = 10_000
 
 
@@ -90,30 +87,3 @@ class RateLimits:
             after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / per_s))
             message = f"the API key has reached its rate limit of {text}; try again in {after} s"
             raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
-
-
-class BodyBudget:
-    """Limit on the memory that the request bodies of a process may use. Used by one event loop only."""
-
-    def __init__(self, max_bytes: int = BODY_BYTES) -> None:
-        self._left = max_bytes
-
-    @contextmanager
-    def reserved(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that reserves a number of bytes. The end of the block releases them.
-
-        The function raises `HttpError` 503 if too few bytes are left.
-        """
-        held = 0
-
-        def reserve(count: int) -> None:
-            nonlocal held
-            if count > self._left:
-                raise overloaded("the server is holding too many request bodies; try again later")
-            self._left -= count
-            held += count
-
-        try:
-            yield reserve
-        finally:
-            self._left += held

@@ -52,13 +52,12 @@ class McpEndpoint:
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # RFC 9110, section 5.5
         request = Request(scope, receive)
         try:
-            with self._server.bodies.reserved() as reserve:
-                await self._answer(request, reserve, send)
+            await self._answer(request, send)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
             await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
 
-    async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
+    async def _answer(self, request: Request, send: Send) -> None:
         """Check the caller, then handle a request.
 
         Raises `HttpError` only before the first byte of the response is sent.
@@ -69,7 +68,7 @@ class McpEndpoint:
             raise forbidden("the API key needs the scope read or write")
         sessions = await self._running()
         store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
-        body = await self._server.read_body(request, lambda: store, reserve)
+        body = await self._server.read_body(request, lambda: store)
         read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:

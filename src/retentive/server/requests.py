@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, NoReturn
 from urllib.parse import parse_qsl
@@ -269,9 +269,8 @@ class Upload:
             self.file.close()
 
 
-async def read_upload(request: Request, reserve: Callable[[int], None]) -> Upload:
+async def read_upload(request: Request) -> Upload:
     """Write the body of a request to a temporary file. Raises `HttpError`."""
-    reserve(_PIECE_BYTES)
     digest, file = hashlib.sha256(), spool()
     try:
         async for piece in _pieces_in(request):

@@ -140,7 +140,7 @@ def test_a_long_body_needs_no_memory(api: Api, at: str, monkeypatch: pytest.Monk
     body = tar_of({f"{number}": b"x" * 90_000 for number in range(40)})
     assert len(body) > 3 * MIN_BODY_BYTES
     assert api.server is not None
-    monkeypatch.setattr(api.server.bodies, "_left", 2 * requests._PIECE_BYTES)
+    monkeypatch.setattr(api.server, "max_bodies_bytes", 1)
     found = outcomes(api.send("POST", f"{at}/import", body))
     assert [*found.values()] == ["created"] * 40
 

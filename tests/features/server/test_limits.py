@@ -20,7 +20,7 @@ import retentive
 from retentive.errors import InvalidInput, StoreFull, Unavailable
 from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
-from retentive.server.limits import BodyBudget, RateLimits, Workers
+from retentive.server.limits import RateLimits, Workers
 from retentive.wire.stores import RATE_PATTERN, rate_of
 from support import servers
 from support.http_api import Api, serving
@@ -116,7 +116,7 @@ def test_an_invalid_key_takes_no_token(limited: Api) -> None:
 def test_a_server_without_memory_for_bodies(tmp_path: Path) -> None:
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
         assert api.server is not None
-        api.server.bodies = BodyBudget(10)
+        api.server.max_bodies_bytes = 10
         answer = api.post("/v1/memory_stores", {"name": "more than ten bytes"})
         assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
         assert api.get("/v1/memory_stores").body["data"] == []

@@ -6,12 +6,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoSuchCommand
 
 from retentive import __version__
 from retentive.cli import output
@@ -49,8 +49,8 @@ COMMANDS: Mapping[str, Section] = {
     "Decide what stays": {
         "review": ("review", "List, accept and refuse proposed changes"),
         "trust": ("review", "List, confirm and quarantine untrusted memories"),
-        "redact": ("removal", "Remove the texts of old versions permanently"),
-        "erase": ("removal", "Remove memories with their history permanently"),
+        "redact": ("undoing", "Remove the texts of old versions permanently"),
+        "erase": ("undoing", "Remove memories with their history permanently"),
     },
     "Memory stores": {
         "init": ("stores", "Create a memory store, and print code that uses it"),
@@ -97,25 +97,29 @@ _OTHERS = {
     "mv": "ren move",
     "rm": "remove del",
     "ls": "list dir memories rows",
-    "cat": "get read print",
-    "create": "add new",
+    "cat": "get read print head tail",
+    "create": "add new touch",
     "cp": "copy",
-    "write": "put set commit upsert",
+    "write": "put set commit upsert update",
     "search": "grep find query",
     "log": "history status",
     "undo": "revert",
     "restore": "reset checkout",
     "settings": "config",
     "doctor": "check fsck",
-    "admin maintain": "gc",
+    "admin maintain": "gc vacuum",
     "serve": "server",
     "stores": "tables",
     "import": "insert-files",
+    "sync": "push pull fetch remote",
     "admin migrate": "clone",
     "export": "dump",
+    "--help": "help",
+    "--version": "version",
 }
 MEANT = {name: command for command, names in _OTHERS.items() for name in names.split()}
-"""Names of commands in other programs, with the command of `retentive` to suggest."""
+MEANT |= {name: f"admin {name}" for name in ADMIN["Commands"]}
+"""Names of commands elsewhere, in other programs or below `admin`, with the command of `retentive` to suggest."""
 
 
 class App(click.Group):
@@ -147,11 +151,9 @@ class App(click.Group):
         """Return the subcommand that `args` names, and the other arguments. Suggests a command for an unknown name."""
         name = args[0]
         if not ctx.resilient_parsing and name[:1] != "-" and self.get_command(ctx, name) is None:
-            known = {each.rpartition(" ")[2]: each for each in (*COMMANDS_BY_NAME, *MEANT.values(), *ALIASES)}
-            close = MEANT.get(name.lower()) or known.get(name)
-            found = [close] if close else [known[each] for each in get_close_matches(name, known, cutoff=0.5)]
-            hint = f" Did you mean {' or '.join(found)}?" if found else ""
-            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+            if meant := MEANT.get(name.lower()):
+                raise click.UsageError(f"No such command {name!r}. Did you mean {meant!r}?", ctx)
+            raise NoSuchCommand(name, possibilities=[*self.table, *ALIASES], ctx=ctx)
         _, command, rest = super().resolve_command(ctx, args)
         return None if command is None else command.name, command, rest
 

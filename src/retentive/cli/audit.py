@@ -7,18 +7,18 @@ from datetime import datetime
 
 import click
 
-from retentive.audit.reader import AnchorKey, AuditEntry, Verified
+from retentive.audit.reader import AnchorKey
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
-from retentive.cli.options import command, group
+from retentive.cli.options import Group, command
 from retentive.cli.parameters import file_to_write, time_option
 from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
-from retentive.store import MemoryStore
+from retentive.values.replies import Reply
 
 
-@group("audit")
+@click.group("audit", cls=Group)
 def audit() -> None:
     """Verify, export and show the audit log. It has actors, operations, times and outcomes, but no texts.
 
@@ -38,22 +38,30 @@ def audit() -> None:
 def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
     """Verify that no entry of the log was modified, removed or reordered.
 
-    If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log, which is
-    the number and the hash of its last entry. Keep the head in another place, and pass it to --expect later. The
-    command then detects a log that was rewritten or truncated. The command also lists versions that were recorded while
-    the log was on but have no entry. These are not errors.
+    If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log: the
+    number and the hash of its last entry. Keep it in another place, and pass it to --expect later, to detect a log that
+    was rewritten or truncated. Versions without an entry, recorded while the log was on, are listed as unaudited.
 
-    An anchor is a signed record of the log and of the versions; see `admin audit anchor`. With --anchor, verify also
-    lists each anchored version that was altered or removed, each version that was inserted among the anchored ones, and
-    each later version without an entry.
+    With --anchor, also lists each anchored version that was altered or removed, each one that was inserted among them,
+    and each later version without an entry.
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("Pass --anchor and --key together.")
     with location.existing() as store, naming("Key file", key or ""), naming("Anchors", anchor or ""):
         found = store.audit.verify(expect=expect, anchor=anchor, key=key)
-    heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
-    value = output.attributes(found, "entries", "problem", "differences") | heads
-    output.emit(value, _lines(found), status=0 if found.is_sound else status_of("damaged"))
+    head, sound = found.head and str(found.head), f"Sound: {output.counted(found.entries, 'entry')}."
+    rows = [
+        (sound if found.is_sound else f"Not sound: {found.findings[0]}.",),
+        *((each.what, each.version_id) for each in found.differences),
+        *([("head", head)] if head else []),
+        *(("unaudited", one.id, output.exact(one.created_at), str(one.actor or "")) for one in found.unaudited),
+    ]
+    output.emit(
+        output.attributes(found, "entries", "problem", "differences")
+        | {"head": head, "unaudited": [version.id for version in found.unaudited]},
+        "".join("\t".join(row) + "\n" for row in rows),
+        status=0 if found.is_sound else status_of("damaged"),
+    )
 
 
 @command("anchor", group=audit, json="Print a JSON list: an object for each log that changed.")
@@ -63,45 +71,43 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
 def anchor(location: Location, *, file: str, key: str, of_all: bool) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
-    Run it once a day. Keep FILE and the key in a place that nobody with write access to the storage can change. `admin
-    audit verify --anchor FILE` then detects every later change to the log and the history, even if somebody restored an
-    older copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
+    Run it once a day. Keep FILE and the key where nobody with write access to the storage can change them: `admin audit
+    verify --anchor FILE` then detects every later change to the log and the history. If the memory store differs from
+    FILE, nothing is appended and the status is 13.
 
-    With --all, the anchors of a memory store are in the file ID.anchors of the directory; ID is the id of the store.
-    If a store cannot be anchored, the others are, and the status is that of the first error.
+    With --all, the anchors of a memory store are in the file ID.anchors of the directory. If a store cannot be
+    anchored, the others are, and the status is that of the first error.
     """
-    rows, objects, failed = list[str](), list[dict[str, object]](), list[RetentiveError]()
+    texts, objects, failed = list[str](), list[dict[str, object]](), list[Reply]()
     with location.opened() as opened:
-        if not of_all:
-            rows.append(_anchor(location.chosen(opened), file, key, objects))
-        for info in opened.stores() if of_all else ():
+        for info in opened.stores() if of_all else [None]:
+            name, path = "" if info is None else info.key or info.id, file
             try:
-                store = opened.store(info.id)
-                if store.settings().audit:
-                    said = _anchor(store, os.path.join(file, f"{info.id}.anchors"), key, objects)
-                    rows.append(f"{info.key or info.id}: {said}")
+                with naming("Store", name):
+                    store = location.chosen(opened) if info is None else opened.store(info.id)
+                    if info is not None:
+                        path = os.path.join(file, f"{info.id}.anchors")
+                        if not store.settings().audit:
+                            continue
+                    with naming("Key file", key), naming("Anchors", path):
+                        made = store.audit.anchor(path, key)
             except RetentiveError as error:
-                error.add_note(f"Store: {info.key or info.id}")
-                failed.append(error)
-    errors = [output.failure(error) for error in failed]
+                if info is None:
+                    raise
+                failed.append(output.failure(error))
+                continue
+            said = "Nothing changed since the last anchor."
+            if made is not None:
+                said = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}."
+                objects.append({"store_id": store.id, "head": str(made.head), "time": made.time})
+                objects[-1]["versions"] = len(made.versions)
+            texts.append(f"{name}: {said}\n" if name else f"{said}\n")
     output.emit(
         objects,
-        "".join(rows),
-        error="\n".join(each.text for each in errors),
-        status=status_of(errors[0].code) if errors else 0,
+        "".join(texts),
+        error="\n".join(each.text for each in failed),
+        status=status_of(failed[0].code) if failed else 0,
     )
-
-
-def _anchor(store: MemoryStore, file: str, key: str, objects: list[dict[str, object]]) -> str:
-    """Anchor one memory store, and return a line for people. If the log changed, append an object to `objects`."""
-    with naming("Key file", key), naming("Anchors", file):
-        made = store.audit.anchor(file, key)
-    text = "Nothing changed since the last anchor.\n"
-    if made is not None:
-        text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
-        value = {"store_id": store.id, "head": str(made.head), "time": made.time}
-        objects.append({**value, "versions": len(made.versions)})
-    return text
 
 
 @command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')
@@ -132,36 +138,17 @@ def show(location: Location, *, since: datetime | None) -> None:
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))
-    rows = []
+    rows, objects = [], []
     for entry in found:
-        switched = "" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}"
+        operation = (entry.operation or "-") + {None: "", True: " audit=on", False: " audit=off"}[entry.audit]
         marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
-        versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
+        marks += [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
         paths = "withheld" if entry.paths is None else " ".join(entry.paths)
-        operation = (entry.operation or "-") + switched
-        rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join([*marks, *versions])))
+        rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join(marks)))
+        objects.append(
+            output.attributes(entry, "time", "actor", "operation", "integration", "paths", "outcome")
+            | {"changes": [each._asdict() for each in entry.changes], "read": entry.read and entry.read._asdict()}
+            | output.attributes(entry, "listed", "repeated", "audit", "proposed", "withheld", "facts", "seq", "hash")
+        )
     columns = ("time", "actor", "operation", "outcome", "paths", "versions")
-    output.emit(map(_object, found), output.table(rows, columns, empty="No entries."))
-
-
-def _lines(found: Verified) -> str:
-    rows = [
-        (
-            f"Sound: {output.counted(found.entries, 'entry')}."
-            if found.is_sound
-            else f"Not sound: {found.findings[0]}.",
-        ),
-        *((each.what, each.version_id) for each in found.differences),
-        *([] if found.head is None else [("head", str(found.head))]),
-        *(("unaudited", one.id, output.exact(one.created_at), str(one.actor or "")) for one in found.unaudited),
-    ]
-    return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def _object(entry: AuditEntry) -> dict[str, object]:
-    return {
-        **output.attributes(entry, "time", "actor", "operation", "integration", "paths", "outcome"),
-        "changes": [each._asdict() for each in entry.changes],
-        "read": entry.read and entry.read._asdict(),
-        **output.attributes(entry, "listed", "repeated", "audit", "proposed", "withheld", "facts", "seq", "hash"),
-    }
+    output.emit(objects, output.table(rows, columns, empty="No entries."))

@@ -23,7 +23,7 @@ import click
 from anthropic import Anthropic, beta_tool
 
 import retentive
-from retentive.agent import Budget, Event, Text, ToolCall, ToolReply
+from retentive.agent import Budget, Text, ToolCall, ToolReply
 from retentive.agent.loop import Agent
 from retentive.cli import output
 from retentive.cli.location import Location, shown
@@ -82,7 +82,7 @@ def _run_sessions(url: str) -> None:
                     f"This process is killed (kill -9), and its conversation is lost. It had read week {KILLED_AT}, "
                     "but not saved the counts."
                 )
-    right = named(sum((counted(archive(week)) for week in TICKETS), Counter[str]()))
+    right = named(counted("\n".join(map(read_week, TICKETS))))
     with retentive.open(url) as opened:
         if right not in opened.store().read(NOTES):
             raise click.ClickException(f"the answer is wrong; the right counts are {right}")
@@ -122,42 +122,28 @@ def session(url: str, base_url: str, name: str) -> None:
         )
         weeks: dict[str, object] = {}
         for event in runner.run(TASK):
-            print(output.harmless(_said(event)), end="", flush=True)
-            if isinstance(event, ToolCall):
-                weeks[event.id] = event.input.get("week")
+            match event:
+                case Text(text):
+                    print("claude:", output.harmless(text))
+                case ToolCall(id=call_id, name=tool, input=given):
+                    weeks[call_id] = given.get("week")
+                    print(f"  {tool}", *(given[key] for key in ("command", "path", "week") if key in given))
+                case ToolReply(text=text, is_error=True):
+                    print("  error:", output.harmless(text))
+            sys.stdout.flush()
             if name == "first" and isinstance(event, ToolReply) and weeks[event.id] == KILLED_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _said(event: Event) -> str:
-    """Return the line that shows an event, or an empty string."""
-    match event:
-        case Text(text):
-            return f"claude: {text}\n"
-        case ToolCall(name="memory", input=given):
-            return f"  memory {given.get('command')} {given.get('path')}\n"
-        case ToolCall(name=name, input=given):
-            return f"  {name} {given.get('week')}\n"
-        case ToolReply(text=text, is_error=True):
-            return f"  error: {text}\n"
-    return ""
-
-
 def read_week(week: int) -> str:
-    """Read one week's tickets about returned lamps.
+    """Read one week's tickets about returned lamps. Every call returns the same text.
 
     Args:
         week: the number of the week, from 1
     """
-    return archive(week) if week in TICKETS else f"There is no week {week}."
-
-
-def archive(week: int) -> str:
-    """Return the tickets of a week. Every call returns the same text. A line of each ticket names the returned lamp."""
     chance = random.Random(week)  # noqa: S311 - the archive must be reproducible, not secret
-    return "\n".join(
-        f"Ticket {week}{number:02}\nReturned: {chance.choice(LAMPS)}\n" for number in range(1, TICKETS[week] + 1)
-    )
+    numbers = range(1, TICKETS[week] + 1)
+    return "\n".join(f"Ticket {week}{number:02}\nReturned: {chance.choice(LAMPS)}\n" for number in numbers)
 
 
 def counted(text: str) -> Counter[str]:
@@ -180,8 +166,8 @@ def answer(prompt: Prompt) -> Turn:
         return Turn((Call(notes, name="memory"), Call({"week": 1}, name="read_week")))
     done, last = int(found[-1][1]), prompt.calls[-1]
     counts = Counter({lamp: int(number) for lamp, number in re.findall(r"(\w+) (\d+)", found[-1][2])})
-    if last.name == "read_week":
-        old, new = _progress(done, counts), _progress(done + 1, counts + counted(_text(last)))
+    if last.name == "read_week" and last.result is not None:
+        old, new = _progress(done, counts), _progress(done + 1, counts + counted(last.result.text))
         change = {"command": "str_replace", "path": NOTES, "old_str": old, "new_str": new}
         more = [Call({"week": done + 2}, name="read_week")] if done + 1 < len(TICKETS) else []
         return Turn((Call(change, name="memory"), *more))
@@ -196,12 +182,8 @@ def _progress(done: int, counts: Counter[str]) -> str:
 
 def _noted(call: ToolUse) -> str:
     """Return the text that a call wrote to the memory or read from it."""
-    given = call.input.get("new_str") or call.input.get("file_text")
-    return "" if call.name != "memory" else str(given or _text(call))
-
-
-def _text(call: ToolUse) -> str:
-    return "" if call.result is None or call.result.is_error else call.result.text
+    read = "" if call.result is None or call.result.is_error else call.result.text
+    return str(call.input.get("new_str") or call.input.get("file_text") or read)
 
 
 if __name__ == "__main__":

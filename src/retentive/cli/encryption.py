@@ -7,8 +7,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
-from retentive.cli.options import command, group
-from retentive.cli.removal import confirm
+from retentive.cli.options import Group, command
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
 from retentive.storage.sealed import rotation
@@ -16,7 +15,7 @@ from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import add_key
 
 
-@group("encryption", default="status")
+@click.group("encryption", cls=Group, default="status")
 def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
@@ -30,8 +29,7 @@ def new(location: Location) -> None:
     """Create a key file, or add a new current key to an existing key file.
 
     Each memory store has its own data key, which is encrypted (wrapped) with a key of this file. New memory stores use
-    the current key. Older keys are kept, because existing memory stores need them until `rotate` wraps their data
-    keys with the current key.
+    the current key. Existing ones need the older keys until `rotate` wraps their data keys again.
     """
     key_id = _add_key(location)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
@@ -44,8 +42,7 @@ def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
     Texts are not rewritten, so this is quick. The memory stores can stay in use. After an interruption, run the command
-    again. When it has finished, you can remove the old key from the key file, unless you have a backup that needs this
-    key.
+    again. Then only old backups need the old key.
     """
     with location.opened() as found:
         backend = found.backend
@@ -87,16 +84,14 @@ def status(location: Location) -> None:
 def destroy(location: Location, *, yes: bool) -> None:
     """Destroy the data key of the memory store given with --store. The memory store can then never be read again.
 
-    --store must be given on the command line, so that no store is destroyed by default. The key file is not needed.
-    Earlier backups still contain the wrapped data key. To make the backups unreadable too, rotate the key that wraps
-    the data key, and delete the old key.
+    The key file is not needed. Earlier backups still contain the wrapped data key. To make them unreadable too, rotate
+    the key that wraps the data key, and delete the old key.
     """
     key = location.named_store()
     with location.opened() as found:
         info = existing_store(found.backend, key)
-        memories = output.counted(info.memories, "memory")
-        its = "its" if info.memories == 1 else "their"
-        confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?", yes=yes)
+        many = f"with {output.counted(info.memories, 'memory')} and all history"
+        output.confirm(f"Permanently destroy the key of {info.key or info.id}, {many}?", yes=yes)
         since = rotation.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
     output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, text)

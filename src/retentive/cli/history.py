@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +34,6 @@ from retentive.values.diff import DiffLine, as_text, unified
 from retentive.values.provenance import Contributor
 
 _GONE = "(redacted)"
-_FEW = 10  # maximum number of versions of one change in the table of `log`
 
 
 def actors_option(text: str) -> Decorator:
@@ -68,9 +67,10 @@ def log(
 ) -> None:
     """List the changes of the store, a directory or a memory, newest first.
 
-    A change consists of the versions that one command recorded, and has a short name, such as r1234. The log of a
-    memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory there. With a
-    REVISION, starts at this change; A..B lists the changes after A up to B. On a terminal, a pager shows a long log.
+    A change consists of the versions that one command recorded, and has a short name, such as r1234, for `show`. The
+    log of a memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory
+    there. With a REVISION, starts at this change; A..B lists the changes after A up to B. On a terminal, a pager shows
+    a long log.
 
     In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs. The
     path of a renamed memory is `old -> new`. The path of a redacted version is empty. The versions of an undo or a
@@ -94,11 +94,11 @@ def log(
             texts = [text for each in different for text in (*_change_texts(each), "\n")]
             output.emit(list(map(_full_change, different)), *texts[:-1], pages=True)
             return
-    if oneline:
-        table = output.table(found, {"change": "id", "actor": "actor", "what": _summary}, header=False)
-    elif output.as_table():
-        rows = [row for change in found for row in _rows(change)]
-        table = output.table(rows, ("change", "time", "actor", "what"), "No changes.", shortens=("actor", "what"))
+    if oneline or output.as_table():
+        columns: dict[str, output.Column] = {"change": "id", "time": "at", "actor": "actor", "what": _summary}
+        if oneline:
+            del columns["time"]
+        table = output.table(found, columns, "No changes.", shortens=("actor", "what"), header=not oneline)
     else:
         cells = [
             [change.id, each.id, each.created_at, each.actor, *described(each, change)]
@@ -121,20 +121,6 @@ def _summary(change: LoggedChange) -> str:
     operation, path = described(change.versions[-1], change)
     more = f" and {len(change.versions) - 1:,} more" if len(change.versions) > 1 else ""
     return change.cause or f"{operation} {path or _GONE}{more}"
-
-
-def _rows(change: LoggedChange) -> Iterable[Sequence[object]]:
-    """Yield the table rows of a change. Only the first row has the name, time and actor of the change."""
-    in_order = change.versions[::-1]
-    shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
-    cells = [change.cause] if change.cause else []
-    cells += [f"{operation} {path or _GONE}" for operation, path in (described(each, change) for each in shown)]
-    if left := len(in_order) - len(shown):
-        cells.append(f"and {left} more: retentive show {change.id}")
-    head: tuple[object, ...] = (change.id, change.at, change.actor)
-    for cell in cells:
-        yield *head, cell
-        head = ("", "", "")
 
 
 def described(version: Version, change: LoggedChange) -> tuple[str, str]:
@@ -174,18 +160,11 @@ def show(location: Location, what: tuple[str, ...]) -> None:
 
 def _version_texts(version: Version, text: str | None) -> list[str]:
     by = f" by {version.redacted_by}" if version.redacted_by else ""
-    head = _head(
-        {
-            "version": version.id,
-            "memory": version.memory_id,
-            "path": version.path,
-            "change": f"r{version.revision}",
-            "operation": version.operation,
-            **_facts(version),
-            "size": "" if version.size_bytes is None else output.counted(version.size_bytes, "byte"),
-            "redacted": "" if version.redacted_at is None else output.exact(version.redacted_at) + by,
-        }
-    )
+    facts = {"version": version.id, "memory": version.memory_id, "path": version.path}
+    facts |= {"change": f"r{version.revision}", "operation": version.operation, **_facts(version)}
+    facts["size"] = "" if version.size_bytes is None else output.counted(version.size_bytes, "byte")
+    facts["redacted"] = "" if version.redacted_at is None else output.exact(version.redacted_at) + by
+    head = _head(facts)
     return [head] if text is None else [f"{head}\n", text] if output.as_table() else [f"{head}\n{text}"]
 
 
@@ -294,12 +273,14 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
     """
     with location.existing() as store:
         found = store.history.blame(named(store, path), source=source, trust=trust)
-    columns: dict[str, output.Column] = {"change": lambda each: f"r{each.version.revision}"}
-    columns |= {} if output.as_table() else {"version": lambda each: each.version.id}
-    columns |= {"time": lambda each: each.version.created_at, "actor": lambda each: each.version.actor}
-    columns |= {"line": "number", "text": lambda each: each.text.removesuffix("\n")}
+    columns = ("change", *(() if output.as_table() else ("version",)), "time", "actor", "line", "text")
+    rows = []
+    for each in found:
+        version = each.version
+        ids = [f"r{version.revision}", *([] if output.as_table() else [version.id])]
+        rows.append([*ids, version.created_at, version.actor, each.number, each.text.removesuffix("\n")])
     value = ({"line": each.number, "text": each.text, "version": version_object(each.version)} for each in found)
-    output.emit(value, output.table(found, columns, shortens=["actor"], header=False), pages=True)
+    output.emit(value, output.table(rows, columns, shortens=["actor"], header=False), pages=True)
 
 
 def _diff_lines(found: MemoryDifference) -> list[DiffLine]:

@@ -378,10 +378,8 @@ def _later_changes(hook: Hook, store: MemoryStore) -> str:
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
-    The settings of the plugin specify the memory store, and the directory that is kept in sync with the store. The
-    default directory is the autoMemoryDirectory of your settings. If projects are shared, it is the directory that
-    Claude Code uses for the project, and the URL of the project's Git remote names the store. All changes are recorded
-    with the session as actor.
+    The settings of the plugin name the memory store, and the directory that is kept in sync with it; see docs/mcp.md.
+    All changes are recorded with the session as actor.
 
     \b
     session-start  synchronise, and print a digest of the memory store

@@ -60,9 +60,8 @@ class Location:
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
         """Open the memory store without creating anything, for commands that need existing memories.
 
-        If `sweep` is true, idle memories expire first. Only commands that write memories set `sweep`. Commands that
-        read, commands that undo, and commands that change settings do not set it. Raises `NotFound` if the location or
-        the store does not exist.
+        If `sweep` is true, idle memories expire first. Only commands that write memories set `sweep`, not those that
+        read, undo or change settings. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             try:
@@ -70,6 +69,12 @@ class Location:
             except ReadOnly as error:
                 error.add_note(READ_ONLY_ADVICE)
                 raise
+
+    @contextmanager
+    def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
+        """Open the memory store. Create the location and the store if they do not exist."""
+        with self.opened(create=True, sweep=sweep) as found:
+            yield found.store(self.store_key).through(INTEGRATION)
 
     def chosen(self, found: Retentive) -> MemoryStore:
         """Return the memory store with the key `store_key` in an opened location.
@@ -81,7 +86,7 @@ class Location:
             if is_remote(found):
                 return found.store(self.store_key)
             is_known = find_store(found.backend, self.store_key) is not None
-            if is_known or (self.store_key == DEFAULT_KEY and self._becomes_store()):
+            if is_known or self._has_plain_files():
                 return found.store(self.store_key).through(INTEGRATION)
         raise no_store(self.store_key)
 
@@ -94,28 +99,18 @@ class Location:
             raise click.UsageError("Name the memory store with --store KEY. `retentive stores` lists them.")
         return self.store_key
 
-    def _becomes_store(self) -> bool:
-        """Return whether the default store can be opened although the location has no record of it.
+    def _has_plain_files(self) -> bool:
+        """Return whether the store is the default one of a directory with plain files, which become its memories.
 
-        This is possible for an in-memory database, and for a directory with plain files. The files become the memories
-        of the store.
+        An in-memory database has a default store too.
         """
         scheme, path = parse_location(self.url)
-        if scheme is not None:
-            return scheme == "sqlite" and not path
+        if scheme is not None or self.store_key != DEFAULT_KEY:
+            return self.store_key == DEFAULT_KEY and scheme == "sqlite" and not path
         try:
             return bool(os.listdir(os.path.join(path, "memories")))
         except OSError:
             return False
-
-    @contextmanager
-    def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """Open the memory store. Create the location and the store if they do not exist.
-
-        `sweep` has the same meaning as in `existing`.
-        """
-        with self.opened(create=True, sweep=sweep) as found:
-            yield found.store(self.store_key).through(INTEGRATION)
 
     def take_over(self) -> None:
         """Record the plain files of a directory that retentive never opened as memories.
@@ -145,8 +140,7 @@ class Location:
                 )
             if "keys" in self.typed:
                 raise InvalidInput("--keys has no effect on a server")
-            with naming("Location", self.shown):  # without --actor, the server records the actor of the API key
-                opened = retentive.open(self.url, actor=as_actor(self.actor), create=create)
+            actor, keys, makes = as_actor(self.actor), None, create  # by default, the actor is that of the API key
         else:
             with naming("Location", self.shown):
                 is_there = location_exists(self.url)
@@ -154,10 +148,10 @@ class Location:
                 raise NotFound(f"there is no location {self.shown}; `retentive create` creates it")
             actor, keys = as_actor(self.actor_name), self.given_keys()
             # Plain files of a directory are recorded with the ids that earlier reads returned, if nothing is created.
-            keeps_ids = self.store_key == DEFAULT_KEY and keys is None and self._becomes_store()
+            keeps_ids = keys is None and self._has_plain_files()
             makes = not is_foreign(self.url) or (create and not keeps_ids)
-            with naming("Location", self.shown):
-                opened = retentive.open(self.url, actor=actor, keys=keys, sweep=sweep, create=makes)
+        with naming("Location", self.shown):
+            opened = retentive.open(self.url, actor=actor, keys=keys, sweep=sweep, create=makes)
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
@@ -171,6 +165,11 @@ class Location:
         except (OSError, KeyError, ImportError):  # for example, in a container the user id may have no name
             return f"user:{os.getuid() if hasattr(os, 'getuid') else 'unknown'}"
 
+    @property
+    def key_file(self) -> str | None:
+        """Path of the key file, from --keys or the environment. None if neither is given."""
+        return self.keys if self.keys is not None else os.environ.get(FILE_VARIABLE) or None
+
     def given_keys(self) -> Keys | None:
         """Return the encryption keys, from --keys or the environment. Returns None if no keys are given.
 
@@ -179,11 +178,6 @@ class Location:
         if self.keys is None and os.environ.get(KEYS_VARIABLE):
             return read_keys(None)
         return None if self.key_file is None else read_keys(self.key_file)
-
-    @property
-    def key_file(self) -> str | None:
-        """Path of the key file, from --keys or the environment. None if neither is given."""
-        return self.keys if self.keys is not None else os.environ.get(FILE_VARIABLE) or None
 
 
 def no_store(key: str) -> NotFound:
@@ -233,9 +227,7 @@ _OPTIONS = {
     "pass `ca_file`": "set SSL_CERT_FILE to a file with the certificate of its authority",
     "open the location with keys": "name its key file with --keys",
     "open the location with its encryption keys": "name its key file with --keys",
-    "pass its keys, or pass no keys at all and copy the encrypted texts": (
-        "name its key file, or no key file at all to copy the encrypted texts"
-    ),
+    "pass its keys, or pass": "name its key file, or",
 }
 """What the messages of the library tell a Python program, and what they tell a person at the shell."""
 

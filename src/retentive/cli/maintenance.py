@@ -14,8 +14,7 @@ from retentive.cli import output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
-from retentive.cli.removal import confirm
-from retentive.doctor import Finding, check_location
+from retentive.doctor import check_location
 from retentive.history.scan import Finding as SensitiveMemory
 from retentive.history.scan import scan as scan_store
 from retentive.locations import open_backend
@@ -24,8 +23,6 @@ from retentive.server.background import maintain as maintain_location
 from retentive.stats import stats as figures
 from retentive.storage.sql.schema import SCHEMA
 from retentive.store import core_of
-
-_COUNTED = ("ok", "note", "problem", "repaired")
 
 
 @command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
@@ -47,13 +44,10 @@ _COUNTED = ("ok", "note", "problem", "repaired")
 def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
     """List the memories that contain sensitive values, with the kinds of these values. Never prints a value.
 
-    Values that are recognized only by their context are listed after "likely:".
-
-    A memory may contain a sensitive value if it was written before the guards were on, or if its file was edited. A
-    path that contains a value is printed without the value. To remove the value, rename the memory with `mv`, and then
-    run `scan --redact --history`, which redacts the versions with the old path. Redacted versions cannot be restored.
-    Therefore `scan --redact --history` lists the memories first, and asks for confirmation. Without a terminal it needs
-    --yes. Exits with status 16 if sensitive values remain. Values after "likely:" do not count.
+    Values that are recognized only by their context are listed after "likely:". To remove a value from a path, rename
+    the memory, and then run `scan --redact --history`, which redacts the versions with the old path. Redacted versions
+    cannot be restored, so this command lists the memories first and asks; without a terminal it needs --yes. Exits with
+    status 16 if sensitive values remain, other than likely ones.
     """
     if allow:
         entry = allowance(sys.stdin.readline().rstrip("\n"))
@@ -66,19 +60,19 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
             for one in listed:
                 output.note("\t".join(_scan_row(one)))
             values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
-            confirm(f"Permanently remove {values}?", yes=not listed)
+            output.confirm(f"Permanently remove {values}?", yes=not listed)
         scanned = scan_store(core, None, redact=redact, history=history, likely=likely)
-    found = scanned.findings
-    remain = any(one.in_path or (one.kinds and not redact) for one in found)
+    found, notes = scanned.findings, []
     if not redact:
-        is_partial = not history and any(one.kinds for one in found)
-        notes = ["Older versions were not scanned; add --history."] if is_partial else []
+        if not history and any(one.kinds for one in found):
+            notes = ["Older versions were not scanned; add --history."]
     else:
         older = f" and {output.counted(len(scanned.redacted), 'older version')}" if history else ""
         notes = [f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}{older}."]
         if scanned.rewritten and not history:
             again = "`retentive admin scan --redact --history` redacts these versions."
             notes.append(f"Older versions still have the values: {again}")
+    remain = any(one.in_path or (one.kinds and not redact) for one in found)
     output.emit(
         found,
         output.table(map(_scan_row, found), ("path", "kinds"), empty="No sensitive values.", header=False),
@@ -103,24 +97,18 @@ def _scan_row(found: SensitiveMemory) -> tuple[str, str]:
 def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
-    The settings expire_after_days and expire_paths define when memories expire. By default, memories never expire.
-    Expired memories can be restored as long as their versions are kept. The settings keep_versions_days and
-    keep_versions define when versions are removed. Read-only memories are kept. `retentive admin maintain` sweeps all
-    memory stores of a location.
+    The settings expire_after_days and expire_paths define when memories expire, keep_versions_days and keep_versions
+    when versions are removed. By default, memories never expire. Expired memories can be restored as long as their
+    versions are kept. `retentive admin maintain` sweeps all memory stores of a location.
 
-    With a wrong clock, memories could be removed too early. If the clock of this host is more than 7 days ahead of the
-    latest time in the records of the memory store, nothing is removed. Run sweep with --accept-clock if the clock is
-    right, or run it again a day later.
+    Nothing is removed if the clock of this host is more than 7 days ahead of the latest time in the memory store. Run
+    sweep with --accept-clock if the clock is right, or again a day later.
     """
     with location.opened() as found:
         store = location.chosen(found)
         swept = store.sweep(dry_run=dry_run, accept_clock=accept_clock)
-    verb = "would expire" if dry_run else "expired"
-    rows = [
-        (word, f"{one.idle_days:.0f} days idle", one.path)
-        for word, memories in ((verb, swept.expired), ("kept, read-only", swept.kept_read_only))
-        for one in memories
-    ]
+    kinds = {"would expire" if dry_run else "expired": swept.expired, "kept, read-only": swept.kept_read_only}
+    rows = [(word, f"{one.idle_days:.0f} days idle", one.path) for word, them in kinds.items() for one in them]
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
     output.emit(
         {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
@@ -134,19 +122,19 @@ def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
 def maintain(location: Location) -> None:
     """Maintain all memory stores now. `retentive serve` does this every hour.
 
-    Idle memories expire and old versions are removed, as the settings of each store define. In object storage, orphans
-    of crashed writers are deleted. Pending removals are finished. The memory stores can stay
-    in use. Exits with the status of the error if storage failed for a memory store; the others are maintained.
+    Idle memories expire and old versions are removed, as the settings of each store define. Orphans of crashed writers
+    and pending removals are cleaned up. The stores can stay in use. If storage failed for one of them, the others are
+    maintained, and the status is that of the error.
     """
     with location.opened() as found:
         run = maintain_location(found)
-    text = f"{output.counted(run.stores, 'memory store')}: {output.counted(run.expired, 'memory')} expired, "
-    text += f"{output.counted(run.pruned, 'version')} and {output.counted(run.orphans, 'orphan')} removed.\n"
+    counts = (run.stores, "memory store"), (run.expired, "memory"), (run.pruned, "version"), (run.orphans, "orphan")
+    stores, expired, pruned, orphans = (output.counted(*each) for each in counts)
     clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
     failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
     output.emit(
         run.to_json(),
-        text,
+        f"{stores}: {expired} expired, {pruned} and {orphans} removed.\n",
         notes=[clocks] if run.waiting else [],
         error=failed if run.code else "",
         status=status_of(run.code) if run.code else 0,
@@ -159,52 +147,53 @@ def maintain(location: Location) -> None:
 def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Without --repair, nothing is written. A repair deletes nothing. The memory stores can stay in use.
-    Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe, each
-    line has the four fields of a finding and then its advice, separated by tabs. Exits with status 17 if problems
-    remain, and with status 15 if a store could not be checked because its keys are missing or wrong. A failure of the
-    disk, the network or the permissions is an error with its own status, as in every command.
+    Without --repair, nothing is written. A repair deletes nothing. The memory stores can stay in use. In a pipe, each
+    line has the severity (ok, note, problem, repaired), memory store, code and description of a finding, and advice,
+    separated by tabs. Exits with status 17 if problems remain, and with status 15 if a store could not be checked
+    because its keys are missing or wrong.
     """
     keys = location.given_keys()
     with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         found = list(check_location(location.url, keys=keys, quick=quick, repair=repair, progress=report))
-    counts: Counter[str] = Counter(finding.severity for finding in found)
-    value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
-    is_locked = any(finding.code == "locked" for finding in found)
+    counts = Counter[str](finding.severity for finding in found)
+    objects = [
+        output.attributes(each, "severity", "store_id", "store_key", "code", "subject")
+        | {"meaning": each.kind.meaning, "advice": each.kind.advice, "repairable": each.kind.mends}
+        for each in found
+    ]
     columns: dict[str, output.Column] = {
         "severity": "severity",
-        "store": lambda finding: finding.store_key or finding.store_id or "-",
+        "store": lambda each: each["store_key"] or each["store_id"] or "-",
         "code": "code",
-        "description": lambda finding: f"{finding.kind.meaning} {finding.subject}".rstrip(),
+        "description": lambda each: f"{each['meaning']} {each['subject']}".rstrip(),
     }
-    pieces: list[str] = []
+    below = []
     if output.as_table():
         advice = {each.code: each.kind.advice for each in found if each.severity in {"problem", "note"}}
         totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
-        pieces = [
+        below = [
             *(f"{code}: {text}" for code, text in advice.items() if text),
             f"{totals}, {counts['repaired']} repaired.",
         ]
     else:
-        columns["advice"] = lambda finding: finding.kind.advice
-    status = PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0
-    output.emit(value, output.table(found, columns, folds=True), *pieces, rows="findings", status=status)
-
-
-def _finding_object(finding: Finding) -> dict[str, object]:
-    kind = finding.kind
-    found = output.attributes(finding, "severity", "store_id", "store_key", "code", "subject")
-    return found | {"meaning": kind.meaning, "advice": kind.advice, "repairable": kind.mends}
+        columns["advice"] = "advice"
+    is_locked = any(each.code == "locked" for each in found)
+    output.emit(
+        {"findings": objects, **{name: counts[name] for name in ("ok", "note", "problem", "repaired")}},
+        output.table(objects, columns, folds=True),
+        *below,
+        rows="findings",
+        status=PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0,
+    )
 
 
 @command("migrate-schema", json='Print a JSON object: {"schema"}.')
 def migrate(location: Location) -> None:
     """Create the tables on a database server, or migrate them to the current schema.
 
-    In an empty database, retentive creates the tables when it opens the location. It refuses to open tables with an
-    older schema until this command has migrated them. Run this command before you start a new version of an
-    application. Running applications need not stop. Other kinds of storage are migrated when they are opened.
+    Run it before you start a new version of an application, which refuses tables with an older schema. Running
+    applications need not stop. Other kinds of storage, and an empty database, need no migration.
     """
     with naming("Location", location.shown):
         open_backend(location.url).close()
@@ -228,10 +217,8 @@ def stats(location: Location, *, days: int) -> None:
     """
     with location.existing() as store:
         found = figures(store, days=days)
-    use = found.use
-    value = {
-        **{name: each for name, each in asdict(found).items() if name != "use"},
-        **output.attributes(use, "memories", "size_bytes"),
+    use, rows = found.use, asdict(found)
+    lists: dict[str, list[dict[str, Any]]] = {
         "days": [{**day._asdict(), "day": day.day.isoformat()} for day in found.days],
         "biggest": [output.attributes(each, "path", "size_bytes") for each in use.biggest],
         "least_used": [each._asdict() for each in use.least_used],
@@ -239,13 +226,19 @@ def stats(location: Location, *, days: int) -> None:
         "actors": [{"actor": actor, "changes": count} for actor, count in found.actors],
     }
     counts = [("memories", use.memories), ("versions", found.versions), ("changes awaiting review", found.proposals)]
-    sections: list[tuple[str, Sequence[Any], tuple[str, ...]]] = [
+    sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes)]
+    active = [day for day in lists["days"] if day["created"] or day["modified"] or day["deleted"]]
+    sections: list[tuple[str, Sequence[Any], Any]] = [
         ("store", counts, ("what", "number")),
-        ("bytes", [("memories", use.size_bytes), ("versions", found.versions_bytes)], ("what", "size")),
-        ("activity", [day for day in found.days if any(day[1:])], ("day", "created", "modified", "deleted")),
-        ("biggest", [(one.size_bytes, one.path) for one in use.biggest], ("size", "path")),
-        ("least used", [(one.at, one.path) for one in use.least_used], ("time", "path")),
-        ("most changed", [(count, path) for path, count in found.most_changed], ("changes", "path")),
-        ("who", [(count, actor) for actor, count in found.actors], ("changes", "actor")),
+        ("bytes", sizes, ("what", "size")),
+        ("activity", active, ("day", "created", "modified", "deleted")),
+        ("biggest", lists["biggest"], {"size": "size_bytes", "path": "path"}),
+        ("least used", lists["least_used"], {"time": "at", "path": "path"}),
+        ("most changed", lists["most_changed"], ("changes", "path")),
+        ("who", lists["actors"], ("changes", "actor")),
     ]
-    output.emit(value, *(output.table(rows, columns, title=name) for name, rows, columns in sections if rows))
+    del rows["use"]
+    output.emit(
+        rows | output.attributes(use, "memories", "size_bytes") | lists,
+        *(output.table(rows, columns, title=name) for name, rows, columns in sections if rows),
+    )

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.output import FORMAT, emit, failure
-from retentive.cli.parameters import ARGUMENT_TYPES, STORE, user_by_default
+from retentive.cli.parameters import MEMORY_PATH, PATHS, complete_paths, complete_stores, user_by_default
 from retentive.errors import RetentiveError
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 from retentive.values.extras import pip_install
@@ -32,7 +32,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--store": {
         "metavar": "KEY",
-        "type": STORE,
+        "shell_complete": complete_stores,
         "default": DEFAULT_KEY,
         "envvar": "RETENTIVE_STORE",
         "help": "Key or id of the memory store.",
@@ -109,8 +109,9 @@ class Command(click.Command):
     def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for param in self.params:
-            if isinstance(param, click.Argument) and param.name in ARGUMENT_TYPES:
-                param.type = ARGUMENT_TYPES[param.name]
+            if isinstance(param, click.Argument) and param.name in {*PATHS, "what"}:
+                vars(param)["_custom_shell_complete"] = complete_paths
+                param.type = MEMORY_PATH if param.name in PATHS else param.type
         if json:
             self.params.append(
                 click.Option(["--json"], is_flag=True, expose_value=False, callback=_remember, help=json)
@@ -134,11 +135,12 @@ class Command(click.Command):
 
 def lacking(name: str, error: ImportError) -> click.UsageError:
     """Return the error for a command that needs a package which is not installed."""
-    if error.name is None:  # the message names the extra
-        return click.UsageError(f"`retentive {name}`: {error}")
-    if error.name.startswith("retentive."):
+    if error.name is not None and error.name.startswith("retentive."):
         raise error
-    return click.UsageError(f"`retentive {name}` needs {error.name}: {pip_install(_EXTRAS.get(name, 'server'))}")
+    why = f": {error}"  # if there is no name, the message names the extra
+    if error.name is not None:
+        why = f" needs {error.name}: {pip_install(_EXTRAS.get(name, 'server'))}"
+    return click.UsageError(f"`retentive {name}`{why}")
 
 
 def command(
@@ -173,11 +175,6 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands, in the order of their definition."""
         return list(self.commands)
-
-
-def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Return a decorator that turns a function into a group. `default` runs if no subcommand is given."""
-    return click.group(name, cls=Group, default=default)
 
 
 def _accept_global_options(command: click.Command, without: Collection[str] = ()) -> None:

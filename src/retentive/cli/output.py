@@ -38,6 +38,7 @@ _KEYS = re.compile(
     r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
     r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
 )
+_PERMANENT = "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
 _BREAKS = re.compile(r"[\t\r\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COLOURS = dict.fromkeys(("size", "memories", "actor"), "green") | dict.fromkeys(("change", "kinds"), "yellow")
@@ -170,12 +171,17 @@ def note(text: str) -> None:
     click.echo(harmless(text), err=True)
 
 
-def confirm(question: str, *, without_terminal: str, declined: str) -> None:
-    """Ask the user a question. Returns only if the user agrees, and raises `UsageError` without a terminal."""
+def confirm(question: str, *, yes: bool, done: str = "removed", otherwise: str = _PERMANENT) -> None:
+    """Ask the user a question, unless the option --yes was given. Returns only if the user agrees.
+
+    `done` says what is not done otherwise. Without a terminal, raises `UsageError` with the text `otherwise`.
+    """
+    if yes:
+        return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError(without_terminal)
+        raise click.UsageError(otherwise)
     if not click.confirm(harmless(question), err=True):
-        note(declined)
+        note(f"Nothing was {done}.")
         raise click.exceptions.Exit(FAILED)
 
 
@@ -195,10 +201,10 @@ def table(
     """Return rows as a table for a person, or as lines for a pipe.
 
     A column is the name of a field of the rows, or a function of a row. If `columns` has only names, the rows are
-    sequences of cells. In a pipe, each row is a line of exact values, separated by tabs, and a title becomes the first
-    cell of each row. A person gets aligned columns, sizes with units and local times. `empty` is printed if there are
-    no rows. On a narrow terminal, the columns in `shortens` are shortened in their middle, in this order, until the
-    rows fit; with `folds`, the last column continues on the next lines.
+    mappings with these names, or sequences of cells. In a pipe, each row is a line of exact values, separated by tabs,
+    and a title becomes the first cell of each row. A person gets aligned columns, sizes with units and local times.
+    `empty` is printed if there are no rows. On a narrow terminal, the columns in `shortens` are shortened in their
+    middle, in this order, until the rows fit; with `folds`, the last column continues on the next lines.
     """
     values = [_cells(row, columns) for row in rows]
     if not as_table():
@@ -234,6 +240,8 @@ def table(
 
 
 def _cells(row: Any, columns: Mapping[str, Column] | Sequence[str]) -> list[object]:
+    if not isinstance(columns, Mapping) and isinstance(row, Mapping):
+        return [row[name] for name in columns]
     if not isinstance(columns, Mapping):
         return [*row, *([""] * (len(columns) - len(row)))] if as_table() else list(row)
     return [

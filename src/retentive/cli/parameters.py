@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.types import FuncParamType
 
 from retentive.cli.location import Location
 from retentive.engine.lists import list_memories
@@ -124,52 +124,45 @@ def named(store: MemoryStore, path: str) -> str:
     return store.by_id.get(path)[0].path if is_memory_id(path) else path
 
 
+MEMORY_PATH = FuncParamType(absolute)
+PATHS = frozenset(("path", "paths", "old_path", "new_path"))
+"""Arguments that are paths. They have the same type in all commands."""
+
+
 def is_memory_id(path: str) -> bool:
     """Return whether a word of the command line is the id of a memory, such as `mem_0123`."""
     return _MEMORY_ID.fullmatch(path) is not None
 
 
-Completer: TypeAlias = Callable[[Location, Retentive, str], list[CompletionItem]]
+def _complete(ctx: click.Context, start: str, choices: Callable[[Location, Retentive], Iterable[str]]) -> list[str]:
+    """Return the values that begin with `start`. Completion creates, changes and reports nothing."""
+    location = ctx.find_object(Location) or Location()
+    with suppress(RetentiveError), location.opened() as opened:
+        return [each for each in choices(location, opened) if each.startswith(start)]
+    return []
 
 
-class CompletedType(click.ParamType[str]):
-    """Text that a shell completes from the location on the command line, or from `RETENTIVE_AT`."""
-
-    def __init__(self, name: str, complete: Completer, convert: Callable[[str], str] = str) -> None:
-        self.name, self._complete, self._convert = name, complete, convert
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the value in the form that commands use."""
-        return self._convert(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the values that start with `incomplete`. Completion creates, changes and reports nothing."""
-        location = ctx.find_object(Location) or Location()
-        with suppress(RetentiveError), location.opened() as opened:
-            return [each for each in self._complete(location, opened, incomplete) if each.value.startswith(incomplete)]
-        return []
+def complete_stores(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys of memory stores for a shell."""
+    return _complete(ctx, incomplete, lambda _, opened: [info.key or info.id for info in opened.stores()])
 
 
-def _paths(location: Location, opened: Retentive, incomplete: str) -> list[CompletionItem]:
-    """Memories and directories, without those in deeper directories."""
+def complete_paths(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return memories and directories for a shell, without those in deeper directories."""
     typed = incomplete[: incomplete.rfind("/") + 1]
     directory = absolute(typed or ".").rstrip("/")
-    core = core_of(location.chosen(opened))
-    below = [each.path[len(directory) + 1 :] for each in core.peek(list_memories(core.parsed(directory)))]
-    return [CompletionItem(typed + name) for name in sorted({"".join(path.partition("/")[:2]) for path in below})]
+
+    def names(location: Location, opened: Retentive) -> Iterable[str]:
+        core = core_of(location.chosen(opened))
+        below = [each.path[len(directory) + 1 :] for each in core.peek(list_memories(core.parsed(directory)))]
+        return sorted({typed + "".join(path.partition("/")[:2]) for path in below})
+
+    return _complete(ctx, incomplete, names)
 
 
-def _stores(_: Location, opened: Retentive, __: str) -> list[CompletionItem]:
-    return [CompletionItem(info.key or info.id, help=info.name) for info in opened.stores()]
-
-
-MEMORY_PATH = CompletedType("path", _paths, absolute)
-STORE = CompletedType("store", _stores)
-ARGUMENT_TYPES: Mapping[str, CompletedType] = {
-    **dict.fromkeys(("path", "paths", "old_path", "new_path"), MEMORY_PATH),
-    "what": CompletedType("revision or path", _paths),
-}
-"""Type of an argument by its name. It is the same in all commands."""
+def path_option(*names: str, **attributes: Any) -> Decorator:
+    """Return a decorator that adds an option whose value is the path of a memory or directory."""
+    return click.option(*names, type=MEMORY_PATH, shell_complete=complete_paths, **attributes)
 
 
 def text_options(command: Callable[..., None]) -> Callable[..., None]:

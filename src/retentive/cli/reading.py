@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -13,27 +12,22 @@ from retentive.cli.changes import MEMORIES, end, memory_object, result
 from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
-    MEMORY_PATH,
     absolute,
     line_range,
     named,
+    path_option,
     revision,
     revision_option,
     source_option,
     trust_option,
 )
-from retentive.engine.core import StoreCore
-from retentive.engine.handlers import RunView
 from retentive.engine.lists import list_memories, load
-from retentive.engine.rendering import rendered
-from retentive.errors import NotFound, Refused
+from retentive.errors import NotFound
 from retentive.history.revisions import AsOf, Revision
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import View, parse
 from retentive.values.paths import ROOT
-from retentive.values.replies import Reply
 
 _as_of_option = revision_option(
     "--as-of", "Show the state at a time or right after a change: HEAD~2, r1234, yesterday, 2h."
@@ -98,27 +92,14 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
     callback=line_range,
     help="Show only these lines of a memory: 10:20, 10: or 10.",
 )
-@_as_of_option
-def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Revision | None) -> None:
+def view(location: Location, path: str, *, view_range: tuple[int, int] | None) -> None:
     """Show a memory with line numbers, or list a directory.
 
     Prints exactly the reply that a model gets. A directory is listed two levels deep.
     """
     with location.existing() as store:
         path = named(store, path)
-        given = {"command": "view", "path": path, "view_range": view_range}
-        end(result(store.execute(given) if as_of is None else _view_at(core_of(store), given, as_of), path))
-
-
-def _view_at(core: StoreCore, given: Mapping[str, object], at: Revision) -> Reply:
-    try:
-        operation = RunView(cast("View", parse(given)))
-    except Refused as refusal:
-        return core.refused("view.as_of", refusal)
-    outcome = core.run(AsOf(operation, at), core.invocation())
-    if outcome.error is not None and not isinstance(outcome.error, Refused):
-        raise outcome.error  # about the revision
-    return rendered(core, operation, outcome)
+        end(result(store.execute({"command": "view", "path": path, "view_range": view_range}), path))
 
 
 def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
@@ -141,7 +122,7 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
 
 @command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
 @click.argument("query", nargs=-1, required=True)
-@click.option("--under", metavar="DIR", default=ROOT, type=MEMORY_PATH, help="Search only below this directory.")
+@path_option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
 @click.option(
     "--path",
     "paths",

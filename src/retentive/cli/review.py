@@ -10,11 +10,11 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
-from retentive.cli.options import command, group
-from retentive.cli.parameters import Decorator, mode_options, user_by_default
+from retentive.cli.options import Group, command
+from retentive.cli.parameters import mode_options, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
-from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
+from retentive.review.session import DecisionOutcome, Proposal
 from retentive.values.diff import DiffLine, unified
 from retentive.values.paths import ROOT
 
@@ -22,7 +22,7 @@ _NONE = "No proposed changes."
 _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 
 
-@group("review", default="list")
+@click.group("review", cls=Group, default="list")
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 
@@ -31,20 +31,17 @@ def review() -> None:
     """
 
 
-def _by(text: str) -> Decorator:
-    return click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help=text)
+_by = click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="Only the proposals of this actor.")
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator that adds the arguments and options which select proposals."""
-    every = click.option("--all", "everything", is_flag=True, help="Select all proposals.")
-    return click.argument("ids", nargs=-1, metavar="[ID]...")(
-        every(_by("Select the proposals of this actor.")(function))
-    )
+    every = click.option("--all", "everything", is_flag=True, help="All proposals.")
+    return click.argument("ids", nargs=-1, metavar="[ID]...")(every(_by(function)))
 
 
 @command("list", group=review, json="Print a JSON list.")
-@_by("List only proposals of this actor.")
+@_by
 def list_proposals(location: Location, *, whose: str | None) -> None:
     """List proposed changes, oldest first.
 
@@ -64,10 +61,15 @@ def show(location: Location, *, proposal_id: str) -> None:
         found, texts = store.review.show(proposal_id)
     head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.local_time(found.at)}"
     lines = [DiffLine("header", head)]
-    for change, before, after in texts:
-        lines += _diff(change, before, after)
-    changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
-    output.emit(_object(found) | {"changes": changes}, output.diff(lines))
+    value = _object(found)
+    for (change, before, after), changed in zip(texts, value["changes"], strict=True):
+        changed |= {"text_before": before, "text_after": after}
+        lines.append(DiffLine("header", str(change)))
+        if change.operation != "renamed":
+            old = None if change.operation == "created" else before or ""
+            new = None if change.operation == "deleted" else after or ""
+            lines += unified(old, new, old_name=change.before or "", new_name=change.path or "")
+    output.emit(value, output.diff(lines))
 
 
 @command("accept", group=review, json="Print a JSON object with the result.")
@@ -86,8 +88,7 @@ def accept(location: Location, *, ids: tuple[str, ...], everything: bool, whose:
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
         outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, mode=mode)
-    can_leave = len(ids) != 1 and mode != "partial"
-    _emit("accepted", outcome, ["--partial accepts the others."] if can_leave else [])
+    _emit("accepted", outcome, "--partial accepts the others." if len(ids) != 1 and mode != "partial" else "")
 
 
 @command("refuse", group=review, json="Print a JSON object with the result.")
@@ -105,48 +106,35 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
         raise click.UsageError("Specify proposal IDs, --all or --by ACTOR.")
 
 
-def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> None:
+def _emit(done: str, outcome: DecisionOutcome, advice: str = "") -> None:
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on a {done} proposal" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     left = f"Error: {'not everything' if lines else 'nothing'} was {done}."
+    value = {
+        done: outcome.done,
+        "already": outcome.already,
+        "obstacles": [{"id": each.proposal_id, "path": each.path, "text": each.text} for each in outcome.obstacles],
+    }
     output.emit(
-        {
-            done: outcome.done,
-            "already": outcome.already,
-            **({"with_them": outcome.with_them} if done == "refused" else {}),
-            "obstacles": [
-                {"id": each.proposal_id, **output.attributes(each, "path", "text")} for each in outcome.obstacles
-            ],
-        },
+        value | ({"with_them": outcome.with_them} if done == "refused" else {}),
         "".join(f"{line}.\n" for line in lines) or ("" if obstacles else _NONE),
         error="\n".join([left, *obstacles]) if obstacles else "",
-        notes=advice if obstacles else (),
+        notes=[advice] if obstacles and advice else [],
         status=status_of("conflict") if obstacles else 0,
     )
 
 
-def _diff(change: ProposedChange, before: str | None, after: str | None) -> list[DiffLine]:
-    head = DiffLine("header", str(change))
-    if change.operation == "renamed":
-        return [head]
-    old = None if change.operation == "created" else before or ""
-    new = None if change.operation == "deleted" else after or ""
-    return [head, *unified(old, new, old_name=change.before or "", new_name=change.path or "")]
-
-
-def _object(proposal: Proposal) -> dict[str, object]:
-    changes = [_change_object(change) for change in proposal.changes]
+def _object(proposal: Proposal) -> dict[str, Any]:
+    changes = [
+        {"operation": each.operation, "path_before": each.before, "path": each.path, "size_bytes": each.size_bytes}
+        for each in proposal.changes
+    ]
     return output.attributes(proposal, "id", "actor", "at") | {"changes": changes}
 
 
-def _change_object(change: ProposedChange) -> dict[str, object]:
-    paths = {"path_before": change.before, "path": change.path}
-    return {"operation": change.operation, **paths, "size_bytes": change.size_bytes}
-
-
-@group("trust", default="list")
+@click.group("trust", cls=Group, default="list")
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 

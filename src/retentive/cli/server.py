@@ -13,7 +13,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
-from retentive.cli.options import command, group
+from retentive.cli.options import Group, command
 from retentive.errors import InvalidInput
 from retentive.locations import location_exists
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore
@@ -72,11 +72,10 @@ def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
 def serve(location: Location, **given: Any) -> None:
     """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
 
-    The server has the API of Anthropic's hosted memory stores, so Anthropic's SDKs work with it. It also has routes of
-    its own; see docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
-    administrators and prints it once. An address that other machines can reach needs TLS. Behind a proxy that encrypts
-    the connections, use --insecure-no-tls instead. Settings can also be given by environment variables and in a
-    configuration file; see docs/server.md.
+    The server has the API of Anthropic's hosted memory stores, so Anthropic's SDKs work with it, and routes of its own;
+    see docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
+    administrators and prints it once. An address that other machines can reach needs TLS, or --insecure-no-tls behind a
+    proxy that encrypts the connections.
     """
     need_posix("`retentive serve`")
     from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
@@ -142,7 +141,7 @@ def mcp(location: Location, *, one_tool: bool) -> None:
         stdio.serve(store, one_tool=one_tool)
 
 
-@group("keys", default="list")
+@click.group("keys", cls=Group, default="list")
 def keys() -> None:
     """Create, list and revoke the API keys of the server's clients.
 

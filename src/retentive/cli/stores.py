@@ -13,7 +13,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.location import INTEGRATION, Location
-from retentive.cli.options import command, group
+from retentive.cli.options import Group, command
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
 from retentive.opening import DEFAULT_KEY
@@ -35,18 +35,17 @@ def init(location: Location) -> None:
     location.take_over()
     with location.created() as store:
         key, memories = store.key or location.store_key, store.usage().memories
-    at = location.shown
-    url = repr(location.url) if at == location.url else 'os.environ["RETENTIVE_AT"]'  # it contains a password
+    url = repr(location.url) if location.shown == location.url else 'os.environ["RETENTIVE_AT"]'  # it has a password
     keys = "" if location.keys is None else f", keys={location.keys!r}"
     code = "import os\n\n" if "os.environ" in url else ""
     named = "" if key == DEFAULT_KEY else repr(key)
     code += f"import retentive\n\nstore = retentive.open({url}{keys}).store({named})\n"
-    value = {"at": at, "store": key, "memories": memories, "code": code}
-    said = f"The memory store {key} is at {at}, with {output.counted(memories, 'memory')}."
+    said = f"The memory store {key} is at {location.shown}, with {output.counted(memories, 'memory')}."
+    value = {"at": location.shown, "store": key, "memories": memories, "code": code}
     output.emit(value, f"{said}\n\nTo use it:\n\n{textwrap.indent(code, '    ')}")
 
 
-@group("stores", default="list")
+@click.group("stores", cls=Group, default="list")
 def stores() -> None:
     """List, create, describe and archive memory stores."""
 
@@ -79,17 +78,15 @@ def list_(location: Location, *, workspace: str | None, only_archived: bool) -> 
     with location.opened() as found:
         infos = [info for info in found.stores() if workspace in {None, info.workspace_id}]
     infos = [info for info in infos if info.archived_at is not None or not only_archived]
-    rows = [
-        (
-            *(info.id, info.key),
-            info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip(),
-            *(info.memories, info.size_bytes, info.created_at),
-        )
-        for info in infos
-    ]
-    table = output.table(
-        rows, ("id", "key", "name", "memories", "size", "created"), "No memory stores.", shortens=("id", "name", "key")
-    )
+    columns: dict[str, output.Column] = {
+        "id": "id",
+        "key": "key",
+        "name": lambda info: info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip(),
+        "memories": "memories",
+        "size": "size_bytes",
+        "created": "created_at",
+    }
+    table = output.table(infos, columns, "No memory stores.", shortens=("id", "name", "key"))
     output.emit([output.attributes(info, *_FIELDS) for info in infos], table)
 
 
@@ -158,7 +155,7 @@ def _emit_store(info: StoreInfo) -> None:
     output.emit(value, output.table(rows, ("property", "value"), folds=True))
 
 
-@group("settings", default="show")
+@click.group("settings", cls=Group, default="show")
 def settings() -> None:
     """Show or change the settings of a memory store, such as limits and permissions.
 

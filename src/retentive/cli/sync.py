@@ -52,21 +52,17 @@ _JSON = (
 def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
-    If a memory was edited on both sides, the edits are merged. If both sides changed the same lines, the memory keeps
-    its text, and the text of the file is saved as NAME.conflict-MACHINE-HASH.md. In MEMORY.md, the lines of both sides
-    are kept instead. If one side edited a memory and the other side deleted it, the edit is kept. Some files are not
-    synchronised: hidden files, links, files that are not text, files with sensitive values, and files that match
-    --ignore or a pattern in .retentive-ignore.
+    Edits of both sides are merged. If both changed the same lines, the memory keeps its text, and that of the file is
+    saved as NAME.conflict-MACHINE-HASH.md; in MEMORY.md, the lines of both are kept. An edit wins over a deletion. Left
+    out are hidden files, links, files that are not text or have sensitive values, and files that match --ignore or a
+    pattern in .retentive-ignore.
 
     Deletions of more than half of the files or memories within a day are held until you use --confirm-deletes, which
     carries them out, or --undo-held.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
-    attention.
-
-    With --status, prints the number and the paths of the files and memories that changed since the last
-    synchronisation. `sync --status` can be used while another process synchronises. It exits with status 6 if there are
-    conflict copies.
+    attention. --status, which prints what changed since the last synchronisation, works beside another process that
+    synchronises, and exits with status 6 if there are conflict copies.
     """
     need_posix("`retentive sync`")
     dry_run, place = given["dry_run"], local_path(location.url)

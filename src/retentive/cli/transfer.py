@@ -16,7 +16,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
-from retentive.cli.parameters import MEMORY_PATH, STORE, file_to_write
+from retentive.cli.parameters import complete_stores, file_to_write, path_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
@@ -35,7 +35,9 @@ from retentive.values.records import SYSTEM_STORE
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
-_STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=True, help=_STORES_HELP)
+_STORES = click.option(
+    "--store", "stores", metavar="KEY", shell_complete=complete_stores, multiple=True, help=_STORES_HELP
+)
 
 
 @command(json="Print a JSON object.")
@@ -43,13 +45,12 @@ _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=
 def export(location: Location, dest: str) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
-    DEST is a file if its name ends in .tar, .tar.gz or .tgz. The file or directory appears under its name only after it
-    is complete. The export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. The
-    audit log, proposals and other records are only in backups.
+    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears only after it is complete, and is a snapshot;
+    the memory store can stay in use. Texts are not encrypted. The audit log, proposals and other records are only in
+    backups.
 
-    Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory. Exits with status 13 if
-    stored data is damaged. In this case, an export to a directory still has the memories that are not damaged. An
-    export to a file is not created.
+    Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory, and with 13 if stored
+    data is damaged; a directory then has the memories that are not damaged.
     """
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
@@ -67,7 +68,7 @@ def export(location: Location, dest: str) -> None:
 
 @command("import", json="Print a JSON object.")
 @click.argument("source")
-@click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
+@path_option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(
@@ -90,14 +91,12 @@ def import_(
 ) -> None:
     """Import files as memories, from a directory or a tar file.
 
-    If SOURCE contains a directory `memories`, only the files in this directory are imported. Links are not followed,
-    and files that are not text are refused. The guards of the memory store apply. The actor of the changes is
-    job:import.
+    If SOURCE contains a directory `memories`, only the files in it are imported. Links are not followed, and files that
+    are not text are refused. The guards of the memory store apply. The actor of the changes is job:import.
 
-    For each file, prints a line with the outcome, the path and the reason. The outcome is one of these words:
-    `created`, `replaced`, `same` (the memory has this text already), `exists` (the memory was kept) or `refused`. For
-    names that never contain memories, such as .git, and for temporary and backup files of editors, the outcome is
-    `left`. Exits with status 1 if a file was refused.
+    For each file, prints a line with the outcome, the path and the reason: `created`, `replaced`, `same` (the memory
+    has this text already), `exists` (the memory was kept), `refused`, or `left` for names that never contain memories,
+    such as .git, and for temporary files of editors. Exits with status 1 if a file was refused.
     """
     if (key is not None and not whole) or (whole and (overwrite or dry_run or under != ROOT)):
         raise click.UsageError("--as needs --whole, which excludes --under, --overwrite and --dry-run.")
@@ -156,12 +155,10 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     """Back up all memory stores to the new file FILE, with history, settings and records.
 
     FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
-    can stay in use. No keys are needed, because encrypted memory stores stay encrypted in the backup. After a restore,
-    they can be used only with their keys. Test your backups by restoring them.
+    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore.
 
     With --keep, FILE is an existing directory. The new file in it is named after the location and the time. Of the
-    backups that this command made there of the same location and memory stores, the oldest are deleted, so that N are
-    left.
+    backups of the same location and memory stores there, all but the newest N are deleted.
     """
     location.take_over()
     chosen = _chosen(location, stores)
@@ -205,9 +202,8 @@ def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
 def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """Restore the memory stores in the backup FILE to a location that does not have them.
 
-    The whole file is checked before anything is written. Ids, versions and times are restored. Encrypted memory stores
-    need the same keys as before. After an interruption, run the command again. A memory store is refused if it already
-    exists at the location but has other versions there.
+    The whole file is checked before anything is written. Encrypted memory stores need the same keys as before. After an
+    interruption, run the command again. A memory store is refused if it already exists with other versions.
     """
     with (
         naming("File", file),
@@ -234,9 +230,9 @@ def migrate(
 ) -> None:
     """Copy all memory stores from the location to another location, TO, with ids, history, times and settings.
 
-    The location can stay in use: run migrate again to copy later changes. After an interruption, run migrate again to
-    resume. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
-    form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect.
+    The location can stay in use: run migrate again to copy later changes, or after an interruption. At the end,
+    everything is compared. If you give no keys, encrypted memory stores are copied in encrypted form, and need the same
+    keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect.
     """
     if "keys" in location.typed:  # if it were ignored, the copy might not be encrypted
         raise click.UsageError(

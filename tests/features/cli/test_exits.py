@@ -1,8 +1,11 @@
-"""Every error has one exit status. A single table defines them."""
+"""Every error has one exit status. A single table defines them, and docs/cli.md shows it and an example of `exec`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -10,7 +13,9 @@ from retentive.agent import AgentError
 from retentive.cli.exits import EXITS, status_of
 from retentive.errors import RetentiveError
 from retentive.values.replies import ERROR_CODES
+from support.command_line import here
 
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 _NEVER = {
     AgentError: "of the library's agents, which no command runs",
 }
@@ -38,7 +43,21 @@ def test_codes_and_statuses_are_unique() -> None:
 def test_an_error_is_never_a_success() -> None:
     assert [code for code in LISTED if status_of(code) == 0] == []
     assert status_of("a code of a custom backend") == 1
-
-
-def test_invalid_input_has_the_status_of_usage_errors() -> None:
     assert status_of("invalid_input") == click.UsageError.exit_code
+
+
+def test_every_exit_status_is_documented() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for row in EXITS:
+        codes = ", ".join(f"`{code}`" for code in row.codes) or "-"
+        assert f"| {row.status} | {row.meaning} | {codes} |" in text
+
+
+def test_the_example_of_exec_is_real(tmp_path: Path) -> None:
+    text = re.search(r"```console\n(\$ printf .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert text is not None
+    command, *replies = text[1].splitlines()
+    lines = command.split("'")[3::2][:2]
+    ended = here(f"sqlite:///{tmp_path}/m.db", "exec", text="".join(line + "\n" for line in lines).encode())
+    assert ended.stdout.splitlines() == replies
+    assert [json.loads(line)["code"] for line in replies] == ["not_found", "invalid_input"]

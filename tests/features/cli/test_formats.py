@@ -35,11 +35,9 @@ def as_json(location: str, *arguments: str) -> Any:
     ("command", "operation"),
     [
         (["create", "new.md", "x"], "created"),
-        (["write", "new.md", "x"], "created"),
         (["write", "a.md", "x"], "modified"),
         (["append", "a.md", "x"], "modified"),
         (["cp", "a.md", "new.md"], "created"),
-        (["replace", "a.md", "one", "1"], "modified"),
         (["insert", "a.md", "0", "x"], "modified"),
         (["mv", "a.md", "new.md"], "modified"),
         (["rm", "a.md"], "deleted"),

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import retentive
 from retentive.cli.app import ALIASES, COMMANDS_BY_NAME, MEANT, app
-from support.command_line import here, inside
+from support.command_line import here, inside, terminal
 
 PATH = "/memories/notes.md"
 
@@ -62,8 +62,12 @@ def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
         assert (ended.status, json.loads(ended.out)["read_only"]) == (0, False), ended.err
 
 
-def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_and_option_has_a_help_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    assert len(app.table) < 40
+    for name, command in all_commands():
+        assert (command.name, bool(command.help)) == (name.rpartition(" ")[2], True)
+        assert [each.opts for each in command.params if isinstance(each, click.Option) and not each.help] == [], name
     for name in ("", *(name for name, _ in all_commands())):
         _, *lines = CliRunner().invoke(app, [*name.split(), "--help"]).stdout.splitlines()
         assert lines, name
@@ -75,7 +79,9 @@ def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("vew", "view"),
         ("creat", "create"),
+        ("str_replce", "str_replace"),
         ("remove", "rm"),
+        ("version", "--version"),
         ("server", "serve"),
         ("fsck", "doctor"),
         ("sweep", "admin sweep"),
@@ -86,7 +92,8 @@ def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mistyped_command_is_answered_with_a_suggestion(tmp_path: Path, typed: str, meant: str) -> None:
     ended = inside(tmp_path, typed)
     assert ended.status == 2
-    assert f"No such command '{typed}'. Did you mean {meant}" in ended.err
+    assert f"No such command '{typed}'." in ended.err
+    assert f"'{meant}'" in ended.err.partition("Did you mean")[2]
 
 
 def test_the_examples_in_the_help_parse() -> None:
@@ -117,7 +124,7 @@ def parsed(given: list[str]) -> click.Command:
 
 
 def test_suggestions_name_commands() -> None:
-    assert set(MEANT.values()) | set(ALIASES.values()) <= set(COMMANDS_BY_NAME)
+    assert set(MEANT.values()) | set(ALIASES.values()) <= {*COMMANDS_BY_NAME, "--help", "--version"}
     assert not (set(MEANT) | set(ALIASES)) & set(COMMANDS_BY_NAME)
 
 
@@ -176,3 +183,50 @@ def test_a_dot_is_the_root_and_an_empty_path_is_refused(tmp_path: Path) -> None:
     for path in ("", "/", "/d"):
         assert here(at(tmp_path), "rm", path).exit_code == 2
     assert here(at(tmp_path), "rm", "../x").stderr == "Error: Path /memories/../x would escape /memories directory\n"
+
+
+# -- groups, and tables on narrow terminals
+
+LONG = "session:" + "0123456789" * 9
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> str:
+    made = f"sqlite:///{tmp_path}/memory.db"
+    here(made, "--actor", LONG, "create", "/memories/customers/ada.md", "one")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("group", "default"), [("settings", "show"), ("review", "list"), ("trust", "list"), ("admin encryption", "status")]
+)
+def test_a_group_alone_shows_its_state(group: str, default: str, filled: str) -> None:
+    for options in ((), ("--json",)):
+        alone, whole = here(filled, *group.split(), *options), here(filled, *group.split(), default, *options)
+        assert (alone.exit_code, alone.stdout) == (0, whole.stdout)
+    assert f"runs `{default}`" in here(filled, *group.split(), "--help").stdout
+
+
+def test_a_group_reports_errors_of_its_default(tmp_path: Path) -> None:
+    missing = here(f"sqlite:///{tmp_path}/none.db", "settings", "--json")
+    assert (missing.exit_code, json.loads(missing.stdout)["code"]) == (3, "not_found")
+
+
+@pytest.mark.parametrize("command", ["log", "stores", "admin encryption"])
+def test_tables_fit_80_columns(command: str, filled: str, tmp_path: Path) -> None:
+    """The full values are in the other formats."""
+    shown = terminal(tmp_path, "--at", filled, *command.split(), NO_COLOR="1", COLUMNS="80").splitlines()
+    assert max(len(line.rstrip()) for line in shown) <= 80
+    assert "…" in shown[1]
+    for options in (("--json",), ("--format", "csv"), ("--format", "table"), ()):
+        assert "…" not in here(filled, *command.split(), *options).stdout
+
+
+@pytest.mark.parametrize("command", [("blame", "customers/ada.md"), ("trust", "list")])
+def test_long_actors_are_shortened_on_a_terminal(command: tuple[str, ...], filled: str, tmp_path: Path) -> None:
+    here(filled, "settings", "set", 'review=["session:*"]', 'trust={"session:*": "unconfirmed"}')
+    here(filled, "--actor", LONG, "create", "/memories/new.md", "two")
+    shown = terminal(tmp_path, "--at", filled, *command, NO_COLOR="1", COLUMNS="80").splitlines()
+    assert max(len(line.rstrip()) for line in shown) <= 80
+    assert any("session:" in line and "…" in line for line in shown), shown
+    assert LONG in here(filled, *command).stdout

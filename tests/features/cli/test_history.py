@@ -84,6 +84,7 @@ def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
         (("--operation", "created"), [3, 0]),
         (("-n", "2"), [4, 3]),
         (("--since", "1h"), [4, 3, 2, 1, 0]),
+        (("--since", "2 weeks ago"), [4, 3, 2, 1, 0]),
         (("--until", "1h"), []),
         (("--since", "2h", "--until", "2099-01-01", "--by", "user:ann", "-n", "1"), [2]),
     ],
@@ -139,11 +140,10 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     lines = shown.replace("\r\n", "\n").splitlines()
     assert lines[:4] == [
         "change  time                    actor       what",
-        f"r8      {at:%Y-%m-%d %H:%M}+01:00  user:bob    renamed /memories/d/one -> /memories/e/one",
-        " " * 44 + "renamed /memories/d/two -> /memories/e/two",
-        lines[3],
+        f"r8      {at:%Y-%m-%d %H:%M}+01:00  user:bob    renamed /memories/d/one -> /memories/e/one and 1 more",
+        *lines[2:4],
     ]
-    assert [line.split(" ")[0] for line in lines[3:]] == [f"r{number}" for number in range(7, 0, -1)]
+    assert [line.split(" ")[0] for line in lines[2:]] == [f"r{number}" for number in range(7, 0, -1)]
     assert "\x1b[" not in shown
     assert "\x1b[33m" in terminal(tmp_path, "--at", location, "log")
     assert terminal(tmp_path, "--at", location, "log", A, "--by", "job:*") == "No changes.\r\n"
@@ -213,7 +213,7 @@ def test_show_has_a_header_and_the_exact_text(location: str) -> None:
 
 def test_texts_by_models_cannot_steer_the_terminal(location: str, tmp_path: Path) -> None:
     gone = version_ids(location)[3]
-    for command in (("show", gone), ("diff", gone), ("view", "/memories/gone", "--as-of", gone)):
+    for command in (("show", gone), ("diff", gone)):
         shown = terminal(tmp_path, "--at", location, *command, NO_COLOR="1")
         assert "x\\x1b[2J" in shown
         assert "\x1b[2J" not in shown  # a progress bar may write other codes
@@ -274,7 +274,7 @@ def test_blame_shows_the_version_of_each_line(location: str) -> None:
     assert here(location, "blame", A).exit_code == 3
 
 
-def test_ls_view_and_cat_show_past_states(location: str) -> None:
+def test_ls_and_cat_show_past_states(location: str) -> None:
     first, second, _, made, _ = version_ids(location)
     assert here(location, "ls", "--as-of", made).stdout == f"22\t{B}\n5\t/memories/gone\n"
     assert here(location, "ls", A, "--as-of", first).stdout == f"24\t{A}\n"
@@ -282,28 +282,6 @@ def test_ls_view_and_cat_show_past_states(location: str) -> None:
     assert here(location, "ls", B, "--as-of", first).exit_code == 3
     assert here(location, "ls", "/etc", "--as-of", first).exit_code == 2
     assert here(location, "cat", A, "--as-of", second).stdout == "one\n2 words here\nthree"
-    assert here(location, "view", A, "--as-of", first, "--range", "2").stdout == (
-        f"Here's the content of {A} with line numbers:\n     2\ttwo words here\n"
-    )
-    listing = here(location, "view", "--as-of", first).stdout.splitlines()[1:]
-    assert listing == ["24B\t/memories", f"24B\t{A}"]
-    missing = here(location, "view", B, "--as-of", first)
-    assert (missing.exit_code, missing.stderr) == (
-        3,
-        f"The path {B} does not exist. Please provide a valid path.\n",
-    )
-    assert here(location, "view", "/etc", "--as-of", first).exit_code == 2
-    assert here(location, "view", "--as-of", "memver_none").exit_code == 3
-
-
-# -- times -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["", "soon", "3", "d", "-1d", "10:00", "2026-13-01", "999999999d", "٣d"])
-def test_invalid_times_are_rejected_with_an_example(text: str) -> None:
-    ended = here("sqlite://", "log", "--since", text)
-    assert ended.exit_code == 2
-    assert "is not a time such as 2026-11-21T10:00" in ended.stderr
 
 
 # -- named revisions ---------------------------------------------------------------------------------------------------
@@ -329,6 +307,7 @@ def test_show_a_change(location: str) -> None:
     [
         (("show", "7"), 2, "'7' is not a revision such as r1234, HEAD, HEAD~2, a time"),
         (("diff", "--since", "soon"), 2, "'soon' is not a revision such as r1234"),
+        (("log", "--since", "3 months ago"), 2, "'3 months ago' is not a time such as 2026-11-21T10:00"),
         (("cat", B, "--as-of", "HEAD~x"), 2, "'HEAD~x' is not a revision"),
         (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest change is r5"),
         (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
@@ -338,11 +317,11 @@ def test_show_a_change(location: str) -> None:
         (("log", "typo", "--by", "session:s2"), 3, "there is no memory at or below /memories/typo"),
         (("log", ".", "gone"), 2, "Specify at most 2 revisions and one path"),
         (("diff", "typo"), 3, "/memories/typo has no changes"),
-        (("show", "typo"), 3, "/memories/typo has no changes"),
         (("blame", "typo"), 3, "there is no memory at /memories/typo"),
         (("cat", "typo", "--as-of", "r1"), 3, "there is no memory at /memories/typo"),
-        (("view", "typo", "--as-of", "HEAD"), 3, "/memories/typo has no changes"),
-        (("view", "--as-of", "HEAD~9"), 3, "HEAD~9 is before the history of"),
+        (("cat", "typo", "--as-of", "HEAD"), 3, "/memories/typo has no changes"),
+        (("ls", "--as-of", "HEAD~9"), 3, "HEAD~9 is before the history of"),
+        (("ls", "--as-of", "memver_none"), 3, "there is no version memver_none"),
     ],
 )
 def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...], status: int, message: str) -> None:

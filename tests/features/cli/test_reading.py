@@ -70,19 +70,11 @@ def test_view_of_a_range(at: str, given: str, lines: list[int]) -> None:
     assert [int(line.split("\t")[0]) for line in shown[1:]] == lines
 
 
-@pytest.mark.parametrize("given", ["", "x", "1-2", ":", ":3", "1:2:3", "1.5", "１:2", "1" * 5_000])
+@pytest.mark.parametrize("given", ["", "x", "1-2", ":3", "1:2:3", "１:2", "1" * 5_000])
 def test_an_invalid_range_is_a_usage_error(at: str, given: str) -> None:
     ended = here(at, "view", "/memories/a.txt", "--range", given)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert "is not a line range such as 10:20, 10: or 10." in ended.stderr
-
-
-def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
-    ended = here(at, "view", "/memories/a.txt", "--range", "9:")
-    assert (ended.exit_code, ended.stderr) == (
-        2,
-        "Error: Invalid `view_range` parameter: [9, -1]. It should be within the range of lines of the file: [1, 3]\n",
-    )
 
 
 def test_cat_prints_the_exact_bytes(at: str) -> None:
@@ -104,21 +96,12 @@ def test_stores(at: str) -> None:
     assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
 
 
-READING: tuple[str, ...] = (
-    "ls",
-    "view",
-    "cat /memories/a.txt",
-    "stores",
-    "log",
-    "show memver_1",
-    "diff /memories/a.txt",
-)
-READING += ("blame /memories/a.txt", "search one", "review list", "settings show")
-READING += ("admin scan", "admin stats", "admin audit show")
+READING = ("ls", "view", "cat /memories/a.txt", "stores", "show memver_1", "diff /memories/a.txt", "search one")
+READING += ("review list", "settings show", "admin scan", "admin audit show")
 
 
 @pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
-@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}/typo", "{}"])
+@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}"])
 def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
     """An empty file is not a database yet."""
     (tmp_path / "file").touch()
@@ -148,24 +131,3 @@ def test_a_missing_memory_store_is_not_created(at: str) -> None:
             "Error: there is no memory store 'user-43'; `retentive stores` lists the existing ones\n",
         )
     assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
-
-
-@pytest.mark.parametrize(
-    ("command", "status", "said"),
-    [
-        (["ls", "/memories/x"], 3, "Error: there is no memory at or below /memories/x\n"),
-        (["cat", "/memories/x"], 3, "Error: there is no memory at /memories/x\n"),
-        (["cat", "/memories/b"], 3, "Error: there is no memory at /memories/b\n"),
-        (["cat", "/etc/passwd"], 2, "Error: Path must start with /memories, got: /etc/passwd\n"),
-        (["ls", "/memories/../x"], 2, "Error: Path /memories/../x would escape /memories directory\n"),
-        (
-            ["view", "/memories/x"],
-            3,
-            "The path /memories/x does not exist. Please provide a valid path.\n",
-        ),
-    ],
-)
-def test_errors_are_plain_sentences(at: str, command: list[str], status: int, said: str) -> None:
-    ended = here(at, *command)
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (status, "", said)
-    assert json.loads(here(at, *command, "--json").stdout)["text"] == said.removesuffix("\n")

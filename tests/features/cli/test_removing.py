@@ -121,11 +121,9 @@ def test_a_whole_store_is_erased(location: str) -> None:
     [
         ("redact",),
         ("redact", "memver_x", "--all-of", A),
-        ("erase",),
         ("erase", A, "mem_x"),
         ("erase", "mem_x", "--whole-store", "--store", "other"),
         ("erase", "--whole-store"),
-        ("erase", "--whole-store", "other", "--store", "other"),
     ],
 )
 def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...]) -> None:

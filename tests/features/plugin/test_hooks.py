@@ -22,7 +22,6 @@ from retentive.cli.app import app, run
 from retentive.cli.hook import EVENTS, MAX_CHARS
 from retentive.cli.hook_settings import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
-from support.http_api import Api, serving
 from support.waiting import until
 
 OPTION = "CLAUDE_PLUGIN_OPTION_"
@@ -86,12 +85,6 @@ def machine(tmp_path: Path, at: str) -> Machine:
     return Machine(tmp_path / "one", at)
 
 
-@pytest.fixture
-def api() -> Iterator[Api]:
-    with retentive.open("sqlite://") as opened, serving(opened) as found:
-        yield found
-
-
 def test_the_start_of_a_session_pulls_and_gives_a_digest(machine: Machine, at: str) -> None:
     (machine.notes / "MEMORY.md").write_text("- [Known](known.md)\n")
     with retentive.open(at, actor="user:bob") as opened:
@@ -143,22 +136,6 @@ def test_the_end_of_a_session_pushes_in_a_process_of_its_own(machine: Machine, a
     assert machine.run("session-end") is None  # returns when the last holder of the streams closes them
     until(lambda: machine.log.exists() and "status 0" in machine.log.read_text())
     assert texts(at) == {"/memories/tea.md": "tea\n"}
-
-
-@pytest.mark.long
-def test_two_machines_share_a_server(tmp_path: Path, api: Api) -> None:
-    """Each adds lines to the index; both have all of them. The API key comes from the settings of the plugin."""
-    key = api.with_key("admin", act_as=("session:*",)).key
-    one, two = (Machine(tmp_path / name, api.url, session=name, **{f"{OPTION}TOKEN": key}) for name in ("a", "b"))
-    for machine in (one, two):
-        (machine.notes / "MEMORY.md").write_text(f"- [{machine.session}]({machine.session}.md)\n")
-        (machine.notes / f"{machine.session}.md").write_text(f"{machine.session}\n")
-        machine.run("stop")
-    assert "- [b](b.md)" in one.context("session-start")
-    files = [{path.name: path.read_text() for path in each.notes.glob("*.md")} for each in (one, two)]
-    assert files[0] == files[1]
-    assert sorted(files[0]["MEMORY.md"].splitlines()) == ["- [a](a.md)", "- [b](b.md)"]
-    assert set(files[0]) == {"MEMORY.md", "a.md", "b.md"}
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[1]", b'{"session_id": "../../x", "tool_input": 3}', b"\xff"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -201,33 +200,6 @@ def test_what_cannot_be_kept_is_refused() -> None:
             store.write("/memories/entries/e.json", text)
             with pytest.raises(Damaged, match=r"/memories/entries/e\.json does not contain"):
                 asyncio.run(found(service, "tea"))
-
-
-def test_two_threads_add_a_session_once() -> None:
-    """Both add the same growing session and delete from it; no event is added twice or lost."""
-    with retentive.open("sqlite://") as opened:
-        events = [event(f"e{n}", "tea") for n in range(20)]
-        errors: list[BaseException] = []
-
-        def add() -> None:
-            service = AdkMemoryService(opened)
-            try:
-                for end in range(1, len(events) + 1):
-                    asyncio.run(service.add_session_to_memory(session(events[:end])))
-                    asyncio.run(service.delete_memory(**ANN, memory_id=f"e{end - 1}" if end % 5 == 0 else None))
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=add) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert errors == []
-        kept = sorted(f"e{n} user tea" for n in range(20) if n % 5 != 4)
-        assert asyncio.run(found(AdkMemoryService(opened, limit=MANY), "tea")) == kept
-        store = opened.store("app/ann")
-        assert all(len(store.versions(each.path)) == 1 for each in store.memories())
 
 
 class Scripted(BaseLlm):

@@ -83,13 +83,6 @@ def test_the_definition_is_that_of_the_function_tool(store: MemoryStore) -> None
     assert (spec["name"], spec["description"], spec["inputSchema"]) == ("memory", DESCRIPTION, {"json": INPUT_SCHEMA})
 
 
-def test_a_call_repeated_under_its_id_changes_nothing(store: MemoryStore) -> None:
-    """Each run here uses the same ids, as an agent that continues after a crash does."""
-    create = ({"command": "create", "path": A, "file_text": "one"},)
-    assert results(memory_tool(store), create) == results(memory_tool(store), create)
-    assert len(store.versions()) == 1
-
-
 def test_memory_and_actor_can_depend_on_the_invocation() -> None:
     with retentive.open("sqlite://") as opened:
         tool = memory_tool(lambda state: opened.store(state["user"]), actor=lambda state: f"user:{state['user']}")

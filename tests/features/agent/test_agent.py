@@ -12,7 +12,6 @@ import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 
-import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.agent import (
     Agent,
@@ -35,10 +34,8 @@ from retentive.integrations.messages import TOOL
 from retentive.testing.scripted_claude import (
     Call,
     Check,
-    Prompt,
     Script,
     ScriptedClaude,
-    Thinking,
     Turn,
     scripted_claude,
 )
@@ -53,12 +50,6 @@ both = pytest.mark.parametrize("kind", KINDS)
 async def wait() -> str:
     """Wait."""
     return "Waited."
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
 
 
 @pytest.fixture(scope="module")
@@ -241,28 +232,6 @@ def test_a_run_can_be_interrupted_at_any_event(
 
 
 @both
-def test_a_new_agent_continues_from_the_memory_alone(kind: str, store: MemoryStore) -> None:
-    """The new agent does not get the earlier conversation. It finds the notes in the memory."""
-
-    def answer(prompt: Prompt) -> Turn | str | Call:
-        if not prompt.calls:
-            return Call({"command": "view", "path": "/memories"})
-        last = prompt.calls[-1]
-        listed = last.result.text if last.result else ""
-        if last.input["command"] == "view" and TEA in listed:
-            return "You like tea, as my notes say."
-        return NOTE if last.input["command"] == "view" else "Noted."
-
-    with scripted_claude(answer) as server:
-        assert play(kind, server.url, TOLD, memory=store, stop_at=ToolReply).of(Finished) == []
-        assert play(kind, server.url, TOLD, memory=store).of(Finished)[0].text == "Noted."
-        assert play(kind, server.url, "What do I like?", memory=store).of(Finished)[0].text == (
-            "You like tea, as my notes say."
-        )
-        assert server.failures == []
-
-
-@both
 def test_a_refused_response_is_not_kept(kind: str, store: MemoryStore) -> None:
     """Sending the response back would make the API refuse again."""
     with scripted_claude(Script((Turn(("I can",), "refusal"),))) as server:
@@ -318,24 +287,6 @@ def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
     assert finished == Finished("end_turn", "Searching.\n\nFound.", 2, 4)
     assert sent[1]["messages"][1:] == [{"role": "assistant", "content": [part]}]
     assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "assistant"]
-
-
-def test_an_empty_response_is_not_kept(store: MemoryStore) -> None:
-    """The API rejects empty messages, so the conversation does not contain the response."""
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=message([], "end_turn")))
-    with Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
-        agent = Agent(client, memory=store)
-        assert agent.ask("Hm.") == ""
-    assert [turn["role"] for turn in agent.messages] == ["user"]
-
-
-def test_thinking_is_sent_back_unchanged(store: MemoryStore) -> None:
-    with scripted_claude(Script((Turn((Thinking("Where to look?"), LOOK)), Turn(("Nothing.",))))) as server:
-        played = play("sync", server.url, "Go.", memory=store)
-        body: Any = server.requests[1].body
-        reply: Any = server.requests[0].reply
-    assert body["messages"][1]["content"] == reply["content"]
-    assert played.messages[1]["content"][0]["type"] == "thinking"
 
 
 def test_ask_returns_the_text(server: ScriptedClaude, store: MemoryStore) -> None:

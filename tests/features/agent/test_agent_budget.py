@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.agent import Agent, Budget, Event, Finished, TokenUsage, UsageReport
 from support.fixed_api import VIEW, Api, message, text, use
@@ -29,12 +27,6 @@ SEARCHED: dict[str, Any] = {
         ],
     },
 }
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
 
 
 def last(events: list[Event]) -> Finished:

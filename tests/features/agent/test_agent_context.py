@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.agent import (
     Compaction,
@@ -26,12 +24,6 @@ both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 VIEW = Call({"command": "view", "path": "/memories"})
 LONG = "word " * 60_000  # about 75,000 tokens, more than the minimum trigger of a compaction
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
 
 
 @both
@@ -57,22 +49,6 @@ def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: M
     sent = [block for turn in bodies[-1]["messages"] for block in turn["content"]]
     assert [block["type"] for block in sent].count("thinking") == 4
     assert all("/memories" in block["content"] for block in sent if block["type"] == "tool_result")
-
-
-@both
-def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
-    """The default context management excludes the memory tool from clearing."""
-
-    def answer(prompt: Prompt) -> Turn | Call | str:
-        assert not any(call.cleared for call in prompt.calls)
-        return VIEW if len(prompt.calls) < 4 else "Done."
-
-    with scripted_claude(answer) as server:
-        played = play(
-            kind, server.url, "Entry.", memory=store, context=memory_context(clear_over=0, keep=0, clear_at_least=0)
-        )
-        assert server.failures == []
-    assert played.of(Finished)[0].reason == "end_turn"
 
 
 @both
@@ -121,15 +97,6 @@ def test_a_run_pauses_after_compaction(kind: str, stream: bool, store: MemorySto
     assert paused.of(Compaction) == [Compaction("They like tea.")]
     assert on.of(Finished)[0].text == "I know: They like tea."
     assert more.of(Finished)[0].text == "I know: They like tea. More?"
-
-
-@both
-def test_a_failed_compaction_is_reported(kind: str, store: MemoryStore) -> None:
-    context = memory_context(compact_over=50_000)
-    with scripted_claude(lambda _seen: "Still here.", summarize=lambda _seen: None) as server:
-        played = play(kind, server.url, LONG, "And now?", memory=store, context=context)
-    assert played.of(Compaction)[0] == Compaction(None)
-    assert [finished.text for finished in played.of(Finished)] == ["Still here."] * 2
 
 
 @both

@@ -11,7 +11,6 @@ import anthropic
 import httpx2
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.agent import (
     Agent,
@@ -21,18 +20,14 @@ from retentive.agent import (
 )
 from retentive.agent.sdk import to_agent_error
 from retentive.testing.scripted_claude import Disconnect, ErrorResponse, Fault, ScriptedClaude, scripted_claude
+from support.fixed_api import Api, message, text
+from support.fixed_api import streamed as streamed_text
 
-from .runs import KINDS, STORY, TEA, client_of, play
+from .runs import KINDS, STORY, TEA, FixedApiAgent, play
 
 TOLD = "I like tea."
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
 
 
 class PlannedFaults:
@@ -129,6 +124,34 @@ def test_the_retries_of_the_sdk_come_first(server: ScriptedClaude, store: Memory
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
 
 
+FINE = message([text("Fine.")])
+EVENTS = streamed_text(FINE).split("\n\n")
+MALFORMED: dict[str, object] = {
+    "null content": {**FINE, "content": None},
+    "no stop reason": {**FINE, "stop_reason": None},
+    "call without id": message([{"type": "tool_use", "name": "memory", "input": {}}], "tool_use"),
+    "html": httpx2.Response(200, headers={"content-type": "text/html"}, content=b"<html>Log in.</html>"),
+    "not JSON": httpx2.Response(200, headers={"content-type": "application/json"}, content=b'{"id": "ms'),
+    "stream out of order": "\n\n".join(EVENTS[1:]),
+    "stream with half an event": "\n\n".join([EVENTS[0], 'event: content_block_start\ndata: {"type": "con', ""]),
+    "stream without an end": "\n\n".join([*EVENTS[:3], ""]),
+}
+
+
+@both
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_response_can_be_asked_for_again(kind: str, name: str, store: MemoryStore) -> None:
+    """Proxies send such responses, with status 200."""
+    is_stream = name.startswith("stream")
+    api = Api(MALFORMED[name], streamed_text(FINE) if is_stream else FINE)
+    asked = FixedApiAgent(kind, api, store, stream=is_stream)
+    with pytest.raises(AgentError) as raised:
+        asked.run("Hello.")
+    assert raised.value.retryable
+    assert isinstance(asked.run()[-1], Finished)
+    assert [block["role"] for block in asked.messages] == ["user", "assistant"]
+
+
 def test_an_unreachable_api_is_a_lost_connection(store: MemoryStore) -> None:
     with scripted_claude(STORY) as server:
         url = server.url
@@ -145,15 +168,6 @@ def test_a_missing_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(tmp_path))
     with Agent(memory="sqlite://") as agent, pytest.raises(AgentError, match="set ANTHROPIC_API_KEY"):
         agent.ask(TOLD)
-
-
-def test_ask_raises_the_same_errors(server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: ErrorResponse(529)})
-    with client_of(server.url) as client:
-        agent = Agent(client, memory=store)
-        with pytest.raises(AgentError, match="the API returned overloaded_error: "):
-            agent.ask(TOLD)
-        assert agent.ask() == "You like tea, and I will remember it."
 
 
 def test_other_sdk_errors_are_translated() -> None:

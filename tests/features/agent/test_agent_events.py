@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.agent import (
     Compaction,
@@ -15,7 +13,6 @@ from retentive.agent import (
     Event,
     OtherBlock,
     Text,
-    UsageReport,
 )
 from support.fixed_api import Api, message, streamed, text
 
@@ -55,12 +52,6 @@ BLOCKS: list[Event] = [
 both = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
-
-
 def with_whole_texts(events: list[Event]) -> list[Event]:
     """Join the pieces of each text."""
     joined: list[Event] = []
@@ -84,13 +75,3 @@ def test_the_events_of_a_stream_are_in_its_order(kind: str, store: MemoryStore) 
     """The API reports the edits of a stream at its end."""
     events = FixedApiAgent(kind, Api(streamed(RESPONSE)), store, stream=True).run("Order tea.")
     assert with_whole_texts(events)[:-2] == [*BLOCKS, EDITS]
-
-
-@both
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_the_use_of_the_cache_is_reported(kind: str, stream: bool, store: MemoryStore) -> None:
-    api = Api(streamed(RESPONSE) if stream else RESPONSE)
-    events = FixedApiAgent(kind, api, store, stream=stream).run("Order tea.")
-    (report,) = [event for event in events if isinstance(event, UsageReport)]
-    assert (report.usage.cache_read_tokens, report.usage.cache_creation_tokens) == (7, 11)
-    assert report.total_tokens == 26

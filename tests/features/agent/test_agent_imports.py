@@ -44,10 +44,3 @@ except ImportError as error:
     print(error)
 """
     assert run(WITHOUT_SDK + code).startswith("Agent needs the SDK: pip install 'anthropic")
-
-
-def test_public_names_are_exported() -> None:
-    assert all(getattr(agent, name) is not None for name in agent.__all__)
-    assert len(set(agent.__all__)) == len(agent.__all__)
-    with pytest.raises(AttributeError):
-        _ = agent.nothing  # type: ignore[attr-defined]

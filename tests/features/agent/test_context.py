@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, get_args, get_type_hints
 
-import httpx2
 import pytest
 from anthropic import Anthropic
 from anthropic.types.beta.beta_context_management_config_param import Edit
@@ -13,7 +11,6 @@ from pydantic import TypeAdapter
 
 from retentive import InvalidInput
 from retentive.agent import Agent, betas_of, memory_context
-from support.fixed_api import message, text
 
 EDITING = "context-management-2025-06-27"
 COMPACTION = "compact-2026-01-12"
@@ -46,23 +43,6 @@ def test_each_option_changes_its_edit() -> None:
     assert [edit[name]["value"] for name in ("trigger", "keep", "clear_at_least")] == [30_000, 0, 0]
     assert "exclude_tools" not in edit
     assert memory_context(compact_over=50_000)["edits"][1]["trigger"]["value"] == 50_000
-
-
-def test_the_sdk_sends_edits_with_their_betas() -> None:
-    """A real client sends the edits, and the test reads the bytes of its HTTP request."""
-    sent: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        sent.append(request)
-        return httpx2.Response(200, json=message([text("Go on.")]))
-
-    context: Any = memory_context()
-    with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
-        client.beta.messages.create(
-            model="claude-sonnet-5-5", max_tokens=1, messages=[], context_management=context, betas=[*betas_of(context)]
-        )
-    assert json.loads(sent[0].content)["context_management"] == context
-    assert sent[0].headers["anthropic-beta"] == f"{EDITING},{COMPACTION}"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -114,13 +113,3 @@ def test_basic_sh_shows_api_errors(tmp_path: Path) -> None:
         done = run(claude, [str(EXAMPLES / "basic.sh")], tmp_path)
     assert done.returncode != 0
     assert "invalid_request_error" in done.stderr
-
-
-@pytest.mark.long
-def test_both_examples_ask_the_same_question(claude: ScriptedClaude, tmp_path: Path) -> None:
-    """Both examples ask the question of the documentation, word for word, one in Python and one in JSON."""
-    shell = (EXAMPLES / "basic.sh").read_text("utf-8")
-    request = json.loads(shell.split("<<'JSON'\n")[1].split("\nJSON\n")[0])
-    run(claude, [sys.executable, str(EXAMPLES / "basic.py"), "loop"], tmp_path)
-    body: Any = claude.requests[0].body
-    assert body == request

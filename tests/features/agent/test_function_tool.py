@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from google.genai.types import Schema
 from jsonschema import Draft202012Validator
 
-import retentive
 from retentive import InvalidInput, MemoryStore, Reply
-from retentive.agent import function_tool, memory_protocol
+from retentive.agent import function_tool
 from retentive.values.replies import REPLIES
 
 PATH = "/memories/a.md"
@@ -34,12 +32,6 @@ CALLS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"command": "delete", "path": "/memories/b.md"}, "Successfully deleted /memories/b.md"),
 ]
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -96,12 +88,6 @@ def test_the_schema_is_one_for_gemini(strict: bool, store: MemoryStore) -> None:
     assert dumped == found
 
 
-def test_the_description_contains_the_protocol(store: MemoryStore) -> None:
-    assert memory_protocol() in function_tool(store).description
-    assert "PROTOCOL" not in function_tool(store, protocol=False).description
-    assert all(f"- {command} (" in function_tool(store).description for command in COMMANDS)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -122,10 +108,6 @@ def test_errors_are_returned_as_text(arguments: str, code: str, store: MemorySto
     assert (reply.is_error, reply.code) == (True, code)
     assert tool.call(arguments) == reply.text
     assert len(reply.text) < 2_500
-
-
-def test_the_name_can_be_changed(store: MemoryStore) -> None:
-    assert function_tool(store, name="notes").definition["name"] == "notes"
 
 
 def test_an_object_without_execute_is_rejected(store: MemoryStore) -> None:

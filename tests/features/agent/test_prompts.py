@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from retentive import InvalidInput
-from retentive.agent import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
+from retentive.agent import memory_protocol, system_prompt, tidy_note, topic_guidance
 
 PROTOCOL = (
     "IMPORTANT: ALWAYS VIEW YOUR MEMORY DIRECTORY BEFORE DOING ANYTHING ELSE.\n"
@@ -51,10 +51,6 @@ def test_the_topic_guidance(language: str) -> None:
     assert topic_guidance("tea {x}", language=language) == TOPIC[language]
 
 
-def test_languages_match_the_contract() -> None:
-    assert set(LANGUAGES) == set(TIDY)
-
-
 @pytest.mark.parametrize("language", ["es", "EN", "zh", ""])
 def test_an_unknown_language_is_rejected(language: str) -> None:
     known = r"choose one of en, de, fr, ja, zh-TW"
@@ -64,12 +60,6 @@ def test_an_unknown_language_is_rejected(language: str) -> None:
         topic_guidance("tea", language=language)
     with pytest.raises(InvalidInput, match=known):
         system_prompt("Be kind.", language=language, tidy=False)
-
-
-@pytest.mark.parametrize("topic", ["", "  \n"])
-def test_an_empty_topic_is_rejected(topic: str) -> None:
-    with pytest.raises(InvalidInput, match="omit it"):
-        topic_guidance(topic)
 
 
 def test_a_system_prompt_combines_its_parts() -> None:

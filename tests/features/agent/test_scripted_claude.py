@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
+from anthropic import Anthropic
 from anthropic.lib.tools import ToolError
-from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
+from anthropic.tools import BetaLocalFilesystemMemoryTool
 
 from retentive.testing.scripted_claude import (
     MODEL,
@@ -113,19 +112,6 @@ def test_the_sync_runner_plays_the_story(
 ) -> None:
     runner = runner_of(client, tmp_path, stream=stream, **NO_THREAD[threaded])
     assert text_of(runner.until_done()) == "You like tea."
-    assert_played(server, threaded=threaded)
-
-
-@pytest.mark.parametrize(("threaded", "stream"), [(True, False), (False, True)])
-def test_the_async_runner_plays_the_story(server: ScriptedClaude, tmp_path: Path, threaded: bool, stream: bool) -> None:
-    async def play() -> Any:
-        async with AsyncAnthropic(base_url=server.url, api_key="none needed", max_retries=0) as client:
-            tools = [BetaAsyncLocalFilesystemMemoryTool(str(tmp_path))]
-            make: Any = client.beta.messages.tool_runner
-            runner = make(**ASK, messages=HELLO, tools=tools, stream=stream, **NO_THREAD[threaded])
-            return await runner.until_done()
-
-    assert text_of(asyncio.run(play())) == "You like tea."
     assert_played(server, threaded=threaded)
 
 

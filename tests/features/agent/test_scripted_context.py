@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from retentive.testing.scripted_claude import Call, Check, Prompt, Script, Turn,
 from .requests import (
     ASK,
     COMPACT_BETA,
-    CONTEXT,
     HELLO,
-    READ,
     WAYS,
     ask,
     clearing,
     compacting,
     management,
-    open_url,
     uses,
 )
 
@@ -44,22 +40,6 @@ def test_a_prompt_over_the_window_is_rejected_unless_edits_help(way: str) -> Non
         reply = ask(server, way, messages=uses(10), context_management=management(clearing()))
         assert reply.usage.input_tokens < 6_000
         assert server.largest_prompt == refused
-
-
-def test_a_stream_reports_the_edits_at_its_end() -> None:
-    """The event message_delta contains the edits. Earlier events do not contain them."""
-    body = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
-    body["context_management"] = management(clearing())
-    with scripted_claude(fine) as server:
-        with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:
-            plain = json.load(response)
-        with open_url(f"{server.url}/v1/messages", {**body, "stream": True}, headers=CONTEXT) as response:
-            lines = response.read().decode().split("\n")
-    datas = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
-    with_edits = [data["type"] for data in datas if "context_management" in json.dumps(data)]
-    assert with_edits == ["message_delta"]
-    assert datas[-2]["context_management"] == plain["context_management"]
-    assert datas[-1] == {"type": "message_stop"}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -20,7 +20,6 @@ from retentive.testing.scripted_claude import (
     Script,
     ScriptedClaude,
     ScriptError,
-    Thinking,
     Turn,
     scripted_claude,
 )
@@ -157,25 +156,6 @@ def test_a_prompt_has_the_whole_request() -> None:
     assert call.result == Result("yes[image]", is_error=True)
     assert (prompt.summary, prompt.instructions) == (None, None)
     assert all(part in prompt.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
-
-
-@pytest.mark.parametrize(
-    ("answer", "content"),
-    [
-        ("Hm.", [{"type": "text", "text": "Hm."}]),
-        (["Hm.", "So."], [{"type": "text", "text": "Hm."}, {"type": "text", "text": "So."}]),
-        (Thinking("Hm."), [{"type": "thinking", "thinking": "Hm.", "signature": "scripted_6e72d95cb4b4fe16"}]),
-        (
-            Call({}, name="read"),
-            [{"type": "tool_use", "id": "toolu_scripted_87194e11340606118b69fc87", "name": "read", "input": {}}],
-        ),
-    ],
-)
-def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) -> None:
-    turn = Turn(tuple(answer) if isinstance(answer, list) else (answer,))
-    for function in (lambda _seen: answer, lambda _seen: turn):
-        claude = ScriptedClaude(function, new_suffix=lambda: "0")
-        assert post(claude, tools=[READ])[1]["content"] == content
 
 
 SCRIPT = {

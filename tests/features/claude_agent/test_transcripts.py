@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from itertools import count
@@ -125,13 +124,3 @@ def test_what_cannot_work_is_refused() -> None:
             TranscriptStore(remote)
         with pytest.raises(errors.InvalidInput, match="must not be empty"):
             asyncio.run(TranscriptStore(place).load(key(subpath="")))
-
-
-def test_summaries_are_json(tmp_path: Path) -> None:
-    with retentive.open("sqlite://") as place:
-        store = TranscriptStore(place)
-        asyncio.run(store.append(key(), entries(1)))
-        (summary,) = asyncio.run(store.list_session_summaries("project"))
-        (listed,) = asyncio.run(store.list_sessions("project"))
-        assert json.loads(json.dumps(summary)) == summary
-        assert summary["mtime"] == listed["mtime"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from retentive import MemoryStore, Reply
-from retentive.mounts import Mounts
+from retentive import MemoryStore
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
 MODEL = "claude-sonnet-5-5"
@@ -63,45 +61,8 @@ def one_turn(*commands: dict[str, Any]) -> Script:
     return Script((Turn(tuple(Call(command, Check()) for command in commands)), Turn(("Done.",))), "one turn")
 
 
-def mounted(tree: Mounts) -> Script:
-    """Script that writes to a tree with a read-only `/memories/team`, and checks the replies."""
-    mine = Call({"command": "create", "path": A, "file_text": "mine"}, Check(f"File created successfully at: {A}"))
-    theirs = {"command": "create", "path": "/memories/team/a", "file_text": "mine too"}
-    refused = Check(tree.execute(theirs).text, ("read-only",), is_error=True)
-    return Script((Turn((mine,)), Turn((Call(theirs, refused),)), Turn(("Done.",))), "mounts")
-
-
 INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]
 INSERTED = [f"line {n}" for n in reversed(range(12))]  # the replies if the commands ran in this order
-APART_S = 0.2  # long enough for a concurrent call to arrive
-BESIDE_S = 30  # timeout for a call that must arrive
-
-
-class ConcurrencyProbe(MemoryStore):
-    """Store in which each command waits for a concurrent one. `most` is the largest number of concurrent commands."""
-
-    def __init__(self, wait_s: float) -> None:
-        self.seen: list[object] = []
-        self.most = 0
-        self._wait_s = wait_s
-        self._inside = 0
-        self._lock = threading.Lock()
-        self._second = threading.Event()
-
-    def through(self, integration: str) -> ConcurrencyProbe:
-        return self
-
-    def execute(self, command: object, **_: Any) -> Reply:
-        with self._lock:
-            self.seen.append(command)
-            self._inside += 1
-            self.most = max(self.most, self._inside)
-            if self._inside > 1:
-                self._second.set()
-        self._second.wait(self._wait_s)
-        with self._lock:
-            self._inside -= 1
-        return Reply("done")
 
 
 def offered_tools(server: ScriptedClaude) -> list[Any]:

@@ -81,13 +81,3 @@ def test_a_call_cancelled_before_it_starts_does_nothing(store: MemoryStore) -> N
 
     asyncio.run(run())
     assert list(store.memories()) == []
-
-
-def test_many_concurrent_calls_all_get_replies(store: MemoryStore) -> None:
-    async def run() -> list[str]:
-        tool = AsyncMemoryTool(store)
-        commands = [CREATE | {"path": f"/memories/{number}"} for number in range(100)]
-        return await asyncio.gather(*(tool.call(command) for command in commands))
-
-    assert asyncio.run(run()) == [f"File created successfully at: /memories/{number}" for number in range(100)]
-    assert store.usage().memories == 100

@@ -43,16 +43,6 @@ INSERT = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
-@pytest.fixture
-def store(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
-
-
-@pytest.fixture
-def twin(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
-
-
 @contextmanager
 def chat(server: ScriptedClaude, *, streaming: bool = False) -> Iterator[ChatAnthropic]:
     """Chat model whose connections are closed after the test. LangChain would keep them until the process ends."""
@@ -105,12 +95,6 @@ def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore)
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
-def test_async_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    with scripted_claude(story(twin)) as server:
-        assert ainvoke(server, memory_tool(store))[-1].content == "That is all."
-        assert server.failures == []
-
-
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
 def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
     store.execute({"command": "create", "path": A, "file_text": ""})
@@ -138,14 +122,6 @@ def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
 def test_other_models_get_a_function_tool(store: MemoryStore) -> None:
     function = convert_to_openai_tool(memory_tool(store))["function"]
     assert function == {"name": "memory", "description": DESCRIPTION, "parameters": INPUT_SCHEMA}
-
-
-def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
-    with scripted_claude(one_turn({"command": "view", "path": "/memories"})) as server:
-        invoke(server, memory_tool(store, native=False))
-        assert server.failures == []
-        expected = {"name": "memory", "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
-        assert offered_tools(server)[0] == [expected]
 
 
 def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:

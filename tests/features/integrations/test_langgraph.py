@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable
 from typing import Any, TypedDict
 
@@ -85,11 +84,6 @@ def plain(result: Any) -> Any:
     return [plain(each) for each in result] if isinstance(result, list) else result
 
 
-@pytest.fixture
-def store(place: str, open_place: OpenPlace) -> MemoryStore:
-    return open_place(place).store()
-
-
 @given(batches=st.lists(st.lists(OPS, max_size=4), max_size=sized(quick=4, long=12, full=15)), is_async=st.booleans())
 def test_results_equal_those_of_the_store_in_memory(batches: list[list[Op]], is_async: bool) -> None:
     with retentive.open("sqlite://") as opened:
@@ -97,17 +91,6 @@ def test_results_equal_those_of_the_store_in_memory(batches: list[list[Op]], is_
         for ops in batches:
             results = asyncio.run(ours.abatch(ops)) if is_async else ours.batch(ops)
             assert [plain(each) for each in results] == model.results(ops)
-
-
-def test_times_are_those_of_the_memory(store: MemoryStore) -> None:
-    ours = LangGraphStore(store)
-    ours.put(("users", "ann"), "likes", {"food": "rice"})
-    first = ours.get(("users", "ann"), "likes")
-    ours.put(("users", "ann"), "likes", {"food": "tea"})
-    second = ours.get(("users", "ann"), "likes")
-    assert first is not None
-    assert second is not None
-    assert first.created_at == first.updated_at == second.created_at < second.updated_at
 
 
 def test_items_are_memories_with_history(store: MemoryStore) -> None:
@@ -246,42 +229,6 @@ def test_other_memories_are_no_items(store: MemoryStore) -> None:
     for call in (lambda: ours.get(("b",), "k"), lambda: ours.search(())):
         with pytest.raises(Damaged, match=r"/memories/b/k\.json does not contain a JSON object"):
             call()
-
-
-def test_two_threads_lose_no_item_and_see_whole_batches(store: MemoryStore) -> None:
-    """One thread replaces and deletes two items together, and another one its own; readers see both items or none."""
-    ours, rounds = LangGraphStore(store), sized(quick=15, long=60, full=200)
-    done = threading.Event()
-    seen: list[list[int]] = []
-    errors: list[BaseException] = []
-
-    def pairs() -> None:
-        for n in range(rounds):
-            value = {"n": n} if n % 3 else None
-            ours.batch([PutOp(("pair",), "one", value), PutOp(("pair",), "two", value)])
-
-    def singles() -> None:
-        for n in range(rounds):
-            ours.put(("single",), str(n), {"n": n})
-            ours.delete(("pair",), "three")
-            seen.append([item.value["n"] for item in ours.search(("pair",))])
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            done.set()
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in (pairs, singles)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert all(len(set(each)) < 2 and len(each) != 1 for each in seen)
-    assert sorted(int(item.key) for item in ours.search(("single",), limit=ALL)) == list(range(rounds))
 
 
 class Said(TypedDict):

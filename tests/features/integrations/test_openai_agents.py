@@ -21,16 +21,6 @@ from .conversations import ERRORS, STORY, A
 QUIET = RunConfig(tracing_disabled=True)
 
 
-@pytest.fixture
-def store(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
-
-
-@pytest.fixture
-def twin(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
-
-
 def outputs(tool: FunctionTool, calls: list[Any], context: object = None) -> list[str]:
     """Run an agent whose model makes one call in each turn; return the results of the calls."""
     turns = [[function_call(tool.name, each, call_id=f"call_{n}")] for n, each in enumerate(calls)]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.tools import ToolException
-from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai.models.test import TestModel
 
 import retentive
 from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts
@@ -135,19 +131,3 @@ def test_a_function_of_the_run_selects_the_store_itself(place: str, open_place: 
     store = open_place(place).store()
     with pytest.raises(InvalidInput, match="is a function; return the memory store 'user-1' from the function"):
         make(lambda _: store, store="user-1")
-
-
-def test_the_stores_of_two_users_are_separate(place: str, open_place: OpenPlace) -> None:
-    opened = open_place(place)
-    MemoryTool(opened, store="user-1").call(CREATE)
-    function_tool(opened, store="user-2").call(CREATE | {"path": "/memories/b"})
-    langchain.memory_tool(opened, store="user-3").invoke(CREATE | {"path": "/memories/c"})
-    capability = pydantic_ai.MemoryCapability(opened, store="user-4", native=False)
-    agent = PydanticAgent(TestModel(call_tools=[], custom_output_text="done"), capabilities=[capability])
-    asyncio.run(agent.run("hello"))
-    result(opened, store="user-5")
-    paths = {info.key: [one.path for one in opened.store(info.key).memories()] for info in opened.stores()}
-    expected: Mapping[str, list[str]] = {f"user-{number}": [] for number in range(1, 6)}
-    assert paths == {**expected, "user-1": ["/memories/a"], "user-2": ["/memories/b"], "user-3": ["/memories/c"]}
-    with pytest.raises(ToolException, match="already exists"):
-        langchain.memory_tool(opened, store="user-1")._run(CREATE, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import anthropic
 import httpx2
 import pytest
 
-from retentive import AsyncMemoryTool, MemoryStore, MemoryTool
+from retentive import MemoryStore, MemoryTool
 from retentive.testing.scripted_claude import ScriptedClaude
 from support.places import OpenPlace
 
@@ -69,15 +68,3 @@ def test_the_tool_runs_with_each_client(name: str, claude: ScriptedClaude, store
     first = claude.requests[0].body
     assert isinstance(first, dict)
     assert ("thread" in first) == (name in HELD)
-
-
-@pytest.mark.parametrize("name", CLIENTS)
-def test_the_async_tool_runs_with_each_client(name: str, claude: ScriptedClaude, store: MemoryStore) -> None:
-    async def talk() -> str:
-        async with httpx2.AsyncClient(transport=httpx2.MockTransport(platform(claude))) as http:
-            client = getattr(anthropic, f"Async{name}")(http_client=http, max_retries=0, **CLIENTS[name])
-            runner = client.beta.messages.tool_runner(tools=[AsyncMemoryTool(store)], **ASK)
-            return str((await runner.until_done()).content[0].text)
-
-    assert asyncio.run(talk()) == "That is all."
-    assert claude.failures == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from anthropic import AsyncAnthropic
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
@@ -15,38 +14,23 @@ from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.run import AgentRunResult
 
-from retentive import TOOL, InvalidInput, MemoryStore
+from retentive import TOOL, MemoryStore
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
-from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace
 
 from .conversations import (
-    APART_S,
     ERRORS,
-    INSERTS,
     KEY,
     MODEL,
     STORY,
     A,
-    ConcurrencyProbe,
-    mounted,
     offered_tools,
     one_turn,
     story,
 )
-
-
-@pytest.fixture
-def store(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
-
-
-@pytest.fixture
-def twin(open_place: OpenPlace) -> MemoryStore:
-    return open_place("sqlite://").store()
 
 
 def talk(server: ScriptedClaude, agent: Agent[Any, str], *, deps: object = None) -> AgentRunResult[str]:
@@ -79,28 +63,6 @@ def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore)
     assert [n for n, part in enumerate(returns(result.all_messages())) if part.outcome == "failed"] == list(ERRORS)
     assert {str(version.actor) for version in store.versions()} == {"session:s1"}
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
-
-
-def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    async def main(server: ScriptedClaude) -> str:
-        async with AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
-            model = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
-            agent = Agent(model, capabilities=[MemoryCapability[None](store)])
-            async with agent.run_stream("Hello") as result:
-                return str(await result.get_output())
-
-    with scripted_claude(story(twin)) as server:
-        assert asyncio.run(main(server)) == "That is all."
-        assert server.failures == []
-
-
-def test_the_calls_of_a_turn_run_in_order() -> None:
-    memory = ConcurrencyProbe(APART_S)
-    with scripted_claude(one_turn(*INSERTS[:4])) as server:
-        talk(server, Agent(capabilities=[MemoryCapability[None](memory)]))
-        assert server.failures == []
-    assert memory.most == 1
-    assert memory.seen == INSERTS[:4]
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
@@ -153,17 +115,3 @@ def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore)
     replies = [twin.execute(command) for command in STORY]
     assert [part.content for part in parts] == [reply.text for reply in replies]
     assert [part.outcome == "failed" for part in parts] == [reply.is_error for reply in replies]
-
-
-def test_mounts_are_supported(open_place: OpenPlace) -> None:
-    place = open_place("sqlite://")
-    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
-    with scripted_claude(mounted(tree)) as server:
-        talk(server, Agent(capabilities=[MemoryCapability[None](tree)]))
-        assert server.failures == []
-    assert place.store("mine").usage().memories == 1
-
-
-def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
-    with pytest.raises(InvalidInput):
-        MemoryCapability[None](store, actor="user:")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,14 +82,6 @@ def test_base_path_is_always_a_directory(tmp_path: Path, monkeypatch: pytest.Mon
     tool.close()
 
 
-def test_base_path_exists_only_for_plain_files() -> None:
-    tool = MemoryTool("sqlite://")
-    for name in ("base_path", "memory_root"):
-        with pytest.raises(AttributeError):
-            getattr(tool, name)
-    tool.close()
-
-
 def test_the_six_methods_accept_sdk_objects(place: str) -> None:
     tool = MemoryTool(place)
     replies = [getattr(tool, name)(kind(command=name, **fields)) for name, kind, fields in STORY]
@@ -142,15 +132,6 @@ def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> Non
             kind(place, actor=actor)
 
 
-def test_an_open_store_can_be_passed_and_stays_open(place: str, open_place: OpenPlace) -> None:
-    opened = open_place(place)
-    store = opened.store("user-42")
-    for tool in (MemoryTool(store=store), MemoryTool(store)):
-        assert tool.store is store
-        tool.close()
-    assert not store.execute({"command": "view", "path": "/memories"}).is_error
-
-
 def test_a_closed_tool_says_so(place: str) -> None:
     """Trying again, as after other failures of the storage, would never end."""
     tool = MemoryTool(place)
@@ -187,27 +168,6 @@ def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:
         MemoryTool(lasting_place, store="memstore_" + "0" * 32)
     for one in (tool, same):
         one.close()
-
-
-def test_no_descriptor_is_leaked(lasting_place: str) -> None:
-    """The location is opened and closed many times. A driver may close its sockets with a short delay."""
-
-    def open_files() -> int:
-        return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-
-    def use() -> None:
-        tool = MemoryTool(lasting_place)
-        tool.call({"command": "view", "path": "/memories"})
-        tool.close()
-
-    use()
-    before = open_files()
-    for _ in range(20):
-        use()
-    deadline = time.monotonic() + 30
-    while open_files() > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert open_files() <= before
 
 
 def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic
-from anthropic.lib.tools import ToolError
 from jsonschema import Draft202012Validator
 
 import retentive
-from retentive import MemorySearchTool, MemoryStore, MemoryTool, Mounts
+from retentive import MemorySearchTool, MemoryStore, MemoryTool
 from retentive.integrations.schemas import MAX_SEARCH_LIMIT as MAX_LIMIT
 from retentive.integrations.schemas import SEARCH as NAME
 from retentive.integrations.schemas import SEARCH_DESCRIPTION as DESCRIPTION
@@ -98,21 +97,6 @@ def test_the_tool_runs_beside_the_memory_tool(store: MemoryStore, claude: Script
     ]
 
 
-def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
-    """The tool opens and closes the store as well. It does not close a store that the application opened."""
-    at = f"sqlite:///{tmp_path}/memory.db"
-    with retentive.open(at) as opened:
-        filled(opened.store("team"))
-        tool = MemorySearchTool(at, store="team")
-        assert tool.call({"query": "refund"}) == FOUND
-        tool.close()
-        with pytest.raises(ToolError, match="was closed"):
-            tool.call({"query": "refund"})
-        beside = MemorySearchTool(opened.store("team"))
-        beside.close()
-        assert beside.call({"query": "refund"}) == FOUND
-
-
 # -- the function ----------------------------------------------------------------------------------------------------
 
 
@@ -190,20 +174,6 @@ def test_a_closed_location_is_an_error_reply(tmp_path: Path) -> None:
 
 
 # -- several stores ----------------------------------------------------------------------------------------------------
-
-
-def test_the_hits_of_several_stores_are_one_ranking() -> None:
-    texts = {"a/1": "tea", "a/2": "tea coffee", "b/1": "tea and tea", "b/2": "coffee coffee beans", "b/3": "beans"}
-    with retentive.open("sqlite://") as opened:
-        left, right = opened.store("left"), opened.store("right")
-        tree = Mounts({"/memories": opened.store("root"), "/memories/a": left, "/memories/b": right})
-        for path, text in texts.items():
-            tree.create(f"/memories/{path}", text)
-        found = tree.search("tea coffee")
-        assert {hit.path for hit in found.hits} == {f"/memories/{path}" for path in ("a/1", "a/2", "b/1", "b/2")}
-        assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
-        assert tree.search("tea coffee", limit=1).hits == found.hits[:1]
-        assert tree.search("tea coffee", limit=1).total == 4
 
 
 def test_a_reply_is_bounded(store: MemoryStore) -> None:

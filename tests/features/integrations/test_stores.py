@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from retentive import InvalidInput
@@ -26,22 +24,3 @@ def test_the_default_store_has_the_key_default(place: str, open_place: OpenPlace
     store = opened.store()
     assert (store.key, store.name) == ("default", "default")
     assert opened.store("default").id == store.id
-
-
-def test_threads_that_open_one_key_share_one_store(place: str, open_place: OpenPlace) -> None:
-    opened = open_place(place)
-    ids: list[str] = []
-    barrier = threading.Barrier(8)
-
-    def ask() -> None:
-        barrier.wait()
-        ids.append(opened.store("shared").id)
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(ids) == 8
-    assert len(set(ids)) == 1
-    assert len(opened.stores()) == 1

@@ -88,15 +88,6 @@ def test_the_person_is_asked_again_if_the_number_changes(filled: MemoryStore, mo
     assert person.asked == [f"Delete {count} memories below {FOLDER}?" for count in (6, 7)]
 
 
-def test_one_tool_asks_too(filled: MemoryStore) -> None:
-    async def run() -> tuple[str, bool]:
-        async with connected(filled, one_tool=True, asked=None) as client:
-            return await reply_of(client, "memory", {"command": "delete", "path": FOLDER})
-
-    assert asyncio.run(run())[1]
-    assert len(filled.memories()) == 7
-
-
 @pytest.mark.parametrize("path", ["/memories", "/memories/beside", "/memories/none", "/etc"])
 def test_nobody_is_asked_about_other_deletes(filled: MemoryStore, path: str) -> None:
     person = Person("decline")

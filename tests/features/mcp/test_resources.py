@@ -107,14 +107,6 @@ def test_an_invalid_cursor_is_an_error(store: MemoryStore, cursor: str) -> None:
     asyncio.run(run())
 
 
-def test_the_template_has_the_name_of_the_store(store: MemoryStore) -> None:
-    async def run() -> list[str]:
-        async with connected(store) as client:
-            return [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
-
-    assert asyncio.run(run()) == ["memory://default/{+path}"]
-
-
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """A location that others can open too."""

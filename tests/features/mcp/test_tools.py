@@ -49,13 +49,6 @@ def test_annotations_say_what_a_tool_does(store: MemoryStore) -> None:
     assert all(len(tool.description or "") < 2_000 for tool in tools.values())
 
 
-def test_create_is_destructive_if_it_can_overwrite(store: MemoryStore) -> None:
-    store.change_settings({"create_overwrites": True})
-    hints = listed(store)["memory_create"].annotations
-    assert hints is not None
-    assert hints.destructive_hint is True
-
-
 def test_one_tool_has_all_commands(store: MemoryStore) -> None:
     assert list(listed(store, one_tool=True)) == ["memory"]
 
@@ -150,19 +143,6 @@ def test_undo_leaves_changes_of_others(store: MemoryStore) -> None:
         (f"deleted {A}", False),
     ]
     assert [memory.path for memory in store.memories()] == [B]
-
-
-def test_undo_keeps_later_changes_of_other_lines(store: MemoryStore) -> None:
-    store.create(A, "".join(f"{n}\n" for n in range(9)))
-    mine = store.edit(A, "1\n", "one\n")
-    store.edit(A, "7\n", "seven\n", actor="user:bob")
-
-    async def run() -> tuple[str, bool]:
-        async with connected(store) as client:
-            return await reply_of(client, "memory_undo", {"change": mine.version_id})
-
-    assert asyncio.run(run()) == (f"reverted {A}", False)
-    assert store.read(A).split() == ["0", "1", "2", "3", "4", "5", "6", "seven", "8"]
 
 
 def test_undo_that_conflicts_changes_nothing(store: MemoryStore) -> None:

@@ -12,26 +12,12 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import MemoryStore, errors
+from retentive import errors
 from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
 
 from .world import World
 
 MARK = "\ufeff"
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
-
-
-@pytest.fixture
-def world(store: MemoryStore, tmp_path: Path) -> World:
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for each in directories:
-        each.mkdir()
-    return World(store, directories, tmp_path / "states", [0.0, 0.0])
 
 
 def share(world: World, texts: dict[str, str]) -> None:
@@ -141,17 +127,6 @@ def test_a_cleared_store_empties_no_directory(world: World) -> None:
     assert world.memories() == texts
 
 
-def test_held_deletions_of_files_can_be_undone(world: World) -> None:
-    texts = {f"{number}.md": f"{number}\n" for number in range(8)}
-    share(world, texts)
-    for name in texts:
-        (world.directories[0] / name).unlink()
-    assert set(became(sync(world)).values()) == {"held"}
-    assert set(became(sync(world, restoring=True)).values()) == {"written"}
-    assert world.files(0) == world.memories() == texts
-    assert sync(world).outcomes == ()
-
-
 def test_a_directory_restored_from_a_backup_loses_nothing_of_others(world: World, tmp_path: Path) -> None:
     """Its old texts do not replace newer ones, and notes that it did not have yet are not deleted."""
     share(world, {"plan.md": "old\n", "mine.md": "mine\n"})
@@ -171,22 +146,10 @@ def test_a_directory_restored_from_a_backup_loses_nothing_of_others(world: World
     assert "edited since\n" in world.memories().values()  # as a conflict copy
 
 
-def test_a_person_may_set_a_file_back(world: World) -> None:
-    """It is an edit like any other."""
-    share(world, {"a.md": "old\n"})
-    world.save(1, "a.md", "new\n")
-    world.converge()
-    path = world.directories[0] / "a.md"
-    at = path.stat().st_mtime_ns + 10**9
-    path.write_text("old\n")
-    os.utime(path, ns=(at, at))
-    assert became(sync(world)) == {"a.md": "pushed"}
-
-
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+@pytest.mark.parametrize("mode", [0o640, 0o444])
 def test_the_permissions_of_a_file_are_kept(world: World, mode: int) -> None:
     """When its text is replaced or merged, and by the copy of a conflict."""
     share(world, {"pull.md": "1\n", "merge.md": "1\n\n2\n\n3\n", "conflict.md": "1\n"})
@@ -257,26 +220,6 @@ def test_a_rename_in_case_only_where_case_does_not_matter(world: World, monkeypa
     assert became(sync(world)) == {"Notes/A.md": "renamed"}
     monkeypatch.undo()
     assert world.files(0) == {"Notes/A.md": "a\n"}
-
-
-def test_an_edit_that_keeps_size_and_time_is_seen(world: World) -> None:
-    share(world, {"a.md": "aaaa\n"})
-    path = world.directories[0] / "a.md"
-    before = path.stat()
-    with path.open("r+") as file:
-        file.write("bbbb\n")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert became(sync(world)) == {"a.md": "pushed"}
-    assert world.memories() == {"a.md": "bbbb\n"}
-
-
-def test_what_was_skipped_needs_attention(world: World) -> None:
-    world.save(0, "ok.md", "ok\n")
-    assert not sync(world).needs_attention
-    (world.directories[0] / "latin.md").write_bytes("Käse".encode("latin-1"))
-    world.settle(0, world.directories[0] / "latin.md")
-    report = sync(world)
-    assert (became(report), report.needs_attention) == ({"latin.md": "skipped"}, True)
 
 
 def test_watching_finds_edits_by_hand_of_the_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,20 +21,6 @@ from .world import World
 INDEX = "MEMORY.md"
 
 
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    with retentive.open("sqlite://") as opened:
-        yield opened.store()
-
-
-@pytest.fixture
-def world(store: MemoryStore, tmp_path: Path) -> World:
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for each in directories:
-        each.mkdir()
-    return World(store, directories, tmp_path / "states", [0.0, 0.0])
-
-
 def became(report: SyncReport, path: str) -> set[str]:
     return {each.became for each in report.outcomes if each.path == f"/memories/{path}"}
 
@@ -54,15 +40,6 @@ def test_a_write_that_drops_the_lines_of_others_drops_none(world: World) -> None
     world.save(0, INDEX, "- one\n- three\n")
     world.converge()
     assert set(world.files(0)[INDEX].splitlines()) == {"- one", "- two", "- three"}
-
-
-def test_a_file_that_was_not_pushed_yet_is_not_taken_for_deleted(world: World) -> None:
-    share(world, a="a\n")
-    world.save(0, "new.md", "new\n")
-    world.sync(1)
-    world.sync(0)
-    world.sync(1)
-    assert world.files(0) == world.files(1) == {"a.md": "a\n", "new.md": "new\n"}
 
 
 def test_an_empty_directory_deletes_nothing(world: World, tmp_path: Path) -> None:
@@ -92,28 +69,6 @@ def test_a_directory_without_its_marker_is_refused(world: World, kind: str) -> N
     assert world.files(0).items() >= {"a.md": "a\n", "b.md": "b\n"}.items()
 
 
-def test_a_renamed_directory_keeps_its_state(world: World) -> None:
-    share(world, a="a\n")
-    moved = world.directories[0].with_name("moved")
-    world.directories[0].rename(moved)
-    world.directories[0] = moved
-    (moved / "a.md").unlink()
-    world.sync(0)
-    assert world.memories() == {}
-
-
-def test_a_copied_directory_deletes_nothing_of_the_original(world: World, tmp_path: Path) -> None:
-    share(world, a="a\n")
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    (copy / ".retentive-sync").write_bytes((world.directories[0] / ".retentive-sync").read_bytes())
-    world.directories.append(copy)
-    world.clocks.append(0.0)
-    (world.states / "2").symlink_to(world.states / "0")
-    world.sync(2)
-    assert world.files(2) == world.memories() == {"a.md": "a\n"}
-
-
 def test_two_filled_sides_are_united(world: World) -> None:
     world.save(0, "a.md", "here\n")
     world.save(0, "same.md", "same\n")
@@ -126,15 +81,6 @@ def test_two_filled_sides_are_united(world: World) -> None:
     assert world.files(0) == {"a.md": "there\n", "same.md": "same\n", "b.md": "b\n", copy: "here\n"}
     assert world.files(0) == world.memories()
     assert not any(each.became == "pushed" and each.path.endswith("same.md") for each in report.outcomes)
-
-
-def test_another_store_gets_the_files_and_deletes_none(world: World) -> None:
-    share(world, a="a\n")
-    with retentive.open("sqlite://") as opened:
-        world.store = opened.store()
-        world.store.create("/memories/b.md", "b\n")
-        world.sync(0)
-        assert world.files(0) == world.memories() == {"a.md": "a\n", "b.md": "b\n"}
 
 
 def test_a_store_restored_from_an_old_backup_gets_the_files_back(tmp_path: Path) -> None:
@@ -179,29 +125,6 @@ def test_names_that_differ_in_unicode_form_only(world: World) -> None:
     world.save(0, composed, "three\n")
     assert became(world.sync(0), composed) == {"skipped"}
     assert world.memories() == {composed: "two\n"}
-
-
-def test_an_editor_that_saves_by_renaming(world: World) -> None:
-    share(world, a="one\n")
-    hidden = world.directories[0] / "a.md~"
-    for text in ("two\n", "three\n"):
-        (world.directories[0] / "a.md").rename(hidden)
-        world.save(0, "a.md", text)
-        hidden.unlink()
-        world.sync(0)
-    assert world.memories() == {"a.md": "three\n"}
-    assert {each.operation for each in world.store.versions()} == {"created", "modified"}
-
-
-def test_a_deleted_memory_stays_deleted_and_a_new_one_stays(world: World) -> None:
-    share(world, a="a\n", b="b\n")
-    world.store.delete("/memories/a.md")
-    world.converge()
-    assert world.files(0) == world.files(1) == {"b.md": "b\n"}
-    world.save(0, "a.md", "a\n")
-    world.sync(1)
-    world.converge()
-    assert world.files(1) == {"a.md": "a\n", "b.md": "b\n"}
 
 
 def test_an_edit_wins_against_a_deletion(world: World) -> None:
@@ -279,15 +202,6 @@ def test_what_is_left_alone(world: World, tmp_path: Path) -> None:
     assert reasons.keys() == {"link.md", "linked", "binary.md", "nul.md", "large.md", "pipe"}
     assert world.memories() == {"ok.md": "ok\n", "drafts/there.md": "there\n"}
     assert not (root / "drafts" / "there.md").exists()
-
-
-def test_a_link_in_the_place_of_a_directory_is_not_followed(world: World, tmp_path: Path) -> None:
-    share(world, a="a\n")
-    world.store.create("/memories/dir/b.md", "b\n")
-    (tmp_path / "outside").mkdir()
-    (world.directories[0] / "dir").symlink_to(tmp_path / "outside")
-    world.sync(0)
-    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_what_cannot_be_seen_is_not_deleted(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,55 +357,6 @@ def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, m
     monkeypatch.undo()
     report = world.sync(0)
     assert (became(report, "a.md"), report.needs_attention) == ({"pushed"}, False)
-
-
-def test_an_interrupt_after_the_exchange_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    share(world, a="a\n")
-    world.store.write("/memories/a.md", "there\n")
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    during(monkeypatch, "retentive.sync.folder.exchange", interrupt, after=True)
-    during(monkeypatch, "retentive.sync.folder.exchange", lambda: world.save(0, "a.md", "edit\n"))
-    with pytest.raises(KeyboardInterrupt):
-        world.sync(0)
-    monkeypatch.undo()
-    world.converge()
-    assert kept_texts(world) >= {"there\n", "edit\n"}
-
-
-def test_an_agent_that_writes_after_a_merge_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    share(world, a="1\n\n2\n\n3\n")
-    world.save(0, "a.md", "one\n\n2\n\n3\n")
-    world.store.write("/memories/a.md", "1\n\n2\n\nthree\n")
-    agent = world.store
-    during(monkeypatch, "MemoryStore.batch", lambda: agent.write("/memories/b.md", "b\n"))
-    during(
-        monkeypatch,
-        "MemoryStore.batch",
-        lambda: agent.write("/memories/a.md", "one\n\nAGENT\n\nthree\n"),
-        after=True,
-    )
-    world.sync(0)
-    assert world.files(0)["a.md"] == "one\n\nAGENT\n\nthree\n"
-
-
-def test_an_edited_conflict_copy_is_not_taken_for_ours(world: World) -> None:
-    share(world, a="a\n")
-    for ours in ("here\n", "here\n"):
-        world.save(0, "a.md", ours)
-        world.store.write("/memories/a.md", f"there {len(world.store.versions())}\n")
-        world.sync(0)
-        (copy,) = (name for name in world.files(0) if "conflict" in name)
-        if ours == world.files(0)[copy]:
-            world.save(0, copy, "merged by hand\n")
-            world.sync(0)
-            world.save(0, "a.md", ours)
-            world.store.write("/memories/a.md", f"there {len(world.store.versions())}\n")
-            world.sync(0)
-            break
-    assert {"here\n", "merged by hand\n"} <= set(world.files(0).values())
 
 
 def test_directories_with_names_of_ours_are_harmless(world: World) -> None:

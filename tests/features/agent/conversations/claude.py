@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import httpx2
 
-from retentive.testing.scripted_claude import Call, Disconnect, Exchange, Prompt, Raw, ScriptedClaude, Thinking, Turn
+from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
 from retentive.testing.scripted_claude import Fault as ScriptedFault
-from retentive.testing.scripted_claude.http import encode_event, encoded_events
+from retentive.testing.scripted_claude.http import encoded_events
 from retentive.testing.scripted_claude.script import Content
 
-from .scenario import CALLS, Fault, Malformed, Part, Reply, Scenario
+from .scenario import CALLS, Fault, Part, Reply, Scenario
 
 MCP_BETA = "mcp-client-2025-11-20"
 MCP_SERVER = {"type": "url", "name": "notes", "url": "https://example.org/mcp"}
@@ -50,10 +50,6 @@ class Play:
         self.claude = ScriptedClaude(self.turn, faults=self.fault, new_suffix=self._suffix)
 
     @property
-    def malformed(self) -> str:
-        return self._current.kind if isinstance(self._current, Malformed) else ""
-
-    @property
     def is_over(self) -> bool:
         return self._next >= len(self._replies)
 
@@ -62,7 +58,7 @@ class Play:
         faults = () if self.is_over else self._replies[self._next].faults
         self._current = faults[self._attempts] if self._attempts < len(faults) else None
         self._attempts += 1
-        return None if isinstance(self._current, Malformed) else self._current
+        return self._current
 
     def turn(self, prompt: Prompt) -> Turn:
         """Next turn for a prompt. It advances if the reply arrives."""
@@ -74,7 +70,7 @@ class Play:
         blocks = [Raw(_server_result(use_id, is_error=False)) for use_id in open_calls]
         parts = [part for part in reply.parts if not (open_calls and part.kind == "compaction")]
         content = [*blocks, *(each for part in parts for each in _content(part))]
-        if self._current is None or (isinstance(self._current, Malformed) and self._current.harmless):
+        if self._current is None:
             self._next, self._attempts = self._next + 1, 0
             self.last_stop = reply.stop_reason
             if reply.runs:
@@ -109,11 +105,16 @@ class Wire(httpx2.MockTransport):
             return httpx2.Response(answered.status, json=reply)
         if reply["content"] == [EMPTY]:
             answered = replace(answered, reply={**reply, "content": []})
-        play = _streamed if answered.is_streamed else _whole
-        return play(answered, self.play.malformed)
+        fault, kind = answered.fault, "text/event-stream" if answered.is_streamed else "application/json"
+        data = json.dumps(dict(answered.reply)).encode()
+        pieces = encoded_events(answered.reply, fault) if answered.is_streamed else [data]
+        if isinstance(fault, Disconnect):
+            pieces = pieces[: fault.after_events] if answered.is_streamed else [data[: len(data) // 2]]
+        body = _Body(pieces, cut=isinstance(fault, Disconnect))
+        return httpx2.Response(200, headers={"content-type": kind}, stream=body)
 
 
-class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+class _Body(httpx2.SyncByteStream):
     """Body of a response. The connection is lost after it if `cut` is true."""
 
     def __init__(self, pieces: list[bytes], *, cut: bool) -> None:
@@ -123,77 +124,6 @@ class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         yield from self._pieces
         if self._cut:
             raise httpx2.RemoteProtocolError("peer closed connection without sending complete message body")
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self:
-            yield piece
-
-
-def _whole(answered: Exchange, malformed: str) -> httpx2.Response:
-    data = json.dumps(_damaged(dict(answered.reply), malformed)).encode()
-    if malformed in ("not json", "out of order"):
-        data = data[:-2]
-    if malformed in ("html", "empty"):
-        return _odd(malformed)
-    cut = isinstance(answered.fault, Disconnect)
-    pieces = [data[: len(data) // 2]] if cut else [data]
-    return httpx2.Response(200, headers={"content-type": "application/json"}, stream=_Body(pieces, cut=cut))
-
-
-def _streamed(answered: Exchange, malformed: str) -> httpx2.Response:
-    if malformed in ("html", "empty"):
-        return _odd(malformed)
-    fault = answered.fault
-    if malformed in ("null content", "no stop reason", "call without id"):
-        pieces = [encode_event(event) for event in _damaged_events(malformed)]
-    else:
-        pieces = encoded_events(answered.reply, fault)
-    if malformed == "not json":
-        pieces[1:2] = [b'event: content_block_start\ndata: {"type": "content_blo\n\n']
-    if malformed == "out of order":
-        pieces[:1] = []
-    if malformed == "pings":
-        pieces = [each for piece in pieces for each in (b": keep-alive\n\n", encode_event({"type": "ping"}), piece)]
-    if isinstance(fault, Disconnect):
-        pieces = pieces[: fault.after_events]
-    cut = isinstance(fault, Disconnect) or malformed == "dropped after the end"
-    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(pieces, cut=cut))
-
-
-def _odd(malformed: str) -> httpx2.Response:
-    """Response of a proxy, for example."""
-    body = b"<html>Please log in.</html>" if malformed == "html" else b""
-    return httpx2.Response(200, headers={"content-type": "text/html"}, content=body)
-
-
-def _damaged(message: dict[str, Any], malformed: str) -> dict[str, Any]:
-    match malformed:
-        case "null content":
-            return {**message, "content": None}
-        case "no stop reason":
-            return {**message, "stop_reason": None}
-        case "call without id":
-            return {
-                **message,
-                "content": [{"type": "tool_use", "name": "echo", "input": {}}],
-                "stop_reason": "tool_use",
-            }
-    return message
-
-
-def _damaged_events(malformed: str) -> list[dict[str, Any]]:
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    start: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": usage}
-    start |= {"content": [], "stop_reason": None, "stop_sequence": None}
-    block = {"type": "tool_use", "name": "echo", "input": {}} if malformed == "call without id" else dict(EMPTY)
-    stop = None if malformed == "no stop reason" else "tool_use"
-    return [
-        {"type": "message_start", "message": {**start, "content": None} if malformed == "null content" else start},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 1}},
-        {"type": "message_stop"},
-    ]
 
 
 def _open_server_calls(prompt: Prompt) -> list[str]:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import aclosing, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from anthropic import Anthropic, AsyncAnthropic
+from anthropic import Anthropic
 from anthropic.lib.tools import ToolError
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.agent import Agent, AgentError, AsyncAgent, Budget, Event, Finished, ToolReply, memory_context
+from retentive.agent import Agent, AgentError, Budget, Event, Finished, ToolReply, memory_context
 from retentive.agent.turns import NOT_RUN
 
 from .claude import MCP_BETA, MCP_SERVER, MCP_TOOLS, SEARCH, Play, Wire
 from .scenario import FUNCTIONS, IMAGE, REFUSALS, Scenario, Step
 
-ASYNC_WAYS = ("async plain", "async streamed")
 ACTOR = "session:fuzz"
 REST = ("end_turn", "refusal", "max_tokens", "context_full", "other")
 COMPLETE = ("end_turn", "stop_sequence", "tool_use")  # a reply may have the last one without a call
@@ -59,11 +57,6 @@ class Tool:
             "surrogate": "half a \ud800",
         }
         return results[self.name]
-
-
-class AsyncTool(Tool):
-    async def call(self, given: Any) -> Any:
-        return super().call(given)
 
 
 class Counted(MemoryStore):
@@ -109,58 +102,44 @@ class Outcome:
 class Fuzz:
     """Clients and memory for any number of scenarios."""
 
-    def __init__(self, opened: Retentive, runner: asyncio.Runner) -> None:
-        self._opened, self._runner = opened, runner
+    def __init__(self, opened: Retentive) -> None:
+        self._opened = opened
         self._wire = Wire()
         self._store_count = 0
-        http, async_http = httpx2.Client(transport=self._wire), httpx2.AsyncClient(transport=self._wire)
-        self._client = without_pauses(Anthropic(api_key="none", http_client=http))
-        self._async_client = without_pauses(AsyncAnthropic(api_key="none", http_client=async_http))
-
-    def close(self) -> None:
-        self._client.close()
-        self._runner.run(self._async_client.close())
+        self.client = Anthropic(api_key="none", http_client=httpx2.Client(transport=self._wire))
+        vars(self.client)["_calculate_retry_timeout"] = lambda *_args, **_kwargs: 0.0
 
     def check(self, scenario: Scenario) -> None:
-        """Play a scenario plain and streamed, and each second one async. Raises `Wrong`, or what the agent raised."""
-        ways = ("plain", "streamed", ASYNC_WAYS[scenario.seed // 2 % 2])[: 3 if scenario.seed % 2 else 2]
-        outcomes = {way: self.play(scenario, way) for way in ways}
-        first = outcomes["plain"]
+        """Play a scenario plain and streamed. Raises `Wrong`, or what the agent raised."""
+        first, streamed = (self.play(scenario, way) for way in ("plain", "streamed"))
         # A retried run counts its turns anew, and a stream that breaks is retried within the run.
-        names = ("history", "replies") if scenario.retries else ("history", "replies", "finished")
-        for way, outcome in outcomes.items():
-            for name in names:
-                if getattr(outcome, name) != getattr(first, name):
-                    raise Wrong(f"{name} {way}:\n{getattr(outcome, name)}\nplain:\n{getattr(first, name)}")
+        for name in ("history", "replies") if scenario.retries else ("history", "replies", "finished"):
+            if getattr(streamed, name) != getattr(first, name):
+                raise Wrong(f"{name} streamed:\n{getattr(streamed, name)}\nplain:\n{getattr(first, name)}")
 
     def play(self, scenario: Scenario, way: str) -> Outcome:
         """Play a scenario in one way."""
         self._wire.play = play = Play(scenario)
         self._wire.requests = 0
-        client = self._async_client if way.startswith("async") else self._client
-        return self._played(scenario, play, way, client)
+        self._store_count += 1
+        game = _Game(scenario, play, self._opened.store(f"s{self._store_count}"), way)
+        actions = game.actions()
+        self.client.max_retries = scenario.retries
+        agent, run = game.agent(self.client, ()), None
+        try:
+            while True:
+                action = next(actions) if run is None else actions.send(run)
+                if action.agent != "same":
+                    agent = game.agent(self.client, json.loads(action.saved))
+                run = _run(agent, action)
+        except StopIteration:
+            game.check(agent.messages)
+            return game.outcome
 
     @property
     def requests(self) -> int:
         """Number of requests of the newest play without HTTP."""
         return self._wire.requests
-
-    def _played(self, scenario: Scenario, play: Play, way: str, client: Any) -> Outcome:
-        self._store_count += 1
-        game = _Game(scenario, play, self._opened.store(f"s{self._store_count}"), way)
-        actions = game.actions()
-        is_async = way.startswith("async")
-        client.max_retries = scenario.retries
-        agent, run = game.agent(client, ()), None
-        try:
-            while True:
-                action = next(actions) if run is None else actions.send(run)
-                if action.agent != "same":
-                    agent = game.agent(client, json.loads(action.saved))
-                run = self._runner.run(_arun(agent, action)) if is_async else _run(agent, action)
-        except StopIteration:
-            game.check(agent.messages)
-            return game.outcome
 
 
 @dataclass(frozen=True)
@@ -180,16 +159,12 @@ class _Game:
 
     def agent(self, client: Any, messages: Any) -> Any:
         scenario = self._scenario
-        is_async = self._way.startswith("async")
-        tools = [
-            (AsyncTool if is_async and name in ("echo", "raises", "odd") else Tool)(name, self._counts)
-            for name in FUNCTIONS
-        ]
+        tools = [Tool(name, self._counts) for name in FUNCTIONS]
         mcp: dict[str, Any] = {"mcp_servers": [dict(MCP_SERVER)], "betas": [MCP_BETA]}
         thinking: dict[str, Any] = {"type": scenario.thinking}
         if scenario.thinking == "enabled":
             thinking["budget_tokens"] = 1024
-        return (AsyncAgent if is_async else Agent)(
+        return Agent(
             client,
             memory=self._memory,
             tools=[*tools, dict(SEARCH), dict(MCP_TOOLS)],
@@ -197,7 +172,7 @@ class _Game:
             budget=Budget(max_turns=scenario.max_turns),
             actor=ACTOR,
             messages=messages,
-            stream=self._way.endswith("streamed"),
+            stream=self._way == "streamed",
             cache=scenario.cache,
             request={**mcp, "thinking": thinking} if scenario.thinking else mcp,
         )
@@ -281,30 +256,11 @@ def _was_removed(run: Run) -> bool:
     return not messages or messages[-1]["role"] == "assistant"
 
 
-def without_pauses(client: Any) -> Any:
-    """The client without pauses before its retries."""
-    client._calculate_retry_timeout = lambda *_args, **_kwargs: 0.0
-    return client
-
-
 def _run(agent: Any, action: _Action) -> Run:
     run = Run()
     try:
         with closing(agent.run(action.message)) as events:
             for event in events:
-                if run.add(event, agent.saved(), action.leave_after):
-                    break
-    except AgentError as error:
-        run.error = error
-        run.saved = [json.dumps(agent.saved())]
-    return run
-
-
-async def _arun(agent: Any, action: _Action) -> Run:
-    run = Run()
-    try:
-        async with aclosing(agent.run(action.message)) as events:
-            async for event in events:
                 if run.add(event, agent.saved(), action.leave_after):
                     break
     except AgentError as error:
@@ -321,9 +277,7 @@ def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 @contextmanager
 def fuzzing() -> Iterator[Fuzz]:
     """Open what scenarios need."""
-    with retentive.open("sqlite://") as opened, asyncio.Runner() as runner:
-        fuzz = Fuzz(opened, runner)
-        try:
+    with retentive.open("sqlite://") as opened:
+        fuzz = Fuzz(opened)
+        with fuzz.client:
             yield fuzz
-        finally:
-            fuzz.close()

@@ -18,9 +18,7 @@ DOCUMENT: dict[str, Any] = {
 FUNCTIONS = ("echo", "empty", "nothing", "odd", "raises", "refuses", "surrogate")
 CALLS = ("create", "view", "invalid", *FUNCTIONS)
 TRUNCATED = ("max_tokens", "model_context_window_exceeded", "refusal", "stop_sequence", "end_turn")
-MALFORMED = ("html", "empty", "null content", "no stop reason", "call without id", "not json", "out of order")
 REFUSALS = (400, 401, 413)  # error statuses that are not retried
-HARMLESS = ("pings", "dropped after the end")
 
 
 @dataclass(frozen=True)
@@ -32,18 +30,7 @@ class Part:
     done: bool = False
 
 
-@dataclass(frozen=True)
-class Malformed:
-    """Fault of a response with status 200, or a harmless peculiarity."""
-
-    kind: str
-
-    @property
-    def harmless(self) -> bool:
-        return self.kind in HARMLESS
-
-
-Fault = ErrorResponse | Disconnect | StreamError | Malformed
+Fault = ErrorResponse | Disconnect | StreamError
 
 
 @dataclass(frozen=True)
@@ -148,16 +135,14 @@ def _faults(rng: random.Random) -> tuple[Fault, ...]:
 
 
 def _fault(rng: random.Random) -> Fault:
-    kind = rng.randrange(7)
-    if kind == 6:
-        return ErrorResponse(rng.choice(REFUSALS))
+    kind = rng.randrange(4)
     if kind == 0:
-        return ErrorResponse(rng.choice((429, 500, 529, 504)))
+        return ErrorResponse(rng.choice(REFUSALS))
     if kind == 1:
-        return Disconnect(rng.choice((None, 0, 1, 2, 3, 3)))  # an empty reply has four events
+        return ErrorResponse(rng.choice((429, 500, 529, 504)))
     if kind == 2:
-        return StreamError(min(rng.randint(1, 4), 3), rng.choice((500, 529)))
-    return Malformed(rng.choice((*MALFORMED, *HARMLESS)))
+        return Disconnect(rng.choice((None, 0, 1, 2, 3, 3)))  # an empty reply has four events
+    return StreamError(min(rng.randint(1, 4), 3), rng.choice((500, 529)))
 
 
 def _step(rng: random.Random) -> Step:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import retentive
@@ -18,7 +17,6 @@ from retentive.storage.sqlite.backend import SqliteBackend
 
 from .model import Model
 from .places import KEYS, SEALED
-from .places import opened as opened_at
 from .walk import Walk
 
 A, C, E = "/memories/a.md", "/memories/c.md", "/memories/d/e.md"
@@ -54,10 +52,6 @@ def walked(store: MemoryStore, seed: int, steps: int) -> None:
 
 def keys_of(backend: str) -> Any:
     return KEYS if backend in SEALED else None
-
-
-def opened(backend: str, directory: Path, **options: Any) -> Retentive:
-    return opened_at(backend, directory, **options)
 
 
 def look(place: str, **options: Any) -> list[Finding]:

@@ -82,14 +82,6 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def occurrences(text: str, part: str) -> int:
-    """Return the number of occurrences of a part in a text, including overlapping ones."""
-    count, at = 0, text.find(part)
-    while at >= 0:
-        count, at = count + 1, text.find(part, at + 1)
-    return count
-
-
 def differs(found: Outcome, wanted: Outcome) -> str:
     """Describe the difference from the expected state. The description is empty if the states are equal."""
     parts = [f"lost {path}" for path in sorted(wanted.tree.keys() - found.tree.keys())]

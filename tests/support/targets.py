@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from .oracle import Command, Outcome, Tree, Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from retentive import MemoryStore, Retentive
 
 BACKENDS = ("sqlite", "directory")
@@ -52,9 +50,9 @@ class Target(ABC):
 
 
 class RetentiveTarget(Target):
-    """A backend of retentive. Commands run through the engine or, with `by_tool`, through the SDK tool."""
+    """A backend of retentive."""
 
-    def __init__(self, url: str, *, by_tool: bool = False) -> None:
+    def __init__(self, url: str) -> None:
         import retentive
 
         # The judge compares every byte of random texts, and some of them look like secret keys.
@@ -63,12 +61,9 @@ class RetentiveTarget(Target):
             self.opened: Retentive = opened_on(url, os.environ[MOUNT])
         else:
             self.opened = retentive.open(url) if is_url else retentive.open(url, sensitive="off")
-        self._by_tool = by_tool
         self._stores: dict[str, MemoryStore] = {}
 
     def execute(self, store: str, command: Command) -> Answer:
-        if self._by_tool:
-            return self._call(store, command)
         reply = self.store(store).execute(command)
         return Answer(reply.text, reply.is_error)
 
@@ -89,16 +84,6 @@ class RetentiveTarget(Target):
                 if not error.retryable:
                     raise
         return self.opened.store(key)
-
-    def _call(self, store: str, command: Command) -> Answer:
-        from anthropic.lib.tools import ToolError
-
-        from retentive import MemoryTool
-
-        try:
-            return Answer(str(MemoryTool(store=self.store(store)).call(command)), is_error=False)
-        except ToolError as error:
-            return Answer(str(error), is_error=True)
 
     def state(self, store: str) -> Outcome:
         memories = self.store(store)
@@ -153,18 +138,16 @@ class SdkTarget(Target):
         pass
 
 
-def open_target(url: str, *, by_tool: bool = False) -> Target:
+def open_target(url: str) -> Target:
     """Open the backend of a URL. `sdk:DIRECTORY` is the control."""
-    return SdkTarget(url) if url.startswith("sdk:") else RetentiveTarget(url, by_tool=by_tool)
+    return SdkTarget(url) if url.startswith("sdk:") else RetentiveTarget(url)
 
 
 def url_of(backend: str, directory: Path) -> str:
     """Return the URL of a backend inside the directory of a test."""
-    if backend in URLS:
-        return URLS[backend](directory)
-    from .places import place_of
+    from .places import place_of  # programs that only open a target need no servers
 
-    return place_of(backend, directory)
+    return f"sdk:{directory}/memory" if backend == CONTROL else place_of(backend, directory)
 
 
 def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[str]:
@@ -214,10 +197,3 @@ def _tree_faults(root: Path, tree: Tree) -> list[str]:
     faults += [f"other text on disk: {path}" for path in found.keys() & tree.keys() if found[path] != tree[path]]
     empty = [path for path in root.rglob("*") if path.is_dir() and not any(path.iterdir())]
     return faults + [f"empty directory: {path.relative_to(root)}" for path in empty]
-
-
-URLS: dict[str, Callable[[Path], str]] = {
-    "sqlite": lambda directory: f"sqlite:///{directory}/memory.db",
-    "directory": lambda directory: f"{directory}/memory",
-    "sdk": lambda directory: f"sdk:{directory}/memory",
-}

@@ -33,35 +33,30 @@ class Network:
 
 
 @contextmanager
-def postgresql(directory: Path) -> Iterator[Network]:
+def _through(direct: str, port: int, protocol: type[Protocol], place: str = "") -> Iterator[Network]:
+    with Proxy(port, protocol) as proxy:
+        there = proxy.through(place or direct)
+        yield Network(direct, f"{there}{'&' if '?' in there else '?'}timeout_s={TIMEOUT_S}", proxy)
+
+
+def postgresql(directory: Path) -> AbstractContextManager[Network]:
     server = servers.postgresql()
-    direct = server.new_database(name_of(directory))
-    with Proxy(server.port, Postgresql) as proxy:
-        yield Network(direct, f"{proxy.through(direct)}?timeout_s={TIMEOUT_S}", proxy)
+    return _through(server.new_database(name_of(directory)), server.port, Postgresql)
 
 
-@contextmanager
-def pgbouncer(directory: Path) -> Iterator[Network]:
+def pgbouncer(directory: Path) -> AbstractContextManager[Network]:
     direct = servers.postgresql().new_database(name_of(directory))
     bouncer = servers.pgbouncer()
-    with Proxy(bouncer.port, Postgresql) as proxy:
-        place = proxy.through(bouncer.url(name_of(directory)))
-        yield Network(direct, f"{place}?timeout_s={TIMEOUT_S}", proxy)
+    return _through(direct, bouncer.port, Postgresql, bouncer.url(name_of(directory)))
 
 
-@contextmanager
-def mariadb(directory: Path) -> Iterator[Network]:
+def mariadb(directory: Path) -> AbstractContextManager[Network]:
     server = servers.mariadb()
-    direct = server.new_database(name_of(directory))
-    with Proxy(server.port, Mariadb) as proxy:
-        yield Network(direct, f"{proxy.through(direct)}?timeout_s={TIMEOUT_S}", proxy)
+    return _through(server.new_database(name_of(directory)), server.port, Mariadb)
 
 
-@contextmanager
-def s3(directory: Path) -> Iterator[Network]:
-    direct = s3_place(directory)
-    with Proxy(servers.moto().port, S3) as proxy:
-        yield Network(direct, f"{proxy.through(direct)}&timeout_s={TIMEOUT_S}", proxy)
+def s3(directory: Path) -> AbstractContextManager[Network]:
+    return _through(s3_place(directory), servers.moto().port, S3)
 
 
 NETWORKS: dict[str, Callable[[Path], AbstractContextManager[Network]]] = {

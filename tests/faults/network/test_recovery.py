@@ -12,7 +12,6 @@ import pytest
 
 import retentive
 from retentive import RetentiveError
-from retentive.storage.contract import Transaction
 from support import servers
 from support.network_load import Load, edit, judge, prepare
 from support.proxy import Proxy
@@ -56,25 +55,6 @@ def test_a_lost_commit_is_recovered(net: Network, moment: Moment) -> None:
     assert load.slowest_s < HANGS_S
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_lost_commit_of_records_is_recovered(net: Network, moment: Moment) -> None:
-    """A counter in a record, which leaves no trace in versions, is increased once by each write."""
-
-    def increase(tx: Transaction) -> None:
-        tx.put_record("count", "n", str(int(tx.get_record("count", "n") or 0) + 1))
-
-    with retentive.open(net.place) as opened:
-        store_id = opened.store().id
-        for number, action in enumerate(ACTIONS):
-            net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
-            net.proxy.at_most = number + 1
-            net.proxy.cut_all()
-            opened.backend.write(store_id, increase)
-        net.proxy.heal()
-        assert opened.backend.read(store_id, lambda snapshot: snapshot.get_record("count", "n")) == str(len(ACTIONS))
-    assert net.proxy.done.total() == len(ACTIONS)
-
-
 @pytest.mark.long
 def test_commands_fail_in_time_without_a_server(net: Network) -> None:
     """The replies contain neither host nor password. The failed commands change nothing later."""
@@ -111,7 +91,9 @@ def test_a_silent_server_times_out(net: Network) -> None:
     assert load.slowest_s < HANGS_S
 
 
-@pytest.mark.parametrize("network", [postgresql, pytest.param(pgbouncer, marks=pytest.mark.long), mariadb])
+@pytest.mark.parametrize(
+    "network", [postgresql, *(pytest.param(each, marks=pytest.mark.long) for each in (pgbouncer, mariadb))]
+)
 def test_a_server_releases_the_locks_of_a_silent_client(network: Callable[..., object], tmp_path: Path) -> None:
     """The client's transaction locks the row of the store, and no FIN arrives.
 

@@ -1,7 +1,7 @@
 """Processes that run an agent until they are killed: `python -m faults.process.agent_forks`.
 
 Reads one task per line, as JSON. For each, it forks a process that continues the saved conversation, kills it after
-`delay_s`, and prints its exit status. A fork costs far less than a new process that imports the SDK and LangGraph.
+`delay_s`, and prints its exit status. A fork costs far less than a new process that imports the SDK.
 """
 
 from __future__ import annotations
@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pickle
 import signal
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
-from langchain.agents import create_agent
-from langchain_anthropic import ChatAnthropic
-from langgraph.checkpoint.memory import InMemorySaver
 
 import retentive
-from retentive.agent import Agent, AsyncAgent, Finished, run_tools
-from retentive.integrations.langchain import memory_tool
+from retentive.agent import Agent, AsyncAgent, run_tools
 from retentive.integrations.messages import TOOL
 from support.targets import compile_patterns
 
@@ -57,21 +51,17 @@ def client_of(url: str) -> Anthropic:
     return Anthropic(base_url=url, api_key="none", http_client=httpx2.Client(verify=False))
 
 
-def with_agent(url: str, place: str, saved: Path, *, stream: bool = False) -> None:
+def with_agent(url: str, place: str, saved: Path) -> None:
     messages = load(saved)
     with (
         client_of(url) as client,
-        Agent(client, memory=place, actor=ACTOR, messages=messages, stream=stream) as agent,
+        Agent(client, memory=place, actor=ACTOR, messages=messages, stream=True) as agent,
     ):
         for _ in agent.run(None if messages else TASK):
             save(saved, as_json(agent.saved()))
 
 
-def with_streaming_agent(url: str, place: str, saved: Path) -> None:
-    with_agent(url, place, saved, stream=True)
-
-
-async def _with_async_agent(url: str, place: str, saved: Path, cancel_after: int) -> None:
+async def with_async_agent(url: str, place: str, saved: Path) -> None:
     messages = load(saved)
     http = httpx2.AsyncClient(verify=False)
     async with (
@@ -79,25 +69,8 @@ async def _with_async_agent(url: str, place: str, saved: Path, cancel_after: int
         AsyncAgent(client, memory=place, actor=ACTOR, messages=messages) as agent,
         aclosing(agent.run(None if messages else TASK)) as events,
     ):
-        async for event in events:
+        async for _ in events:
             save(saved, as_json(agent.saved()))
-            cancel_after -= 1
-            if not cancel_after and not isinstance(event, Finished):
-                task = asyncio.current_task()
-                assert task is not None
-                asyncio.get_running_loop().call_later(0.001, task.cancel)
-
-
-def with_async_agent(url: str, place: str, saved: Path) -> None:
-    asyncio.run(_with_async_agent(url, place, saved, 0))
-
-
-def with_cancellation(url: str, place: str, saved: Path) -> None:
-    """The task is cancelled soon after its second event, wherever it then is."""
-    try:
-        asyncio.run(_with_async_agent(url, place, saved, 2))
-    except asyncio.CancelledError:
-        sys.exit(3)
 
 
 def with_run_tools(url: str, place: str, saved: Path) -> None:
@@ -114,75 +87,24 @@ def with_run_tools(url: str, place: str, saved: Path) -> None:
             save(saved, as_json(messages))
 
 
-class FileSaver(InMemorySaver):
-    """Checkpoints in a file, replaced after each change."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._path = path
-        self._lock = threading.Lock()
-        if path.exists():
-            storage, writes, blobs = pickle.loads(path.read_bytes())
-            for thread, spaces in storage.items():
-                for space, checkpoints in spaces.items():
-                    self.storage[thread][space] = checkpoints
-            self.writes.update(writes)
-            self.blobs.update(blobs)
-
-    def _save(self) -> None:
-        storage = {thread: dict(spaces) for thread, spaces in self.storage.items()}
-        save(self._path, pickle.dumps((storage, dict(self.writes), dict(self.blobs))))
-
-    def put(self, *arguments: Any, **options: Any) -> Any:
-        with self._lock:
-            made = super().put(*arguments, **options)
-            self._save()
-        return made
-
-    def put_writes(self, *arguments: Any, **options: Any) -> None:
-        with self._lock:
-            super().put_writes(*arguments, **options)
-            self._save()
-
-
-def with_langgraph(url: str, place: str, saved: Path) -> None:
-    model = ChatAnthropic(model_name=MODEL, base_url=url, api_key="none", max_retries=0, timeout=60, stop=None)  # type: ignore[arg-type] # a secret
-    with retentive.open(place) as opened:
-        graph: Any = create_agent(
-            model, tools=[memory_tool(opened.store(), actor=ACTOR)], checkpointer=FileSaver(saved)
-        )
-        config = {"configurable": {"thread_id": "1"}, "recursion_limit": 200}
-        state = graph.get_state(config)
-        graph.invoke(None if state.values else {"messages": [("user", TASK)]}, config, durability="sync")
-
-
-RUNS = {
+RUNS: dict[str, Callable[[str, str, Path], object]] = {
     "Agent": with_agent,
-    "Agent streaming": with_streaming_agent,
-    "AsyncAgent": with_async_agent,
-    "AsyncAgent cancelled": with_cancellation,
+    "AsyncAgent": lambda *given: asyncio.run(with_async_agent(*given)),
     "run_tools": with_run_tools,
-    "LangGraph": with_langgraph,
 }
-
-
-def tasks() -> Iterator[dict[str, Any]]:
-    for line in sys.stdin:
-        yield json.loads(line)
 
 
 def main() -> None:
     """Run each task in a forked process."""
     compile_patterns()
-    for task in tasks():
+    for line in sys.stdin:
+        task = json.loads(line)
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
                 RUNS[task["kind"]](task["url"], task["place"], Path(task["saved"]))
                 status = 0
-            except SystemExit as left:
-                status = int(left.code or 0)
             except BaseException:
                 traceback.print_exc()
             finally:

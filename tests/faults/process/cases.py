@@ -88,11 +88,9 @@ class Case:
     fault: str = "count"
     number: int = 0
     ending: str = "close"
-    by_tool: bool = False
 
     def __str__(self) -> str:
-        door = ", by the SDK tool" if self.by_tool else ""
-        return f"{self.backend}: {self.step!r}, {self.fault} at call {self.number}, then {self.ending}{door}"
+        return f"{self.backend}: {self.step!r}, {self.fault} at call {self.number}, then {self.ending}"
 
 
 @dataclass

@@ -88,6 +88,5 @@ def all_cases(clean: Result) -> list[Case]:
     for call in clean.calls:
         for fault in FAULTS_OF[call.kind]:
             for ending in ("close",) if fault in KILLS else ("close", "kill"):
-                by_tool = (call.number + len(cases)) % 4 == 0
-                cases.append(Case(clean.case.backend, clean.case.step, fault, call.number, ending, by_tool))
+                cases.append(Case(clean.case.backend, clean.case.step, fault, call.number, ending))
     return cases

@@ -27,7 +27,7 @@ from .injector import Injector
 
 TIMEOUT_S = 30.0
 STORE = "default"
-WARM = ("anthropic.lib.tools", "retentive.storage.files.backend", "retentive.integrations.anthropic", "support.targets")
+WARM = ("anthropic.lib.tools", "retentive.storage.files.backend", "support.places")
 Tell = Callable[..., None]
 
 
@@ -125,7 +125,7 @@ def open_warm(case: Case, place: Path) -> Target:
 
     The files are a copy, so their inodes and times differ from the recorded ones.
     """
-    target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
+    target = open_target(url_of(case.backend, place))
     if isinstance(target, RetentiveTarget):
         target.store(STORE)
     if case.step in COLD:
@@ -140,7 +140,7 @@ def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
     from retentive import RetentiveError
 
     try:
-        target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
+        target = open_target(url_of(case.backend, place))
         if isinstance(target, RetentiveTarget):
             target.store(STORE)
     except RetentiveError:

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from support.oracle import Command, Outcome, Tree, below, following, occurrences
+from support.model import find_all
+from support.oracle import Command, Outcome, Tree, below, following
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ def _replace(rng: random.Random, home: str, tree: Tree) -> Command:
     text = tree[path]
     start = rng.randrange(len(text)) if text else 0
     old = text[start : start + rng.randint(1, 40)]
-    if not old or occurrences(text, old) != 1 or len(text) > MAX_CHARS // 2:
+    if not old or len(find_all(text, old)) != 1 or len(text) > MAX_CHARS // 2:
         return {"command": "delete", "path": path} if len(text) > MAX_CHARS // 2 else _insert(rng, home, tree)
     new = some_text(rng, rng.choice((0, 1, 30, 5_000)))
     return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}

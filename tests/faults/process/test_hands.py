@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -25,13 +24,13 @@ from .ext4 import disk, why_not
 
 PROGRAM = """
 import json, os, sys
-from retentive import MemoryTool
+import retentive
 from retentive.storage.files import backend
 place, commands, sync_after_s, end = sys.argv[1:]
 backend.SYNC_AFTER_S = float(sync_after_s)
-memory = MemoryTool(place, actor="session:1")
+store = retentive.open(place).store()
 for command in json.loads(commands):
-    memory.call(command)
+    assert not store.execute(command, actor="session:1").is_error
 if end == "exception":
     raise ValueError("of the program")
 if end == "wait":
@@ -78,7 +77,7 @@ def commands() -> Iterator[dict[str, object]]:
 
 @contextmanager
 def program(place: Path, end: str, *, sync_after_s: int = 1) -> Iterator[subprocess.Popen[str]]:
-    """README's program, which does not close its memory."""
+    """A program that does not close its memory."""
     arguments = [str(place), json.dumps(list(commands())), str(sync_after_s), end]
     command = [sys.executable, "-c", PROGRAM, *arguments]
     with subprocess.Popen(
@@ -132,15 +131,15 @@ def test_no_edit_between_two_runs_is_undone(end: str, tmp_path: Path) -> None:
 
 FORKING = """
 import os, sys
-from retentive import MemoryTool
+import retentive
 from retentive.storage.files import backend
 backend.SYNC_AFTER_S = 1_000.0
-memory = MemoryTool(sys.argv[1])
-memory.call({"command": "create", "path": "/memories/a.md", "file_text": ""})
+store = retentive.open(sys.argv[1]).store()
+store.create("/memories/a.md", "")
 if os.fork() == 0:
     sys.exit()
 os.wait()
-memory.call({"command": "create", "path": "/memories/b.md", "file_text": ""})
+store.create("/memories/b.md", "")
 if sys.argv[2] == "kill":
     os.kill(os.getpid(), 9)
 """
@@ -244,20 +243,6 @@ def service(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]
             running.kill()
 
 
-def test_files_removed_while_a_program_runs_stay_removed(tmp_path: Path) -> None:
-    """All of them at once; then SIGTERM."""
-    place = tmp_path / "memory"
-    with program(place, "wait") as waiting:
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == "done\n"
-        shutil.rmtree(place / "memories")
-        waiting.send_signal(signal.SIGTERM)
-        waiting.wait()
-    with retentive.open(place) as opened:
-        assert opened.store().memories() == []
-        assert of_jobs(opened.store()) == sorted(f"deleted {path}" for path in BEFORE)
-
-
 WRITER = """
 import sys
 import retentive
@@ -290,7 +275,7 @@ def test_removed_files_of_the_bookkeeping_lose_nothing(tmp_path: Path) -> None:
         assert of_jobs(opened.store()) == []
 
 
-COUNT = sized(quick=100, long=400, full=400)
+COUNT = sized(quick=50, long=400, full=400)
 
 
 def writing(place: Path, name: str) -> subprocess.Popen[str]:

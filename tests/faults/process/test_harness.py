@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.oracle import Outcome, RefusedError, Tree, apply, following
+from support.oracle import Outcome, following
 from support.targets import CONTROL
 
 from .cases import Case
@@ -35,15 +35,6 @@ def verdict(found: Outcome, story: Story) -> list[str]:
 
 
 @pytest.mark.long
-def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> None:
-    """The judge accepts the state before and after the last command, for every length of the history."""
-    states = history(60)
-    for count in range(59):
-        assert verdict(states[count], Story(count)) == []
-        assert verdict(states[count + 1], Story(count)) == []
-
-
-@pytest.mark.long
 def test_the_judge_detects_lost_and_extra_changes() -> None:
     """The judge detects a lost change, two extra changes, a refused change that was applied, and a lost version."""
     states = history(60)
@@ -64,24 +55,6 @@ def test_the_judge_detects_a_partial_directory_command() -> None:
     assert verdict(Outcome(state.tree | {"/memories/a/stray": ""}, state.versions), Story(30)) != []
     assert verdict(Outcome({path: text for path, text in state.tree.items() if path != some}), Story(30)) != []
     assert verdict(Outcome(state.tree | {"/memories/x": ""}, state.versions), Story(30)) != []
-
-
-def test_streams_contain_every_kind_of_command() -> None:
-    """In a long stream, every command succeeds, and all seven kinds of change occur."""
-    kinds: set[str] = set()
-    tree: Tree = {}
-    for command, after in islice(commands(WRITER, tree), 500):
-        path = str(command.get("old_path", command.get("path")))
-        kinds.add(f"{command['command']} {'directory' if path not in tree else 'memory'}")
-        apply(tree, command)
-        tree = after
-    edits = {"str_replace memory", "insert memory", "delete memory", "rename memory"}
-    assert kinds == edits | {"create directory", "delete directory", "rename directory"}
-
-
-def test_the_model_refuses_the_same_commands_as_the_tool() -> None:
-    with pytest.raises(RefusedError):
-        apply({"/memories/a": ""}, {"command": "create", "path": "/memories/a/b", "file_text": ""})
 
 
 @pytest.mark.long

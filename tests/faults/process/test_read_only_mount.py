@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import retentive
-from support.command_line import Ended, process
+from support.command_line import here
 from support.profiles import LONG
 from support.targets import BACKENDS, url_of
 
@@ -76,14 +76,14 @@ def test_every_command_of_the_command_line_names_the_read_only_place(backend: st
     with retentive.open(url_of(backend, place)) as location:
         location.store().create(NOTES, "one")
     with read_only(place, tmp_path / "mounted") as mounted:
-        at = partial(process, tmp_path, "--at", url_of(backend, mounted))
-        assert at("cat", "notes.md") == Ended(b"one", "", 0)
-        assert at("ls") == Ended(b"3\t/memories/notes.md\n", "", 0)
+        at = partial(here, url_of(backend, mounted))
+        assert at("cat", "notes.md").stdout == "one"
+        assert at("ls").stdout == "3\t/memories/notes.md\n"
         for command in (["create", "notes.md", "x"], ["rm", "notes.md"], ["erase", "notes.md", "--yes"]):
             ended = at(*command)
-            assert (ended.status, "read-only" in ended.err) == (9, True)
+            assert (ended.exit_code, "read-only" in ended.stderr) == (9, True)
         ended = at("doctor")
-        assert (ended.status, b"damaged" in ended.out) == (0, False)
+        assert (ended.exit_code, "damaged" in ended.stdout) == (0, False)
 
 
 @pytest.mark.parametrize("with_index", [True, False])
@@ -100,9 +100,8 @@ def test_the_log_of_a_killed_process_is_read(backend: str, with_index: bool, pla
     assert any(log.stat().st_size for log in snapshot.rglob("*-wal"))
     before = sorted(snapshot.rglob("*"))
     with read_only(snapshot, tmp_path / "mounted") as mounted:
-        at = partial(process, tmp_path, "--at", url_of(backend, mounted))
-        assert at("cat", "notes.md") == Ended(b"one", "", 0)
-        assert at("doctor").status == 0
+        assert here(url_of(backend, mounted), "cat", "notes.md").stdout == "one"
+        assert here(url_of(backend, mounted), "doctor").exit_code == 0
     assert sorted(snapshot.rglob("*")) == before
 
 
@@ -141,7 +140,7 @@ def test_an_audited_store_is_read_without_entries(
         assert location.store().read_only().read(NOTES) == "one"
         assert store.execute({"command": "delete", "path": NOTES}).text == REFUSED
         assert [entry.operation for entry in store.audit.entries()] == ["settings"]
-        assert process(tmp_path, "--at", url_of(backend, mounted), "cat", "notes.md").status == 0
+        assert here(url_of(backend, mounted), "cat", "notes.md").exit_code == 0
     warnings = [record.getMessage() for record in caplog.records]
     assert warnings == ["reads leave no audit entry: the storage is read-only"]
 

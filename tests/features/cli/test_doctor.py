@@ -10,7 +10,8 @@ import pytest
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.storage.findings import KINDS
 from support.command_line import AT, here, process, terminal
-from support.damage import fill, opened, sql
+from support.damage import fill, sql
+from support.places import opened
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.damage import A, C, E, codes, fill, look, opened, sql
+from support.damage import A, C, E, codes, fill, look, sql
+from support.places import opened
 
 
 @pytest.fixture

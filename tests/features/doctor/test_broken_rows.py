@@ -17,8 +17,8 @@ from retentive.storage.findings import KINDS
 from retentive.storage.sql.connection import Value
 from retentive.storage.sqlite.backend import SqliteBackend
 from support.command_line import here
-from support.damage import A, C, E, codes, fill, inner, keys_of, look, opened, sql, walked
-from support.places import place_of
+from support.damage import A, C, E, codes, fill, inner, keys_of, look, sql, walked
+from support.places import opened, place_of
 from support.profiles import LONG
 
 BACKENDS = ["sqlite", "postgresql", "mariadb"] if LONG else ["sqlite"]

@@ -10,8 +10,8 @@ import pytest
 
 from retentive import Retentive
 from retentive.doctor import check, check_location
-from support.damage import codes, fill, keys_of, look, opened, walked
-from support.places import EVERYWHERE, LASTING, place_of
+from support.damage import codes, fill, keys_of, look, walked
+from support.places import EVERYWHERE, LASTING, opened, place_of
 from support.profiles import LONG
 
 STEPS = 400 if LONG else 60

@@ -10,8 +10,8 @@ import pytest
 from retentive import MemoryStore, Retentive
 from retentive.errors import Damaged
 from support.commands import create, delete, edit, insert, rename, view
-from support.damage import codes, look, opened, sql
-from support.places import place_of
+from support.damage import codes, look, sql
+from support.places import opened, place_of
 from support.profiles import LONG
 
 BACKENDS = ["sqlite", "directory", "postgresql", "mariadb"] if LONG else ["sqlite", "directory"]

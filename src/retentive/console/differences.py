@@ -9,7 +9,7 @@ from itertools import groupby, zip_longest
 
 from markupsafe import Markup
 
-from retentive.console.visible import marked
+from retentive.console.rendering import marked
 from retentive.history.differences import MemoryDifference
 from retentive.values import diff
 from retentive.values.diff import MergePart

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
-from retentive.console.visible import plain
+from retentive.console.rendering import plain
 
 MAX_RENDERED_BYTES = 256 << 10
 """Longer texts are shown raw, because rendering 100 KB takes a quarter of a second."""

@@ -1,11 +1,14 @@
-"""Pages from templates, with filters for paths, actors, times and sizes, and the URLs of pages.
+"""Pages from templates: filters for stored texts, paths, actors, times and sizes, and the URLs of pages.
 
-Hidden characters in stored texts are shown.
+Invisible, control and bidirectional characters of stored texts are shown, because they can deceive.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -15,7 +18,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
-from retentive.console.visible import boxed, plain
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.values.paths import ROOT
 
@@ -62,6 +64,41 @@ SHORTCUTS = (
 """Keys with a description of what they do. A key activates a visible link or button, or moves the focus."""
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
+_FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
+"""Characters that look like spaces, although Unicode counts them as letters or symbols."""
+_RISKY = re.compile(r"[^\n\t -~]")
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
+def is_hidden(char: str) -> bool:
+    """Return whether a character is invisible, or changes the display of other characters."""
+    return unicodedata.category(char) in _HIDDEN or char in _FILLERS or 0xFE00 <= ord(char) <= 0xFE0E
+
+
+def plain(text: str) -> str:
+    """Replace each hidden character by its code point, such as `⟦U+202E⟧`."""
+    return _RISKY.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧" if is_hidden(found[0]) else found[0], text)
+
+
+def boxed(text: str) -> Markup:
+    """Return the text as HTML. Each hidden character becomes a box with its code point."""
+    return Markup(_RISKY.sub(_box, str(escape(text))))  # noqa: S704 - escaped here
+
+
+def _box(found: re.Match[str]) -> str:
+    if not is_hidden(found[0]):
+        return found[0]
+    name = unicodedata.name(found[0], "control character").lower()
+    return f'<span class="box" title="{name}">U+{ord(found[0]):04X}</span>'
+
+
+def marked(text: str, spans: Sequence[tuple[int, int]], tag: str = "mark") -> Markup:
+    """Return the same HTML as `boxed`, with each span inside an element such as `<mark>`."""
+    found, at = Markup(""), 0
+    for start, end in spans:
+        found += boxed(text[at:start]) + Markup("<{0}>{1}</{0}>").format(tag, boxed(text[start:end]))
+        at = end
+    return found + boxed(text[at:])
 
 
 @lru_cache(maxsize=1)
@@ -85,8 +122,12 @@ def environment() -> Environment:
         "verbatim": escape,
         "counted": counted,
         "number": lambda value: f"{value:,}",
+        "boxed": boxed,
     }
-    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "name_of": name_of}
+    found.globals |= {
+        "static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "name_of": name_of,
+        "is_pattern": is_pattern,
+    }  # fmt: skip
     return found
 
 
@@ -103,18 +144,14 @@ def _shown(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def colour(actor: str) -> int:
-    """Return the number of the colour of an actor. It is the same on all pages."""
-    return hashlib.blake2b(actor.encode("utf-8", "replace"), digest_size=4).digest()[0] % _COLOURS
-
-
 def who(actor: Actor | str | None) -> Markup:
-    """Render an actor. The shape shows the kind of actor, and the colour helps to distinguish actors."""
+    """Render an actor. The shape shows its kind; its colour is the same on all pages."""
     if actor is None or actor == "":
         return Markup('<span class="who">unknown</span>')
     text = str(actor)
     kind = _KINDS.get(text.partition(":")[0], "job")
-    return Markup('<span class="who {} c{}"><bdi>{}</bdi></span>').format(kind, colour(text), boxed(text))
+    colour = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).digest()[0] % _COLOURS
+    return Markup('<span class="who {} c{}"><bdi>{}</bdi></span>').format(kind, colour, boxed(text))
 
 
 def when(at: datetime | str | None) -> Markup:
@@ -156,6 +193,11 @@ def page_path(text: str) -> str:
     return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether an undo or a filter reads the name of an actor or a session as a pattern."""
+    return "*" in name or "?" in name
+
+
 def crumbs(path: str) -> list[tuple[str, str]]:
     """Split a path into its names. Return each name with the path that ends with it."""
     names = path.split("/")[2:]
@@ -183,12 +225,6 @@ def with_query(url: str, **query: object) -> str:
     """Return a URL with a query. Empty fields are left out."""
     asked = {name: value for name, value in query.items() if value not in {None, ""}}
     return url + (f"?{urlencode(asked)}" if asked else "")
-
-
-def shortcuts_table() -> str:
-    """Return the table of keys for the documentation, as Markdown."""
-    rows = (f"| {' '.join(f'`{key}`' for key in keys)} | {meaning} |" for keys, meaning in SHORTCUTS)
-    return "\n".join(["| keys | |", "| --- | --- |", *rows])
 
 
 @lru_cache

@@ -25,28 +25,6 @@ _MASK_CHARS = 16
 _MAX_FAILURES, _MAX_WATCHED = 10, 10_000
 
 
-class InProcess:
-    """Sign-ins in the memory of the process, for the console of a local location. Replaces `LocationRecords`."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], str] = {}
-
-    def get(self, kind: str, key: str) -> str | None:
-        """Return the value of a record, or None."""
-        return self._found.get((kind, key))
-
-    def put(self, kind: str, key: str, value: str | None) -> None:
-        """Write a record. The value None removes the record."""
-        if value is None:
-            self._found.pop((kind, key), None)
-        else:
-            self._found[kind, key] = value
-
-    def list(self, kind: str) -> list[tuple[str, str]]:
-        """Return the keys and values of all records of a kind."""
-        return [(key, value) for (known, key), value in self._found.items() if known == kind]
-
-
 @dataclass
 class OneTimeCode:
     """Code with which a person signs in to a local location as an actor. It works once, within a minute."""
@@ -73,14 +51,11 @@ class Sessions:
     def __init__(
         self,
         keys: KeyStore,
-        records: LocationRecords | InProcess,
+        records: LocationRecords,
         code: OneTimeCode | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._keys = keys
-        self._records = records
-        self._code = code
-        self._clock = clock
+        self._keys, self._records, self._code, self._clock = keys, records, code, clock
         self._failures: dict[str, list[float]] = {}
 
     @property

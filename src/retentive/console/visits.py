@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from starlette.responses import RedirectResponse, Response
@@ -162,12 +162,17 @@ class Visit:
         return self.url("review" if self.can("review") else "activity")
 
     def page(self, template: str, title: str, status: int = 200, /, **values: object) -> Response:
-        """Return a page: a template with its values."""
+        """Return a page: a template with its values, and those of the request."""
         try:
             info = self.info if "store" in self.ids else None
         except (HttpError, RetentiveError):  # the page says so
             info = None
-        return html_page(template, title, status, visit=self, info=info, area=self.area, **values)
+        common = {"visit": self, "info": info, "area": self.area}
+        if "path" in self.ids:
+            common |= {"path": f"{ROOT}/{self.ids['path']}".rstrip("/")}
+        if self.area == "tree":
+            common |= {"at": self.query.get("at", "")}
+        return html_page(template, title, status, **(common | values))
 
 
 def redirect(url: str) -> Response:
@@ -185,13 +190,7 @@ def download(name: str, pieces: Iterator[bytes], media_type: str = "text/plain; 
     return ClosingResponse(pieces, media_type, headers=headers)
 
 
-def nothing() -> Response:
-    """Return the answer that leaves the page as it is."""
-    return Response(None, 204, PRIVATE)
-
-
-PageHandler: TypeAlias = Callable[[Visit], Response]
-H = TypeVar("H", bound=PageHandler)
+H = TypeVar("H", bound=Callable[[Visit], Response])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,23 +203,24 @@ class PageRoute:
     method: str
     path: str
     scope: Scope
-    handler: PageHandler
+    handler: Callable[[Visit], Response]
     area: str
     is_poll: bool = False
 
 
-class PageTable(list[PageRoute]):
-    """Pages of one module, in the order of their functions."""
+PAGES: list[PageRoute] = []
+"""All pages and actions. Each one needs the scope that the same operation needs in the HTTP API."""
 
-    def __call__(self, methods: str, path: str, scope: Scope, area: str = "", **options: bool) -> Callable[[H], H]:
-        """Return a decorator that adds a page. A path without a slash at the start is one of a memory store."""
 
-        def add(handler: H) -> H:
-            whole = path if path.startswith("/") else f"/s/{{store}}/{path}".rstrip("/")
-            self.extend(PageRoute(method, whole, scope, handler, area, **options) for method in methods.split())
-            return handler
+def page(methods: str, path: str, scope: Scope, area: str = "", *, is_poll: bool = False) -> Callable[[H], H]:
+    """Return a decorator that adds a page. A path without a slash at the start is one of a memory store."""
 
-        return add
+    def add(handler: H) -> H:
+        whole = path if path.startswith("/") else f"/s/{{store}}/{path}".rstrip("/")
+        PAGES.extend(PageRoute(method, whole, scope, handler, area, is_poll) for method in methods.split())
+        return handler
+
+    return add
 
 
 def typed_path(path: str) -> str:

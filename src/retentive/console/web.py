@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
-from typing import TypeAlias
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.requests import Request
@@ -16,15 +14,15 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
+import retentive
 from retentive.console.pages import PAGES
 from retentive.console.rendering import BASE, HEADERS, STATIC, html_page, static_file
-from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions, form_token, is_form_token
+from retentive.console.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, form_token, is_form_token
 from retentive.console.visits import PageRoute, Visit, redirect
 from retentive.errors import RetentiveError
 from retentive.server.application import Server, error_response
 from retentive.server.calls import Caller
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
-from retentive.server.keys import KeyRecord
 from retentive.server.options import ServeOptions
 
 MAX_FORM_BYTES = 8 << 20
@@ -32,52 +30,73 @@ MAX_FIELDS = 1_100
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 COOKIE = "retentive"
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
-_Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+_STATIC, _LOGIN, _LOGOUT = f"{BASE}/static/{{digest}}/{{name}}", f"{BASE}/login", f"{BASE}/logout"
 
 
-@dataclass
 class Console:
     """Console of one server process. It answers requests for the `hosts`, for addresses and for this machine."""
 
-    server: Server
-    sessions: Sessions
-    hosts: frozenset[str] = frozenset()
-    by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes of the console, to add to those of the server."""
+    def __init__(self, server: Server, sessions: Sessions, hosts: frozenset[str] = frozenset()) -> None:
+        self.server, self.sessions, self.hosts = server, sessions, hosts
+        self.by_path: dict[str, dict[str, PageRoute]] = {}
         for route in PAGES:
             self.by_path.setdefault(BASE + route.path, {})[route.method] = route
-        known: dict[str, _Handler] = {
-            f"{BASE}/static/{{digest}}/{{name}}": self.static,
-            f"{BASE}/login": self.login,
-            f"{BASE}/logout": self.logout,
-            **{path: partial(self.page, path=path) for path in self.by_path},
-            BASE: self.start,
-            f"{BASE}/{{rest:path}}": partial(self.page, path=""),
-        }
-        front = HttpRoute("/", _Endpoint(self, self.front, is_open=True))
-        return [front, *(HttpRoute(path, _Endpoint(self, handler)) for path, handler in known.items())]
 
-    async def start(self, _: Request) -> Response:
-        """Redirect from `/console` to `/console/`."""
-        return redirect(f"{BASE}/")
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of the console, to add to those of the server. The console answers every method."""
+        paths = ["/", BASE, _STATIC, _LOGIN, _LOGOUT, *self.by_path, f"{BASE}/{{rest:path}}"]
+        return [HttpRoute(path, self) for path in paths]
 
-    async def front(self, request: Request) -> Response:
-        """Redirect a browser from `/` to the console. For other clients, there is no such route."""
-        if request.method in {"GET", "HEAD"} and "text/html" in request.headers.get("accept", ""):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Errors become pages."""
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request, scope["route"].path)
+        except (HttpError, RetentiveError) as error:
+            scope["state"]["code"] = error.code
+            response = _error_page(error, None)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request, path: str) -> Response:
+        if path == "/":  # a browser is redirected; for other clients, there is no such route
+            is_browser = request.method in {"GET", "HEAD"} and "text/html" in request.headers.get("accept", "")
+            return redirect(f"{BASE}/") if is_browser else error_response(request.scope, missing("route"))
+        self._check(request)
+        if path == BASE:
             return redirect(f"{BASE}/")
-        return error_response(request.scope, missing("route"))
+        if path == _STATIC:
+            name = request.path_params["name"]
+            if name not in STATIC:
+                raise missing("page")
+            headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable"}
+            return Response(static_file(name), headers=headers, media_type=STATIC[name])
+        if path == _LOGIN:
+            return await self._login(request)
+        return await (self._logout(request) if path == _LOGOUT else self._page(request, self.by_path.get(path, {})))
 
-    async def static(self, request: Request) -> Response:
-        """Send a static file."""
-        name = request.path_params["name"]
-        if name not in STATIC:
-            raise missing("page")
-        headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable"}
-        return Response(static_file(name), headers=headers, media_type=STATIC[name])
+    def _check(self, request: Request) -> None:
+        """Raise `HttpError` if a request must be refused.
 
-    async def login(self, request: Request) -> Response:
+        Another site can make its own host name resolve to this server (DNS rebinding), so only listed names are
+        allowed. IP addresses are always allowed. Browsers send at least one of the headers by which a POST of another
+        site is known.
+        """
+        host = _host(request)
+        if host not in LOOPBACK and host not in self.hosts:
+            try:
+                ipaddress.ip_address(host)
+            except ValueError:
+                raise invalid(
+                    "the console does not accept this host name; add the host name to --console-hosts"
+                ) from None
+        if request.method not in {"GET", "HEAD", "POST"}:
+            raise _no_method()
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        if request.method == "POST" and (is_foreign or site not in {None, "same-origin"}):
+            raise forbidden("another site sent this request")
+
+    async def _login(self, request: Request) -> Response:
         """Show the sign-in page. With POST, sign a person in."""
         wanted, problem = _own_url(request.query_params.get("next", "")), ""
         who = "" if request.client is None else request.client.host
@@ -89,14 +108,12 @@ class Console:
                 problem = "The sign-in page was open for too long. Try again."
             elif self.sessions.is_blocked(who):
                 problem = "Too many failed sign-ins. Wait a minute."
+            elif key := await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key"), who)):
+                response = redirect(wanted)
+                _set_cookie(response, request, "", await self.server.workers.run(partial(self.sessions.begin, key)))
+                _set_cookie(response, request, "_form", "", 0)
+                return response
             else:
-                key = await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key"), who))
-                if key is not None:
-                    response = redirect(wanted)
-                    token = await self.server.workers.run(partial(self.sessions.begin, key))
-                    _set_cookie(response, request, "", token, LONGEST_S)
-                    _set_cookie(response, request, "_form", "", 0)
-                    return response
                 problem = "This did not work. Check what you typed."
         secret, is_local = secrets.token_urlsafe(24), self.sessions.is_local
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": is_local}
@@ -104,7 +121,7 @@ class Console:
         _set_cookie(response, request, "_form", secret, IDLE_S)
         return response
 
-    async def logout(self, request: Request) -> Response:
+    async def _logout(self, request: Request) -> Response:
         """End the sign-in."""
         if request.method != "POST":
             raise _no_method()
@@ -112,14 +129,13 @@ class Console:
         if not is_form_token(token, _first(await self._form(request), "csrf")):
             raise forbidden("the form is too old; open the page again")
         await self.server.workers.run(partial(self.sessions.end, token))
-        response = redirect(f"{BASE}/login")
+        response = redirect(_LOGIN)
         _set_cookie(response, request, "", "", 0)
         return response
 
-    async def page(self, request: Request, path: str) -> Response:
+    async def _page(self, request: Request, routes: Mapping[str, PageRoute]) -> Response:
         """Answer a request for a page or an action. A person who is not signed in is redirected to the sign-in page."""
-        token, routes = _token(request), self.by_path.get(path, {})
-        is_poll = any(each.is_poll for each in routes.values())
+        token, is_poll = _token(request), any(each.is_poll for each in routes.values())
         found = partial(self.sessions.found, token, is_poll=is_poll)
         key = await self.server.workers.run(found) if token else None
         if key is None:
@@ -127,9 +143,6 @@ class Console:
         route = routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             raise _no_method() if routes else missing("page")
-        return await self._answered(request, route, key, token)
-
-    async def _answered(self, request: Request, route: PageRoute, key: KeyRecord, token: str) -> Response:
         request.scope["state"].update(key_id=key.id, route=BASE + route.path)
         self.server.limits.check(key.id, key.rate_limit)
         form: Mapping[str, list[str]] = {}
@@ -140,12 +153,12 @@ class Console:
         if not key.allows(route.scope):
             raise forbidden(f"this page needs an API key with the scope {route.scope}")
         try:
-            asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
+            query = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
         except ValueError:
             raise invalid("the URL has too many fields") from None
         visit = Visit(
             self.server.location, self.sessions, Caller(key, key.actor), route.method, route.area, form_token(token),
-            request.path_params, {name: values[0] for name, values in asked.items()}, form,
+            request.path_params, {name: _first(query, name) for name in query}, form,
         )  # fmt: skip
         answer, store_id = await self.server.workers.run(partial(_made, visit, route))
         if route.method == "POST" and store_id:
@@ -166,49 +179,6 @@ class Console:
             return parse_qs(found.decode("ascii"), True, errors="strict", max_num_fields=MAX_FIELDS)
         except ValueError:
             raise invalid("the form is malformed") from None
-
-
-@dataclass
-class _Endpoint:
-    """ASGI application of one path, for all methods. Unless `is_open`, each request is checked before its form is read.
-
-    Errors become pages.
-    """
-
-    console: Console
-    handler: _Handler
-    is_open: bool = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            if not self.is_open:
-                _check(request, self.console.hosts)
-            response = await self.handler(request)
-        except (HttpError, RetentiveError) as error:
-            scope["state"]["code"] = error.code
-            response = _error_page(error, None)
-        await response(scope, receive, send)
-
-
-def _check(request: Request, hosts: frozenset[str]) -> None:
-    """Raise `HttpError` if a request must be refused.
-
-    Another site can make its own host name resolve to this server (DNS rebinding), so only listed names are allowed. IP
-    addresses are always allowed. Browsers send at least one of the headers by which a POST of another site is known.
-    """
-    host = _host(request)
-    if host not in LOOPBACK and host not in hosts:
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            raise invalid("the console does not accept this host name; add the host name to --console-hosts") from None
-    if request.method not in {"GET", "HEAD", "POST"}:
-        raise _no_method()
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if request.method == "POST" and (is_foreign or site not in {None, "same-origin"}):
-        raise forbidden("another site sent this request")
 
 
 def _host(request: Request) -> str:
@@ -258,7 +228,7 @@ def _cookie_name(request: Request, kind: str) -> str:
     return f"{'__Host-' if _is_secure(request) else ''}{COOKIE}{kind}"
 
 
-def _set_cookie(response: Response, request: Request, kind: str, value: str, max_age: int) -> None:
+def _set_cookie(response: Response, request: Request, kind: str, value: str, max_age: int = LONGEST_S) -> None:
     """Set a cookie. With `SameSite=Lax`, links from other sites work. This is safe, because no GET changes data."""
     name, secure = _cookie_name(request, kind), _is_secure(request)
     response.set_cookie(name, value, max_age, secure=secure, httponly=True, samesite="lax")
@@ -280,8 +250,11 @@ def _own_url(wanted: str) -> str:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """Return the console of a server. With a one-time code, it is the console of a local location."""
-    records = server.location.opened.records if code is None else InProcess()
+    """Return the console of a server.
+
+    With a one-time code, it is the console of a local location, whose sign-ins are in the memory of the process.
+    """
+    records = (server.location.opened if code is None else retentive.open("sqlite:///:memory:")).records
     return Console(server, Sessions(server.location.keys, records, code), hosts)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.markdown import rendered
-from retentive.console.visible import boxed, is_hidden, plain
+from retentive.console.rendering import boxed, is_hidden, plain
 from support import hostile
 from support.console import Person, Seen
 from support.http_api import Api

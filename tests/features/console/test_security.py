@@ -10,7 +10,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.pages import PAGES
-from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions
+from retentive.console.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions
 from retentive.console.visits import PageRoute
 from support.console import Person, pages_of, url_name
 from support.http_api import Api
@@ -81,7 +81,7 @@ def test_every_failed_sign_in_has_the_same_answer(api: Api, key: str) -> None:
 
 def test_many_failed_sign_ins_are_blocked_for_a_minute(api: Api) -> None:
     now = [1_000.0]
-    sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
+    sessions = Sessions(api.place.keys, api.place.opened.records, clock=lambda: now[0])
     for _ in range(10):
         assert sessions.authenticated("rtv_x", "192.0.2.1") is None
     assert sessions.is_blocked("192.0.2.1")
@@ -126,7 +126,7 @@ def test_over_tls_the_cookie_belongs_to_the_host(api: Api) -> None:
 
 def test_a_sign_in_ends_after_an_idle_hour_and_after_twelve(api: Api) -> None:
     now = [1_000.0]
-    sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
+    sessions = Sessions(api.place.keys, api.place.opened.records, clock=lambda: now[0])
     record = api.place.keys.create("x").record
     token = sessions.begin(record)
     for _ in range(12):

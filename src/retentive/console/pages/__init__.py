@@ -1,8 +1,8 @@
-"""Pages of the console. Each module has the pages for one kind of object."""
+"""Pages of the console. Each module has the pages for one kind of object; importing it adds them to `PAGES`."""
 
 from __future__ import annotations
 
-from retentive.console.pages import (
+from retentive.console.pages import (  # noqa: F401 - each adds its pages
     administration,
     editing,
     history,
@@ -15,19 +15,6 @@ from retentive.console.pages import (
     tree,
     undo,
 )
-from retentive.console.visits import PageRoute
+from retentive.console.visits import PAGES
 
-PAGES: tuple[PageRoute, ...] = (
-    *stores.page,
-    *tree.page,
-    *memory.page,
-    *history.page,
-    *search.page,
-    *editing.page,
-    *undo.page,
-    *review.page,
-    *removal.page,
-    *settings.page,
-    *administration.page,
-)
-"""All pages and actions. Each one needs the scope that the same operation needs in the HTTP API."""
+__all__ = ["PAGES"]

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from retentive.console.figures import audit_page
 from retentive.console.pages.stores import VERIFIED, note_check
 from retentive.console.rendering import BASE
-from retentive.console.visits import PageTable, Visit, download, redirect
+from retentive.console.visits import Visit, download, page, redirect
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.server.calls import Streamed
@@ -37,7 +37,6 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 """Formats of an export, each with the ending of the file name and the media type."""
 _AT_ONCE = 200
 _SEQ = re.compile(r"[0-9]{12}")
-page = PageTable()
 
 
 @page("GET", "audit", "admin", "audit")

@@ -7,9 +7,8 @@ import hashlib
 from starlette.responses import Response
 
 from retentive.console import differences
-from retentive.console.rendering import page_path
-from retentive.console.visible import is_hidden
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.rendering import is_hidden, page_path
+from retentive.console.visits import Visit, page, redirect
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import finding, invalid
 from retentive.storage.contract import Memory
@@ -19,7 +18,6 @@ from retentive.values.records import Written
 
 MAX_PLACES = 50
 """Maximum number of conflicting places with a choice for each. With more places, the person edits the whole text."""
-page = PageTable()
 
 
 @page("GET POST", "edit/{path:path}", "write", "tree")

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from retentive.console.differences import Shown, of_memory
 from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position, strip_of
-from retentive.console.rendering import with_query
-from retentive.console.visits import PageTable, Visit, nothing, redirect
+from retentive.console.rendering import PRIVATE, is_pattern, with_query
+from retentive.console.visits import Visit, page, redirect
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter, LoggedChange
@@ -33,12 +33,6 @@ LOOKED_AT = 4_000
 """Maximum number of versions that a page reads to find changes of an actor, or changes since an earlier time."""
 _REVISIONS = 10**18
 _ASKED = ("actor", "path", "operation", "since")
-page = PageTable()
-
-
-def is_pattern(name: str) -> bool:
-    """Return whether an undo or a filter reads the name of an actor or a session as a pattern."""
-    return "*" in name or "?" in name
 
 
 @page("GET", "compare", "read")
@@ -125,7 +119,6 @@ def _page(
         newer=newer,
         change=change,
         actor=actor,
-        is_pattern=is_pattern(actor),
         is_split=visit.query.get("view") != "unified",
         query=lambda **changed: with_query("", **{**kept, **changed}) or "?",
     )
@@ -246,6 +239,6 @@ def show_news(visit: Visit) -> Response:
     if count:
         said = f"{count if count < NEWS else f'More than {NEWS - 1}'} new change{'' if count == 1 else 's'}."
     if said == visit.query.get("said", ""):
-        return nothing()
+        return Response(None, 204, PRIVATE)
     asked = {name: text for name, text in visit.query.items() if name != "said"}
     return visit.page("_news.html", "", said=said, again=visit.url("news", **asked, said=said))

@@ -12,11 +12,9 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
-from retentive.console.pages.history import is_pattern
 from retentive.console.pages.tree import levels
-from retentive.console.rendering import page_path
-from retentive.console.visible import boxed
-from retentive.console.visits import PageTable, Visit, download, redirect
+from retentive.console.rendering import boxed, page_path
+from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
 from retentive.server.handlers.memories import read_memory, retrieve_memory
@@ -32,7 +30,6 @@ VERSIONS = 50
 NEWEST = 6
 MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
 VIEWS = ("rendered", "raw", "blame", "history")
-page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,6 @@ def show_memory(visit: Visit) -> Response:
         memory=memory,
         version=version,
         viewed_at=None if last is None else datetime.fromtimestamp(last, UTC),
-        is_pattern=is_pattern,
         newest=_versions_of(visit, memory.id, NEWEST).data,
         older=_neighbour(visit, memory.id, memory.memory_version_id),
         view=view,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from retentive.console.figures import paths_of
 from retentive.console.pages.stores import SCANNED, note_check
 from retentive.console.rendering import counted
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.visits import Visit, page, redirect
 from retentive.errors import RetentiveError
 from retentive.search.results import Hit
 from retentive.server.errors import HttpError, invalid, missing
@@ -22,7 +22,6 @@ ROWS = 50
 AT_ONCE = 50
 """Maximum number of memories in one erasure."""
 VERSIONS = 1_000
-page = PageTable()
 
 
 @page("GET", "sensitive", "erase", "sensitive")

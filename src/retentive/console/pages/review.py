@@ -12,7 +12,7 @@ from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import news_url
 from retentive.console.pages.memory import raw_lines
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.visits import Visit, page, redirect
 from retentive.errors import NotFound
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import finding, invalid, missing
@@ -23,7 +23,6 @@ from retentive.values.paths import ROOT
 from retentive.wire.history import Confirmation, TrustPattern
 
 ROWS = 50
-page = PageTable()
 
 
 @page("GET", "review", "review", "review")

@@ -12,9 +12,8 @@ from starlette.responses import Response
 
 from retentive.console.pages.history import time_of
 from retentive.console.pages.stores import listed
-from retentive.console.rendering import BASE, name_of, with_query
-from retentive.console.visible import marked
-from retentive.console.visits import PageTable, Visit, typed_path
+from retentive.console.rendering import BASE, marked, name_of, with_query
+from retentive.console.visits import Visit, page, typed_path
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.search.ranking import order
 from retentive.search.results import age
@@ -35,7 +34,6 @@ AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timede
 _FIELDS = ("q", "under", "actor", "since", "re", "in")
 """Fields of the form. Only the search in all stores uses `in`: a part of the key, name or id of the wanted stores."""
 Hits = Sequence[tuple[StoreInfo, HitObject]]
-page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from starlette.responses import Response
 
 from retentive.console.rendering import counted, size
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.visits import Visit, page, redirect
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
@@ -42,7 +42,6 @@ EXAMPLES = {
     "search_languages": SEARCH_LANGUAGES[0],
 }
 _RETENTION = frozenset(GROUPS["Retention"])
-page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)

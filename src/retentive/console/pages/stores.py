@@ -23,7 +23,7 @@ from retentive.console.figures import (
     store_row,
 )
 from retentive.console.rendering import BASE, counted, name_of, store_url, with_query
-from retentive.console.visits import PageTable, Visit, download, redirect
+from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import forbidden, invalid
 from retentive.server.handlers import stores as api
 from retentive.stats import TOP, USED_DAYS, memory_use
@@ -53,7 +53,6 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
 """Orders of the list. The largest value is first, except for names. `findings` and `audit` are orders too."""
 WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
 """Orders that need figures of whole stores. A key that is limited to some paths cannot use them."""
-page = PageTable()
 
 
 @page("GET", "/", "read")

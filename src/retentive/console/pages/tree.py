@@ -12,7 +12,7 @@ from retentive.console.figures import newest_of, recent_versions, strip_of
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
 from retentive.console.rendering import page_path
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.visits import Visit, page, redirect
 from retentive.history.log import Fate, SinceMoment, since
 from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.memories import list_memories, read_memory
@@ -26,7 +26,6 @@ NEWEST = 6
 SINCE = 1_000
 """Maximum number of newer versions that a page of an earlier state reads to mark changes."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
-page = PageTable()
 
 
 @dataclass(frozen=True, slots=True)

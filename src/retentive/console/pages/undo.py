@@ -14,8 +14,8 @@ from starlette.responses import Response
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.figures import texts_of
-from retentive.console.pages.history import FILES, is_pattern, time_of
-from retentive.console.visits import PageTable, Visit, redirect
+from retentive.console.pages.history import FILES, time_of
+from retentive.console.visits import Visit, page, redirect
 from retentive.engine.operation import DryRun
 from retentive.history import operations
 from retentive.history.log import LogFilter
@@ -29,7 +29,6 @@ from retentive.wire.base import VERSION_ID, moment
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
-page = PageTable()
 
 
 class _Run(Protocol):
@@ -103,7 +102,6 @@ def _answer(visit: Visit, action: str, heading: str, fields: Mapping[str, str], 
         first=first,
         last=first + len(steps) - 1,
         is_late=is_late,
-        is_pattern=is_pattern(fields.get("actor", "") + fields.get("session", "")),
         steps_from=lambda start: visit.url(action, **{**asked, "from": str(start)}),
         per_page=FILES,
     )

@@ -16,7 +16,6 @@ from retentive.values.diff import MergePart
 
 MAX_ROWS = 2_000
 """Maximum number of rows that a page shows for one memory."""
-PICKS = ("mine", "theirs", "both")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -36,7 +35,6 @@ class Shown:
 
     path: str
     rows: tuple[TableRow, ...]
-    old_id: str = ""
     new_id: str = ""
     memory_id: str = ""
     note: str = ""
@@ -75,20 +73,14 @@ def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Sho
 
 def of_memory(found: MemoryDifference) -> Shown:
     """Return the difference between two versions of a memory."""
-    note = found.reason
-    if not note and found.new is None and found.old is None:
-        note = "created and deleted again"
-    elif not note and found.new is not None and found.old is None:
-        note = "created"
-    elif not note and found.new is not None and found.old is not None and found.new.path != found.old.path:
-        note = f"renamed from {found.old.path}"
-    known = found.new or found.old or found.gone
-    return replace(
-        shown(found.path, found.old_text, found.new_text, note=note),
-        old_id="" if found.old is None else found.old.id,
-        new_id="" if found.new is None else found.new.id,
-        memory_id="" if known is None else known.memory_id,
-    )
+    old, new = found.old, found.new
+    note, known = found.reason, new or old or found.gone
+    if not note and old is None:
+        note = "created" if new is not None else "created and deleted again"
+    elif not note and old is not None and new is not None and new.path != old.path:
+        note = f"renamed from {old.path}"
+    text = shown(found.path, found.old_text, found.new_text, note=note)
+    return replace(text, new_id=new.id if new else "", memory_id=known.memory_id if known else "")
 
 
 def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
@@ -111,20 +103,6 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
             old, new = old + is_old, new + is_new
 
 
-@dataclass(frozen=True, slots=True)
-class ChoicePlace:
-    """One place that two edits changed: its lines in the person's own text (`mine`) and in the other text (`theirs`).
-
-    Words that differ are marked. `line` is the number of the first line in the person's own text. `pick` is the current
-    choice.
-    """
-
-    line: int
-    mine: tuple[Markup, ...]
-    theirs: tuple[Markup, ...]
-    pick: str
-
-
 def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
     """Return the merged text with the picked side of each conflicting place.
 
@@ -142,14 +120,17 @@ def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
     return text
 
 
-def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[ChoicePlace]:
-    """Return the conflicting places, each with its pick."""
-    left = iter(picks)
-    found = list[ChoicePlace]()
+def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[dict[str, object]]:
+    """Return the conflicting places: `mine` and `theirs` are the lines of both sides, with their differences marked.
+
+    `line` is the number of the first line in the person's own text. `pick` is the current choice.
+    """
+    left, found = iter(picks), list[dict[str, object]]()
     for part in parts:
         if part.line is not None:
             rows, pick = shown("", part.theirs, part.ours).rows, next(left, "")
-            mine = tuple(row.html for row in rows if row.kind != "removed")
-            theirs = tuple(row.html for row in rows if row.kind != "added")
-            found.append(ChoicePlace(part.line + 1, mine, theirs, pick if pick in PICKS else "mine"))
+            mine = [row.html for row in rows if row.kind != "removed"]
+            theirs = [row.html for row in rows if row.kind != "added"]
+            pick = pick if pick in {"mine", "theirs", "both"} else "mine"
+            found.append({"line": part.line + 1, "mine": mine, "theirs": theirs, "pick": pick})
     return found

@@ -15,6 +15,7 @@ from retentive.engine.lists import events_of, newest_event
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
 from retentive.history.log import LogFilter
+from retentive.history.operations import Choose
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Snapshot, StoreInfo, Version
 from retentive.store import MemoryStore, core_of
@@ -28,7 +29,7 @@ RECENT = 500
 """Number of newest versions that are searched for the last change of a directory, and for active actors."""
 NEWS = 500
 """Maximum number of new versions that are counted."""
-STRIP_DAYS = 60
+ROW_DAYS, STRIP_DAYS = 14, 60
 WIDTH, HEIGHT = 10, 60
 """Width of a bar with its margin, and height of the highest bar, in units of the picture."""
 _LABELS = 4
@@ -42,8 +43,7 @@ class StoreRow:
     """Figures of one store, changed last `at`. `full` is the used percentage of the limit that the store is closest to.
 
     `waiting` is the number of pending proposals. `days` has the number of changes on each of the last days, today last.
-    It is empty if the key may see only some paths of the store. If the figures cannot be read, `problem` is the code of
-    the error.
+    It is empty if the key may see only some paths. If the figures cannot be read, `problem` is the code of the error.
     """
 
     info: StoreInfo
@@ -61,7 +61,7 @@ class StoreRow:
         return self.days[-1] if self.days else 0
 
 
-def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore], days: Sequence[date]) -> StoreRow:
+def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> StoreRow:
     """Read the figures of a store. If the store was erased meanwhile, or cannot be read, the row has no figures."""
 
     def work(snapshot: Snapshot) -> StoreRow:
@@ -69,9 +69,8 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore], days:
         at, full = info.created_at if newest is None else newest.created_at, fullness(info, settings)
         if core.scope:
             return StoreRow(info, at, newest, full, is_audited=settings.audit)
-        return StoreRow(
-            info, at, newest, full, _proposals(snapshot), tuple(_changes_of(snapshot, days)), settings.audit
-        )
+        days = tuple(count for _, count in _days(snapshot, datetime.now(UTC).date(), ROW_DAYS))
+        return StoreRow(info, at, newest, full, _proposals(snapshot), days, settings.audit)
 
     try:
         core = core_of(opened(info))
@@ -91,17 +90,12 @@ def number_waiting(store: MemoryStore) -> int:
     return core_of(store).peek(Read("review.list", _proposals))
 
 
-def last_days(count: int, today: date) -> list[date]:
-    """Return the last `count` days, oldest first, ending with `today`."""
-    return [today - timedelta(days=ago) for ago in reversed(range(count))]
-
-
 def _proposals(snapshot: Snapshot) -> int:
     return sum(1 for _ in snapshot.records(PROPOSAL))
 
 
-def _changes_of(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
-    """Return the number of changes on each day in `days`, which are consecutive days in UTC, oldest first.
+def _days(snapshot: Snapshot, today: date, count: int) -> list[tuple[date, int]]:
+    """Return the last days (UTC), oldest first, each with its number of changes.
 
     Revisions are numbered without gaps, so only the newest version before each day with changes is read. If all
     versions of a change were removed, the change may be counted on a later day.
@@ -111,59 +105,54 @@ def _changes_of(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
         bound = f"memver_{max(to_us(datetime.combine(day, time(), UTC)), 0):014x}"
         return next(snapshot.versions(before=bound, limit=1), None)
 
-    counts = dict.fromkeys(days, 0)
-    newest = newest_before(days[-1] + timedelta(days=1))
+    days = [today - timedelta(days=ago) for ago in reversed(range(count))]
+    counts, newest = dict.fromkeys(days, 0), newest_before(today + timedelta(days=1))
     for day in reversed(days):
         if newest is not None and newest.created_at.astimezone(UTC).date() >= day:
             earlier = newest_before(day)  # None before the first version, whose start may have been removed
             first = earlier or next(snapshot.versions(limit=1, oldest_first=True))
             counts[day] = max(newest.revision - first.revision + (earlier is None), 0)
             newest = earlier
-    return list(counts.values())
+    return list(counts.items())
 
 
-def days_of(store: MemoryStore, count: int, *, is_audited: bool = False) -> list[tuple[date, int]]:
-    """Return the last days (UTC), oldest first, each with its number of changes.
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Numbers of changes on the last days (UTC), oldest first, and their picture.
 
-    A key that is limited to some paths gets no days.
+    `bars` has for each day its name, number, position, height, and end (empty for today). `then` is the position of the
+    earlier state that the page shows.
     """
+
+    days: Sequence[tuple[date, int]]
+    most: int
+    width: int
+    then: int | None
+    labels: Sequence[str]
+    bars: Sequence[tuple[str, int, int, int, str]]
+
+
+def chart(
+    store: MemoryStore, count: int = STRIP_DAYS, *, moment: datetime | None = None, is_audited: bool = False
+) -> Chart | None:
+    """Return the chart of the last days of a store. None for a key that is limited to some paths."""
     core = core_of(store)
     if core.scope:
-        return []
-    days = last_days(count, datetime.fromtimestamp(core.clock(), UTC).date())
-    operation = Read("usage", lambda snapshot: _changes_of(snapshot, days))
-    return list(zip(days, core.result_of(operation) if is_audited else core.peek(operation), strict=True))
-
-
-def chart(days: Sequence[tuple[date, int]], moment: datetime | None = None) -> Mapping[str, object] | None:
-    """Return the picture of the number of changes on days (UTC), oldest first. None if there are no days.
-
-    `bars` has the name of each day, its number, the position, the height, and the end of the day (empty for today).
-    `then` is the position of the time `moment`, for a page that shows an earlier state.
-    """
-    if not days:
         return None
-    most, step, then = max([count for _, count in days] + [1]), len(days) // _LABELS, None
+    today = datetime.fromtimestamp(core.clock(), UTC).date()
+    operation = Read("usage", lambda snapshot: _days(snapshot, today, count))
+    days = core.result_of(operation) if is_audited else core.peek(operation)
+    most, step, width, then = max(found for _, found in days) or 1, count // _LABELS, WIDTH * count, None
     if moment is not None:
         start = datetime.combine(days[0][0], time(), UTC)
         then = int((moment.astimezone(UTC) - start) / timedelta(days=1) * WIDTH)
     ends = [f"{day + timedelta(days=1)}T00:00:00Z" for day, _ in days[:-1]] + [""]
-    return {
-        "days": days,
-        "most": most,
-        "width": WIDTH * len(days),
-        "then": then if then is not None and 0 <= then < WIDTH * len(days) else None,
-        "labels": [f"{day.day} {day:%b}" for day, _ in days[: step * _LABELS : step]] + ["today"],
-        "bars": [
-            (f"{day.day} {day:%B}", count, WIDTH * at, max(HEIGHT * count // most, 2 if count else 0), end)
-            for at, ((day, count), end) in enumerate(zip(days, ends, strict=True))
-        ],
-    }
-
-
-def strip_of(store: MemoryStore, moment: datetime | None = None) -> Mapping[str, object] | None:
-    """Return the chart of the last days of a store. None for a key that is limited to some paths."""
-    return chart(days_of(store, STRIP_DAYS), moment)
+    bars = [
+        (f"{day.day} {day:%B}", found, WIDTH * at, max(HEIGHT * found // most, 2 if found else 0), end)
+        for at, ((day, found), end) in enumerate(zip(days, ends, strict=True))
+    ]
+    labels = [f"{day.day} {day:%b}" for day, _ in days[: step * _LABELS : step]] + ["today"]
+    return Chart(days, most, width, then if then is not None and 0 <= then < width else None, labels, bars)
 
 
 def recent_versions(store: MemoryStore) -> Sequence[Version]:
@@ -202,6 +191,25 @@ def texts_of(store: MemoryStore, versions: Sequence[str], proposed: Mapping[str,
         return {each: "" if data is None else decoded(data) for each, data in texts.items()}
 
     return core_of(store).result_of(Read("show", work, facts_of=lambda _: {"compared": list(versions[:20])}))
+
+
+def choose_some(choose: Choose, limit: int, shown: Callable[[int], slice], large: list[str]) -> Choose:
+    """Return `choose`, but of a change to more than `limit` memories, it chooses only the versions of some memories.
+
+    `shown` gets the number of memories, and returns the part of them to choose, in the order of their paths. In this
+    case, `large` gets this number, and what else identifies all versions.
+    """
+
+    def chosen(snapshot: Snapshot) -> Sequence[Version]:
+        versions = list(choose(snapshot))
+        paths = {each.memory_id: each.path for each in versions}
+        if len(paths) <= limit:
+            return versions
+        large[:] = [str(len(paths)), str(len(versions)), versions[0].id]
+        some = set(sorted(paths, key=paths.__getitem__)[shown(len(paths))])
+        return [each for each in versions if each.memory_id in some]
+
+    return chosen
 
 
 def audit_page(store: MemoryStore, before: str, limit: int) -> ListPage[AuditEntry, str]:

@@ -36,7 +36,7 @@ def test_each_place_has_the_chosen_text(picks: list[str], expected: str) -> None
 
 def test_a_deleted_part_can_be_kept() -> None:
     parts = merge_parts("1\n2\n3\n", "1\n3\n", "1\n2 theirs\n3\n")
-    assert [(each.line, each.mine, each.theirs) for each in differences.places(parts, [])] == [(2, (), ("2 theirs",))]
+    assert differences.places(parts, []) == [{"line": 2, "mine": [], "theirs": ["2 theirs"], "pick": "mine"}]
     assert differences.chosen(parts, ["both"]) == differences.chosen(parts, ["theirs"]) == "1\n2 theirs\n3\n"
     assert differences.chosen(parts, ["mine"]) == "1\n3\n"
 

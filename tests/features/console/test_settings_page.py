@@ -34,7 +34,7 @@ def test_each_setting_is_in_one_group(person: Person, store: MemoryStore, at: st
 
 
 def test_a_change_is_previewed_and_then_saved(person: Person, store: MemoryStore, at: str, api: Api) -> None:
-    before, size = store.settings(), {"max_memory_bytes": "2", "max_memory_bytes.unit": "MiB"}
+    before, size = store.settings(), {"max_memory_bytes": "2 MiB"}
     page = preview(person, at, max_memories="1", audit="on", **size)
     assert page.problems() == []
     assert "Max memories max_memories 10,000 1" in page.text

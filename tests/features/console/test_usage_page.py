@@ -67,22 +67,21 @@ def old(tmp_path: Path) -> str:
 
 
 def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
-    """The directory and the activity have a bar for each of 60 days. A key for some paths gets none."""
+    """The root directory has a bar for each of 60 days. A key for some paths gets none."""
     with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
         at = f"/console/s/{place.store('old').id}"
         person = Person(api)
-        for url in (f"{at}/tree/", f"{at}/activity"):
-            page = person.get(url)
-            assert page.problems() == []
-            bars = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^":]+: (\d+) changes?">', page.body)
-            assert len(bars) == figures.STRIP_DAYS
-            assert [int(count) for _, count in bars if count != "0"] == [2, 2]
+        page = person.get(f"{at}/tree/")
+        assert page.problems() == []
+        bars = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^":]+: (\d+) changes?">', page.body)
+        assert len(bars) == figures.STRIP_DAYS
+        assert [int(count) for _, count in bars if count != "0"] == [2, 2]
         first = next(to for to, count in bars if count != "0")
         past = person.get(first)
         assert "early/" in past.text
         assert "Since then: 2 changes by 1 actor; 1 new" in past.text
         assert 'class="then"' in past.body
         limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
-        assert all('class="strip"' not in limited.get(f"{at}/{page}").body for page in ("tree/", "activity"))
+        assert 'class="strip"' not in limited.get(f"{at}/tree/").body
         for each in (person, limited):
             each.close()

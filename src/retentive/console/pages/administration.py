@@ -5,37 +5,29 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import cast
 
 from starlette.responses import Response
 
 from retentive.console.figures import audit_page
-from retentive.console.pages.stores import VERIFIED, note_check
+from retentive.console.pages.stores import VERIFIED, note_check, stores_of
 from retentive.console.rendering import BASE
 from retentive.console.visits import Visit, download, page, redirect
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Conflict, InvalidInput, RetentiveError
-from retentive.server.calls import Streamed
 from retentive.server.errors import invalid
 from retentive.server.handlers import access, stores
 from retentive.server.handlers.stores import verify_audit
 from retentive.server.keys import SCOPES
-from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
 from retentive.wire.stores import KeyCreation, KeyUpdate
 
 ROWS = 50
-FORMATS: Mapping[str, tuple[str, str]] = {
-    "tar.gz": ("tar.gz", "application/gzip"),
-    "tar": ("tar", "application/x-tar"),
-    "files": ("files.tar", "application/x-tar"),
-}
-"""Formats of an export, each with the ending of the file name and the media type."""
-_AT_ONCE = 200
+FORMATS: Mapping[stores.Format, str] = {"tar.gz": "tar.gz", "tar": "tar", "files": "files.tar"}
+"""Formats of an export, each with the ending of the file name."""
 _SEQ = re.compile(r"[0-9]{12}")
 
 
@@ -106,25 +98,23 @@ def show_export(visit: Visit) -> Response:
 @page("GET", "export/file", "admin")
 def export_file(visit: Visit) -> Response:
     """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
-    wanted = visit.query.get("format", "tar.gz")
-    if wanted not in FORMATS:
+    wanted = next((each for each in FORMATS if each == visit.query.get("format", "tar.gz")), None)
+    if wanted is None:
         raise invalid("format: must be tar.gz, tar or files")
-    found = stores.export_store(visit.call(), cast("stores.Format", wanted))
-    assert isinstance(found, Streamed)
-    ending, media_type = FORMATS[wanted]
-    return download(f"{visit.info.id}.{ending}", found.pieces, media_type)
+    found = stores.export_store(visit.call(), wanted)
+    return download(f"{visit.info.id}.{FORMATS[wanted]}", found.pieces, found.media_type)
 
 
 @page("GET", "/backup", "admin")
 def show_backup(visit: Visit) -> Response:
     """Show the page for a backup, with its size."""
-    return visit.page("backup.html", "Backup", stores=list(_stores(visit)))
+    return visit.page("backup.html", "Backup", stores=list(stores_of(visit, is_archived=True)))
 
 
 @page("GET", "/backup/file", "admin")
 def backup_file(visit: Visit) -> Response:
     """Send a backup of all memory stores that the key may see, as one file."""
-    ids = [each.id for each in _stores(visit)]
+    ids = [each.id for each in stores_of(visit, is_archived=True)]
     if not ids:  # for an empty list, `back_up` would back up all stores of the location
         raise invalid("there is no memory store to back up")
     for store_id in ids:
@@ -136,16 +126,3 @@ def backup_file(visit: Visit) -> Response:
         raw = open(path, "rb")  # noqa: SIM115 - the answer closes it; the open file stays readable
     name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
     return download(name, stores.pieces_of(raw), "application/gzip")
-
-
-def _stores(visit: Visit) -> Iterator[StoreInfo]:
-    """Yield the memory stores that the key may see, including archived ones."""
-    after: str | None = None
-    while True:
-        found = visit.location.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=True, after=after, limit=_AT_ONCE
-        )
-        yield from filter(visit.caller.sees, found.items)
-        if found.next is None:
-            return
-        after = found.next

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 
 from starlette.responses import Response
 
 from retentive.console import differences
-from retentive.console.rendering import is_hidden, page_path
+from retentive.console.rendering import is_hidden, page_path, size
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import finding, invalid
@@ -91,7 +92,6 @@ def _conflict(
     text = text if edited is None else edited
     places = differences.places(parts, picks)
     at = path if memory is None else memory.path
-    newest = visit.store.history.log(at, limit=1)
     return visit.page(
         "conflict.html",
         f"Conflict: {at}",
@@ -100,7 +100,7 @@ def _conflict(
         was=path,
         version_id="" if memory is None else memory.version_id,
         base_id=base_id,
-        by=newest[0] if newest else None,
+        by=next(iter(visit.store.history.log(at, limit=1)), None),
         theirs=differences.shown(at, base, None if memory is None else theirs),
         mine=differences.shown(at, base, mine),
         mine_text=mine,
@@ -115,15 +115,12 @@ def _conflict(
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
     """Return the existing memory and its text, even if it was renamed meanwhile. None if the memory was deleted."""
-    try:
+    with suppress(NotFound):
         return visit.store.load(path)
-    except NotFound:
-        pass
-    try:
-        memory_id = visit.store.history.show(base_id)[0].memory_id if base_id else ""
-        return visit.store.by_id.get(memory_id) if memory_id else (None, "")
-    except NotFound:
-        return None, ""
+    with suppress(NotFound):
+        if base_id:
+            return visit.store.by_id.get(visit.store.history.show(base_id)[0].memory_id)
+    return None, ""
 
 
 @page("GET POST", "new", "write", "tree")
@@ -139,26 +136,28 @@ def create(visit: Visit) -> Response:
 @page("GET POST", "move/{path:path}", "write", "tree")
 def rename(visit: Visit) -> Response:
     """Show the form for a new path. With POST, rename the memory."""
-    if not visit.is_post:
-        return _about(visit, "move.html", "Rename")
-    target = visit.given("path").strip()
-    return _saved(visit, visit.store.rename(visit.memory_path, target, if_version=visit.given("version")))
+    path, address = visit.memory_path, page_path(visit.memory_path)
+    if visit.is_post:
+        return _saved(visit, visit.store.rename(path, visit.given("path").strip(), if_version=visit.given("version")))
+    with finding("memory"):
+        version = visit.store.load(path)[0].version_id
+    about, field = "The id, the history and links by id stay.", ("path", "New path", path, 1_024)
+    action, back = visit.url("move", address), visit.url("m", address)
+    return visit.ask("Rename", "Rename", action, back, about, fields=[field], version=version)
 
 
 @page("GET POST", "delete/{path:path}", "write", "tree")
 def delete(visit: Visit) -> Response:
     """Ask for confirmation. With POST, delete the memory. Its history is kept."""
-    if not visit.is_post:
-        return _about(visit, "delete.html", "Delete")
-    written = visit.store.delete(visit.memory_path, if_version=visit.given("version"))
-    return redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
-
-
-def _about(visit: Visit, template: str, verb: str) -> Response:
-    path = visit.memory_path
+    path, address = visit.memory_path, page_path(visit.memory_path)
+    if visit.is_post:
+        written = visit.store.delete(path, if_version=visit.given("version"))
+        return redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
     with finding("memory"):
-        memory, _ = visit.store.load(path)
-    return visit.page(template, f"{verb} {path}", path=path, memory=memory)
+        memory = visit.store.load(path)[0]
+    about = f"{size(memory.size_bytes)}. The versions are kept, so this can be undone."
+    action, back = visit.url("delete", address), visit.url("m", address)
+    return visit.ask("Delete", "Delete", action, back, about, name=path, kind="danger", version=memory.version_id)
 
 
 def _saved(visit: Visit, written: Written) -> Response:

@@ -10,12 +10,12 @@ from itertools import groupby
 from starlette.responses import Response
 
 from retentive.console.differences import Shown, of_memory
-from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position, strip_of
-from retentive.console.rendering import PRIVATE, is_pattern, with_query
+from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position
+from retentive.console.rendering import PRIVATE, counted, with_query
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
-from retentive.history.log import LogFilter, LoggedChange
+from retentive.history.log import LogFilter
 from retentive.history.revisions import as_revision, parse_time
 from retentive.server.errors import finding, invalid
 from retentive.server.handlers.history import NO_VERSION, check_version_id
@@ -31,8 +31,6 @@ SINCE = 1_000
 """Maximum number of versions that a page reads to find changes below a directory."""
 LOOKED_AT = 4_000
 """Maximum number of versions that a page reads to find changes of an actor, or changes since an earlier time."""
-_REVISIONS = 10**18
-_ASKED = ("actor", "path", "operation", "since")
 
 
 @page("GET", "compare", "read")
@@ -59,10 +57,21 @@ def show_change(visit: Visit) -> Response:
     core, named = core_of(visit.store), visit.ids["revision"]
     with finding("change"):
         found = core.result_of(Compare(change=as_revision(named), actor=core.actor, limit=FILES))
-    revisions = {version.revision for change in found.changes for version in change.versions}
+    versions = [version for change in found.changes for version in change.versions]
+    revisions = {version.revision for version in versions}
     name = f"r{min(revisions)}" if len(revisions) == 1 else named[-12:]
-    older, newer = _neighbours(visit, found.changes)
-    return _page(visit, found, f"Change {name}", change=named, older=older, newer=newer)
+    ids = [version.id for version in versions] or [""]
+    older, newer = neighbour(visit, min(ids)), neighbour(visit, max(ids), is_newer=True)
+    older_id, newer_id = ("" if each is None else f"r{each.revision}" for each in (older, newer))
+    return _page(visit, found, f"Change {name}", change=named, older=older_id, newer=newer_id)
+
+
+def neighbour(visit: Visit, version_id: str, memory_id: str | None = None, *, is_newer: bool = False) -> Version | None:
+    """Return the version before or after a version: of the store, or of one memory."""
+    if not version_id:
+        return None
+    found = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1).items
+    return found[0] if found else None
 
 
 @page("GET", "since/{path:path}", "read", "activity")
@@ -84,6 +93,10 @@ def show_since(visit: Visit) -> Response:
     return _page(visit, found, f"Now, compared with {at[-40:]}")
 
 
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")
+
+
 @page("GET", "by/{actor:path}", "read", "activity")
 def show_actor(visit: Visit) -> Response:
     """Show the differences that an actor made in the newest `LOOKED_AT` versions."""
@@ -96,16 +109,8 @@ def show_actor(visit: Visit) -> Response:
     return _page(visit, found, "Changes by this actor", actor=actor)
 
 
-def _page(
-    visit: Visit,
-    found: Differences,
-    heading: str,
-    *,
-    change: str = "",
-    actor: str = "",
-    older: str | None = None,
-    newer: str | None = None,
-) -> Response:
+def _page(visit: Visit, found: Differences, heading: str, **named: str) -> Response:
+    """Return the page of differences. `named` has the shown change or actor, and the changes beside it."""
     files = [of_memory(each) for each in found.found[:FILES]]
     kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
     return visit.page(
@@ -115,42 +120,24 @@ def _page(
         files=files,
         total=len(found.found) + found.more,
         later=_changed_later(visit, found, files),
-        older=older,
-        newer=newer,
-        change=change,
-        actor=actor,
         is_split=visit.query.get("view") != "unified",
         query=lambda **changed: with_query("", **{**kept, **changed}) or "?",
+        **{"change": "", "actor": "", "older": "", "newer": "", **named},
     )
 
 
 def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> dict[str, Version]:
     """Return the newest versions of those shown memories that were changed again after the shown difference.
 
-    The keys of the result are the ids of the new versions in the difference. If the difference has no new version of a
-    memory, the key is the id of the memory.
+    The keys of the result are the ids of the memories.
     """
     last: dict[str, str] = {}
     for change in found.changes:
         for each in change.versions:
             last[each.memory_id] = max(each.id, last.get(each.memory_id, ""))
-    newest = newest_of(visit.store, list(dict.fromkeys(each.memory_id for each in files if each.memory_id)))
-    later: dict[str, Version] = {}
-    for file in files:
-        seen = file.new_id or last.get(file.memory_id, "")
-        if seen and file.memory_id in newest and newest[file.memory_id].id > seen:
-            later[file.new_id or file.memory_id] = newest[file.memory_id]
-    return later
-
-
-def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> tuple[str | None, str | None]:
-    """Return the revisions of the changes before and after the shown change."""
-    ids, versions = [each.id for change in changes for each in change.versions], visit.store.history.page
-    if not ids:
-        return None, None
-    older = versions(after=min(ids), limit=1).items
-    newer = versions(after=max(ids), oldest_first=True, limit=1).items
-    return f"r{older[0].revision}" if older else None, f"r{newer[0].revision}" if newer else None
+    seen = {each.memory_id: each.new_id or last.get(each.memory_id, "") for each in files if each.memory_id}
+    newest = newest_of(visit.store, list(seen))
+    return {name: each for name, each in newest.items() if seen[name] and each.id > seen[name]}
 
 
 @page("GET", "activity", "read", "activity")
@@ -162,27 +149,9 @@ def show_activity(visit: Visit) -> Response:
     if before and not VERSION_ID.fullmatch(before):
         raise invalid("before: must be the id of a version")
     found = visit.store.history.page(None if path == ROOT else path, only=only, after=before, limit=VERSIONS)
-    return visit.page(
-        "activity.html",
-        "Activity",
-        runs=[(_fields_of_undo(*origin), list(group)) for origin, group in groupby(found.items, key=_origin)],
-        following=found.next,
-        asked=asked,
-        strip=None if before else strip_of(visit.store),
-        again=again,
-    )
-
-
-def _origin(version: Version) -> tuple[str, str, str]:
-    return str(version.actor or ""), version.provenance.session, version.provenance.integration
-
-
-def _fields_of_undo(actor: str, session: str, _: str) -> dict[str, str]:
-    """Return the fields of the query for the undo of all changes of an actor and a session.
-
-    There are none if the undo would read a name as a pattern, because it would then undo the changes of others too.
-    """
-    return {} if is_pattern(actor + session) else {"actor": actor, "session": session}
+    runs = groupby(found.items, key=lambda each: (each.actor, each.provenance.session, each.provenance.integration))
+    values = {"runs": [list(group) for _, group in runs], "following": found.next, "asked": asked, "again": again}
+    return visit.page("activity.html", "Activity", **values)
 
 
 def _asked_filter(visit: Visit) -> tuple[dict[str, str], str, LogFilter]:
@@ -190,7 +159,7 @@ def _asked_filter(visit: Visit) -> tuple[dict[str, str], str, LogFilter]:
 
     Raises `HttpError` 400.
     """
-    asked = {name: visit.query.get(name, "").strip() for name in _ASKED}
+    asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     actor, path, operation, since = asked.values()
     if operation not in {"", "created", "modified", "deleted"}:
         raise invalid("operation: must be `created`, `modified` or `deleted`")
@@ -207,18 +176,11 @@ def time_of(text: str) -> datetime | None:
         raise invalid("since: must be a time such as 2026-11-20 14:00, yesterday or 2d") from None
 
 
-def _is_below(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
-
-
-def _waiting(visit: Visit) -> int:
-    return number_waiting(visit.store) if visit.can("review") else 0
-
-
 def news_url(visit: Visit, **asked: str) -> str:
     """Return the URL at which a page asks for news. Call this before reading the page, so that no change is missed."""
     revision, event = position(visit.store)
-    return visit.url("news", after=str(revision), event=event, waiting=str(_waiting(visit)), **asked)
+    waiting = number_waiting(visit.store) if visit.can("review") else 0
+    return visit.url("news", after=str(revision), event=event, waiting=str(waiting), **asked)
 
 
 @page("GET", "news", "read", is_poll=True)
@@ -229,15 +191,15 @@ def show_news(visit: Visit) -> Response:
     nothing else is to be said, the answer is empty.
     """
     _, path, only = _asked_filter(visit)
-    after = visit.number("after", 0, _REVISIONS)
+    after = visit.number("after", 0, 10**18)
     count, has_changed = news_since(visit.store, after, visit.query.get("event", ""), path, only)
-    said, waiting = "", _waiting(visit)
+    said, waiting = "", number_waiting(visit.store) if visit.can("review") else 0
     if str(waiting) != visit.query.get("waiting", "0"):
         said = f"{waiting:,} waiting for review."
     if has_changed:
         said = "The store has changed."
     if count:
-        said = f"{count if count < NEWS else f'More than {NEWS - 1}'} new change{'' if count == 1 else 's'}."
+        said = counted(count, "new change.", "new changes.") if count < NEWS else f"More than {NEWS - 1} new changes."
     if said == visit.query.get("said", ""):
         return Response(None, 204, PRIVATE)
     asked = {name: text for name, text in visit.query.items() if name != "said"}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from markupsafe import Markup
 from starlette.responses import Response
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
+from retentive.console.pages.history import neighbour
 from retentive.console.pages.tree import levels
-from retentive.console.rendering import boxed, page_path
+from retentive.console.rendering import page_path
 from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import HttpError, missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
@@ -27,30 +26,15 @@ from retentive.wire.memories import MemoryObject
 
 LINES = 2_000
 VERSIONS = 50
-NEWEST = 6
 MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
-VIEWS = ("rendered", "raw", "blame", "history")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """Line of a text. In the blame view, `by` is the version that added the line.
-
-    `is_first` is true if the previous line was added by another version.
-    """
-
-    number: int
-    html: Markup
-    by: VersionObject | None = None
-    is_first: bool = False
 
 
 @page("GET", "m/{path:path}", "read", "tree")
 def show_memory(visit: Visit) -> Response:
-    """Show a memory in one of its views."""
-    path, at, core = visit.memory_path, visit.query.get("at", ""), core_of(visit.store)
+    """Show a memory in one of its views: `rendered`, `raw`, `blame` or `history`."""
+    path, at, core = visit.memory_path, visit.at, core_of(visit.store)
     try:
-        memory = read_memory(visit.call(), path, at=visit.at)
+        memory = read_memory(visit.call(), path, at=at)
     except HttpError as error:
         if error.status != 404 or at:
             raise
@@ -59,36 +43,29 @@ def show_memory(visit: Visit) -> Response:
         version = retrieve_memory_version(visit.call(memory_version_id=memory.memory_version_id), "basic")
     except HttpError:  # a proposed text is no version yet
         version = None
-    text, view = memory.content or "", _view(visit, memory)
+    can_render = MARKDOWN.fullmatch(path) is not None and memory.content_size_bytes <= MAX_RENDERED_BYTES
+    wanted, text = visit.query.get("view", ""), memory.content or ""
+    is_view = wanted in {"raw", "history"} or (wanted == "blame" and not at)
+    view = wanted if is_view else "rendered" if can_render else "raw"
     last = core.accesses.recorded(core.id, memory.id)
     return visit.page(
         "memory.html",
         path,
-        path=path,
         levels=levels(visit, path.rpartition("/")[0]),
         memory=memory,
         version=version,
         viewed_at=None if last is None else datetime.fromtimestamp(last, UTC),
-        newest=_versions_of(visit, memory.id, NEWEST).data,
-        older=_neighbour(visit, memory.id, memory.memory_version_id),
+        newest=_versions_of(visit, memory.id, 1).data if at else [],
+        older=neighbour(visit, memory.memory_version_id, memory.id),
         view=view,
-        at=at,
         then=None,
-        line_count=text.count("\n") + (not text.endswith("\n") and text != ""),
+        line_count=len(lines_of(text)),
         **_content(visit, memory, text, view),
     )
 
 
 def _versions_of(visit: Visit, memory_id: str, limit: int, cursor: str | None = None) -> AnswerPage[VersionObject]:
     return list_memory_versions(visit.call(), limit=limit, page=cursor, path_prefix=ROOT, memory_id=memory_id)
-
-
-def _view(visit: Visit, memory: MemoryObject) -> str:
-    wanted = visit.query.get("view", "")
-    if wanted in VIEWS[1:] and not (wanted == "blame" and visit.query.get("at")):
-        return wanted
-    can_render = MARKDOWN.fullmatch(memory.path) is not None and memory.content_size_bytes <= MAX_RENDERED_BYTES
-    return "rendered" if can_render else "raw"
 
 
 def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[str, object]:
@@ -98,28 +75,23 @@ def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[s
         found = _versions_of(visit, memory.id, VERSIONS, visit.query.get("page"))
         return {"versions": found.data, "following": found.next_page}
     if view == "raw":
-        return _lines(visit, raw_lines(text))
-    lines, before = list[SourceLine](), ""
-    for each in blame_memory(visit.call(memory_id=memory.id)).lines:
-        version_id = each.version.id
-        lines.append(SourceLine(each.line, boxed(each.text.removesuffix("\n")), each.version, version_id != before))
-        before = version_id
+        return _lines(visit, lines_of(text))
     known = _versions_of(visit, memory.id, 100).data
-    return {**_lines(visit, lines), "before": {newer.id: older.id for newer, older in pairwise(known)}}
+    before = {newer.id: older.id for newer, older in pairwise(known)}
+    return {**_lines(visit, blame_memory(visit.call(memory_id=memory.id)).lines), "before": before}
 
 
-def _lines(visit: Visit, lines: Sequence[SourceLine]) -> dict[str, object]:
+def _lines(visit: Visit, lines: Sequence[object]) -> dict[str, object]:
+    """Return the lines of one page, with the numbers of the first and the last one and of all."""
     first = visit.number("from")
     shown = lines[first - 1 : first - 1 + LINES]
     return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
 
 
-def raw_lines(text: str) -> list[SourceLine]:
-    """Return the lines of a text as HTML."""
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without their ends."""
     rows = text.split("\n")
-    if rows[-1] == "":
-        rows.pop()
-    return [SourceLine(at, boxed(row)) for at, row in enumerate(rows, start=1)]
+    return rows[:-1] if rows[-1] == "" else rows
 
 
 def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> Response:
@@ -127,11 +99,6 @@ def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> Response:
     if not versions:
         raise missing("memory")
     return visit.page("gone.html", path or "Deleted memory", 404, path=path, versions=versions)
-
-
-def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
-    found = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1).items
-    return found[0].id if found else None
 
 
 @page("GET", "id/{memory_id}", "read", "tree")
@@ -150,14 +117,16 @@ def by_id(visit: Visit) -> Response:
 def show_version(visit: Visit) -> Response:
     """Show one version with its text."""
     version = retrieve_memory_version(visit.call(memory_version_id=visit.ids["version_id"]))
+    older = neighbour(visit, version.id, version.memory_id)
+    newer = neighbour(visit, version.id, version.memory_id, is_newer=True)
     return visit.page(
         "version.html",
         f"Version r{version.revision}",
         version=version,
         path=version.path or "",
-        older=_neighbour(visit, version.memory_id, version.id),
-        newer=_neighbour(visit, version.memory_id, version.id, is_newer=True),
-        **_lines(visit, raw_lines(version.content or "")),
+        older=older and older.id,
+        newer=newer and newer.id,
+        **_lines(visit, lines_of(version.content or "")),
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
@@ -16,7 +15,6 @@ from retentive.search.results import Hit
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.history import check_version_id, redact_memory_version
 from retentive.server.handlers.stores import erase_memory
-from retentive.storage.contract import Version
 
 ROWS = 50
 AT_ONCE = 50
@@ -40,26 +38,16 @@ def redact(visit: Visit) -> Response:
     version_id = visit.asked("version")
     check_version_id(version_id)
     if not visit.is_post:
-        return visit.page("redact.html", "Redact", version_id=version_id)
+        about = "Its text, path, size and hash are removed permanently. Actor and time are kept. This cannot be undone."
+        return visit.ask(
+            "Redact a version", "Redact", visit.url("redact"), visit.url("v", version_id), about, kind="danger",
+            name=version_id, typed="redact", version=version_id,
+        )  # fmt: skip
     if visit.given("typed").strip() != "redact":
         raise invalid("type the word `redact` to confirm; nothing was removed")
     visit.check_key()
     redact_memory_version(visit.call(memory_version_id=version_id))
     return redirect(visit.url("v", version_id))
-
-
-@dataclass(frozen=True, slots=True)
-class ToErase:
-    """Memory to erase, with its versions, newest first. `path` is its current path, or the last one if it was deleted.
-
-    `earlier` are the other paths that it had.
-    """
-
-    memory_id: str
-    versions: Sequence[Version]
-    path: str
-    earlier: Sequence[str]
-    is_present: bool
 
 
 @page("GET POST", "erase", "erase", "sensitive")
@@ -82,15 +70,14 @@ def erase(visit: Visit) -> Response:
         if visit.given("typed").strip() != sentence:
             raise invalid(f"type `{sentence}` to confirm; nothing was removed")
         visit.check_key()
-        return _erase(visit, chosen, query)
+        return _erase(visit, {str(each["id"]): bool(each["is_present"]) for each in chosen}, query)
     pending = visit.store.review.pending()
     return visit.page(
         "erase.html",
         "Erase",
         chosen=chosen,
         sentence=sentence,
-        versions=sum(len(each.versions) for each in chosen),
-        is_cut=any(len(each.versions) == VERSIONS for each in chosen),
+        most=VERSIONS,
         proposals=sum(any(change.memory_id in ids for change in each.changes) for each in pending),
         q=query,
         others=[hit.path for hit in _hits(visit, query) if hit.memory_id not in ids] if query else [],
@@ -100,8 +87,8 @@ def erase(visit: Visit) -> Response:
 def _find(visit: Visit, query: str, **result: object) -> Response:
     is_deep = visit.given("deep") == "1"
     found = {hit.memory_id: hit for hit in _hits(visit, query, is_deep=is_deep) if hit.memory_id} if query else {}
-    rows = _to_erase(visit, list(found)[:AT_ONCE])
     values = {"erased": 0, "left": {}, "hits": found, "more": max(len(found) - AT_ONCE, 0), **result}
+    rows = _to_erase(visit, list(found)[:AT_ONCE])
     return visit.page("erase_find.html", "Erase", q=query, is_deep=is_deep, rows=rows, **values)
 
 
@@ -110,28 +97,31 @@ def _hits(visit: Visit, query: str, *, is_deep: bool = False) -> Sequence[Hit]:
     return visit.store.search(query, mode="all", history=is_deep, limit=None).hits
 
 
-def _to_erase(visit: Visit, ids: Sequence[str]) -> list[ToErase]:
-    present, found = paths_of(visit.store, ids), []
+def _to_erase(visit: Visit, ids: Sequence[str]) -> list[dict[str, object]]:
+    """Return each memory with the number of its versions, its current or last path, and the other paths that it had."""
+    present, found = paths_of(visit.store, ids), list[dict[str, object]]()
     for memory_id in ids:
         versions = visit.store.history.log(memory_id=memory_id, limit=VERSIONS)
         if not versions:
             raise missing("memory")
         names = filter(None, [present.get(memory_id), *(each.path for each in versions)])
         path, *earlier = dict.fromkeys(names) or ("",)
-        found.append(ToErase(memory_id, versions, path, earlier, memory_id in present))
+        row = {"id": memory_id, "versions": len(versions), "path": path, "earlier": earlier}
+        found.append({**row, "is_present": memory_id in present})
     return found
 
 
-def _erase(visit: Visit, chosen: Iterable[ToErase], query: str) -> Response:
+def _erase(visit: Visit, chosen: dict[str, bool], query: str) -> Response:
+    """Erase memories. `chosen` says for each id whether the memory is present."""
     left, erased, versions, is_pending = dict[str, str](), 0, 0, False
-    for each in chosen:
+    for memory_id, is_present in chosen.items():
         try:
-            removed = erase_memory(visit.call(memory_id=each.memory_id))
+            removed = erase_memory(visit.call(memory_id=memory_id))
         except (RetentiveError, HttpError) as error:
-            left[each.memory_id] = error.code
+            left[memory_id] = error.code
             continue
         erased += 1
-        versions += removed.versions - each.is_present  # the erasure itself adds a version, a deletion
+        versions += removed.versions - is_present  # the erasure itself adds a version, a deletion
         is_pending = removed.pending
     if not erased:
         raise invalid(f"nothing was erased ({', '.join(sorted(set(left.values())))})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
@@ -27,6 +28,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Search and audit": ("search_languages", "audit"),
 }
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_BY_LETTER = {name[0].lower(): factor for name, factor in UNITS.items()}
+_NUMBER = re.compile(r"([0-9]{1,15})\s*([a-z]*)", re.ASCII)
 CHOICES = {"sensitive": SENSITIVE_MODES, "sensitive_likely": SENSITIVE_MODES, "trust": TRUST_LEVELS}
 """Values of a setting. For a mapping, these are the values that it maps to."""
 EXAMPLES = {
@@ -48,20 +51,29 @@ _RETENTION = frozenset(GROUPS["Retention"])
 class SettingField:
     """One setting in the form.
 
-    `kind` is `switch`, `number`, `size`, `choice`, `list` or `map`. `value` is the text of a number, the chosen text,
-    or `on` for a switch; `unit` belongs to it. `rows` has the entries of a list or a map, as pairs of texts.
+    `kind` is `switch`, `number`, `choice`, `list` or `map`. `value` is the text of a number with its unit, the chosen
+    text, or `on` for a switch. `rows` has the entries of a list or a map, as pairs of texts.
     """
 
     name: str
     kind: str
     value: str = ""
-    unit: str = ""
     rows: Sequence[tuple[str, str]] = ()
 
     @property
     def label(self) -> str:
         """Name for people."""
         return self.name.removesuffix("_bytes").removesuffix("_days").replace("_", " ").capitalize()
+
+    @property
+    def shown(self) -> str:
+        """Value for people."""
+        rows = [f"{key}: {value}" if value else key for key, value in self.rows]
+        return (
+            ("; " if self.kind == "map" else ", ").join(rows)
+            or self.value
+            or ("off" if self.kind == "switch" else "none")
+        )
 
 
 @page("GET", "settings", "read", "settings")
@@ -77,10 +89,8 @@ def change_settings(visit: Visit) -> Response:
 
     Nothing is saved that was not shown in a preview, and nothing if the settings were changed meanwhile.
     """
-    present, typed = _present(visit), [_typed(visit, name) for name in _plain(DEFAULTS)]
-    removed, _, row = visit.given("remove").rpartition(".")
-    if removed:
-        typed = [replace(each, rows=_without(each.rows, row)) if each.name == removed else each for each in typed]
+    present, removed = _present(visit), visit.given("remove")
+    typed = [_typed(visit, name, removed) for name in _plain(DEFAULTS)]
     if removed or visit.given("step") == "edit":
         return _page(visit, present, typed)
     is_save = visit.given("step") == "save"
@@ -117,37 +127,25 @@ def _page(
 ) -> Response:
     by_name, defaults = {each.name: each for each in typed}, _plain(DEFAULTS)
     changed = {name: value for name, value in (new or {}).items() if value != present[name]}
+    now = {name: _field_of(name, value).shown for name, value in present.items()}
     return visit.page(
         "settings.html",
         "Settings",
         400 if problem else 409 if is_late else 200,
         groups={title: [by_name[name] for name in names] for title, names in GROUPS.items()},
-        present={name: _shown(name, value) for name, value in present.items()},
-        defaults={name: _shown(name, value) for name, value in defaults.items()},
+        present=now,
+        defaults={name: _field_of(name, value).shown for name, value in defaults.items()},
         own={name for name, value in present.items() if value != defaults[name]},
         texts={each.name: each.metadata["text"] for each in fields(Settings)},
         choices=CHOICES,
         examples=EXAMPLES,
         is_preview=new is not None,
-        changes=[(by_name[name], _shown(name, present[name]), _shown(name, value)) for name, value in changed.items()],
+        changes=[(by_name[name], now[name], _field_of(name, value).shown) for name, value in changed.items()],
         effects=_effects(visit, changed),
         seen="" if new is None else _digest(present, new),
-        units=UNITS,
         is_late=is_late,
         problem=problem,
     )
-
-
-def _shown(name: str, value: object) -> str:
-    """Return the value of a setting, for people."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_joined(each, ', ')}" for key, each in value.items()) or "none"
-    if isinstance(value, int):
-        field = _field_of(name, value)
-        return f"{field.value} {field.unit}".strip()
-    return _joined(value, ", ") or "none"
 
 
 def _joined(value: object, separator: str) -> str:
@@ -159,9 +157,9 @@ def _field_of(name: str, value: object) -> SettingField:
         return SettingField(name, "switch", "on" if value else "")
     if isinstance(value, int) and name.endswith("_bytes"):
         unit = next((each for each in reversed(UNITS) if value and value % UNITS[each] == 0), "bytes")
-        return SettingField(name, "size", f"{value // UNITS[unit]:,}", unit)
+        return SettingField(name, "number", f"{value // UNITS[unit]:,} {unit}")
     if isinstance(value, int):
-        return SettingField(name, "number", f"{value:,}", "days" if name.endswith("_days") else "")
+        return SettingField(name, "number", f"{value:,}" + (" days" if name.endswith("_days") else ""))
     if isinstance(value, Mapping):
         return SettingField(name, "map", rows=[(key, _joined(each, " ")) for key, each in value.items()])
     if isinstance(value, list):
@@ -169,18 +167,15 @@ def _field_of(name: str, value: object) -> SettingField:
     return SettingField(name, "choice", str(value))
 
 
-def _typed(visit: Visit, name: str) -> SettingField:
-    """Return a field as the person typed it. Empty rows of lists and maps are left out."""
+def _typed(visit: Visit, name: str, removed: str) -> SettingField:
+    """Return a field as the person typed it, without empty rows and the row `removed`, such as `review.0`."""
     field = _field_of(name, _plain(DEFAULTS)[name])
     if field.kind not in {"list", "map"}:
-        return replace(field, value=visit.given(name).strip(), unit=visit.given(f"{name}.unit") or field.unit)
+        return replace(field, value=visit.given(name).strip())
     keys = [each.strip() for each in visit.form.get(name, ())]
     values = [each.strip() for each in visit.form.get(f"{name}.value", ())] + [""] * len(keys)
-    return replace(field, rows=[(key, value) for key, value in zip(keys, values, strict=False) if key])
-
-
-def _without(rows: Sequence[tuple[str, str]], row: str) -> list[tuple[str, str]]:
-    return [each for at, each in enumerate(rows) if str(at) != row]
+    rows = [(key, value) for key, value in zip(keys, values, strict=False) if key]
+    return replace(field, rows=[row for at, row in enumerate(rows) if removed != f"{name}.{at}"])
 
 
 def _value_of(field: SettingField) -> object:
@@ -193,16 +188,16 @@ def _value_of(field: SettingField) -> object:
         if field.name == "expire_paths":
             return {key: _number(field.name, value) for key, value in field.rows}
         return {key: value.split() if field.name == "allow_write" else value for key, value in field.rows}
-    if field.kind == "choice" or not field.value:
-        return field.value or None
-    return _number(field.name, field.value) * UNITS.get(field.unit, 1)
+    return field.value or None if field.kind == "choice" else _number(field.name, field.value) if field.value else None
 
 
 def _number(name: str, text: str) -> int:
-    digits = text.replace(",", "")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 15):
-        raise InvalidInput(f"{name}: {text!r} is not a number")
-    return int(digits)
+    """Parse a number, in bytes with a unit such as `MiB` or `m`, and in days with or without that word."""
+    found, is_size = _NUMBER.fullmatch(text.replace(",", "").lower()), name.endswith("_bytes")
+    unit = "" if found is None else found[2]
+    if found is None or not (not unit or (unit[0] in _BY_LETTER if is_size else unit in {"d", "day", "days"})):
+        raise InvalidInput(f"{name}: {text!r} is not a number{' of bytes, such as 100 KiB' if is_size else ''}")
+    return int(found[1]) * (_BY_LETTER[unit[0]] if is_size and unit else 1)
 
 
 def _effects(visit: Visit, changed: Mapping[str, object]) -> list[str]:

@@ -1,27 +1,18 @@
-"""Pages for memory stores: the list with its figures, their usage, and what an administrator does with a store."""
+"""Pages for memory stores: the list with its figures, the usage of a store, and what an administrator does with it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from starlette.responses import Response
 
 import retentive
-from retentive.console.figures import (
-    NEAR,
-    StoreRow,
-    chart,
-    days_of,
-    fullness,
-    last_days,
-    paths_of,
-    recent_versions,
-    store_row,
-)
+from retentive.console.figures import NEAR, StoreRow, chart, fullness, paths_of, recent_versions, store_row
 from retentive.console.rendering import BASE, counted, name_of, store_url, with_query
 from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import forbidden, invalid
@@ -35,7 +26,7 @@ ROWS = 50
 LISTED = 500
 """Maximum number of stores in the list and in its figures. If there are more, only the newest are listed."""
 LOOKED_AT = 10_000
-DAYS, USAGE_DAYS = 14, 30
+USAGE_DAYS = 30
 _AT_ONCE = 500
 COUNTED = 5_000
 """Maximum number of memories whose use is counted without being asked: all memories must be read for it."""
@@ -73,7 +64,7 @@ def list_stores(visit: Visit) -> Response:
     if sort in WHOLE_SORTS and not visit.is_whole:
         raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
     infos, is_cut = listed(visit, wanted, is_archived=is_archived)
-    rows = sorted(_rows(visit, infos), key=orders[sort], reverse=sort != "name")
+    rows = sorted((store_row(info, visit.opened) for info in infos), key=orders[sort], reverse=sort != "name")
     ids = [row.info.id for row in rows]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     asked = {"q": wanted, "sort": sort if sort != "changed" else "", "archived": "1" if is_archived else ""}
@@ -94,16 +85,11 @@ def list_stores(visit: Visit) -> Response:
     )
 
 
-def _rows(visit: Visit, infos: Sequence[StoreInfo]) -> list[StoreRow]:
-    days = last_days(DAYS, datetime.now(UTC).date())
-    return [store_row(info, visit.opened, days) for info in infos]
-
-
 def _figures(
     visit: Visit, rows: Sequence[StoreRow], scans: Mapping[str, int], audits: Mapping[str, int]
 ) -> list[tuple[str, str, str, str]]:
     """Return the figures that may need a person: the order of the list to open, the figure, its text and its tone."""
-    today, near = sum(row.today for row in rows), sum(row.full >= NEAR for row in rows)
+    today, near, ids = sum(row.today for row in rows), sum(row.full >= NEAR for row in rows), {r.info.id for r in rows}
     waiting, stores = sum(row.waiting for row in rows), sum(row.waiting > 0 for row in rows)
     found = [("today", f"{today:,}", f"change{'s' if today != 1 else ''} today", "")]
     if visit.can("review"):
@@ -111,7 +97,6 @@ def _figures(
         text += f" in {counted(stores, 'store')}" if waiting else ""
         found.append(("waiting", f"{waiting:,}", text, "warn" if waiting else ""))
     found.append(("full", f"{near:,}", f"store{'s' if near != 1 else ''} near a limit", "warn" if near else ""))
-    ids = {row.info.id for row in rows}
     if visit.can("erase"):
         scanned = [count for store_id, count in scans.items() if store_id in ids]
         what = "memory with a sensitive finding" if sum(scanned) == 1 else "memories with sensitive findings"
@@ -136,37 +121,37 @@ def _checks_of(records: LocationRecords, kind: str) -> dict[str, int]:
     return {name: json.loads(text)["findings"] for name, text in records.list(kind)}
 
 
-def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """Return the stores whose key, name or id contains `wanted`, newest first, and whether there may be more.
-
-    Only stores that the API key may see are returned.
-    """
-    found: list[StoreInfo] = []
-    after: str | None = None
-    for _ in range(0, LOOKED_AT, _AT_ONCE):
-        stores = visit.location.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=_AT_ONCE
+def stores_of(visit: Visit, *, is_archived: bool) -> Iterator[StoreInfo]:
+    """Yield the memory stores that the key may see, newest first, with the archived ones if `is_archived`."""
+    after: str | None = ""
+    while after is not None:
+        found = visit.location.opened.list_stores(
+            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after or None, limit=_AT_ONCE
         )
-        for each in stores.items:
-            names = f"{each.key or ''}\n{each.name}\n{each.id}".casefold()
-            found += [each] if visit.caller.sees(each) and wanted.casefold() in names else []
-        after = stores.next
-        if after is None or len(found) >= LISTED:
-            break
-    return found[:LISTED], after is not None or len(found) > LISTED
+        yield from filter(visit.caller.sees, found.items)
+        after = found.next
+
+
+def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
+    """Return the stores whose key, name or id contains `wanted`, newest first, and whether there are more."""
+    looked_at = islice(stores_of(visit, is_archived=is_archived), LOOKED_AT)
+    having = (info for info in looked_at if wanted.casefold() in f"{info.key or ''}\n{info.name}\n{info.id}".casefold())
+    found = list(islice(having, LISTED + 1))
+    return found[:LISTED], len(found) > LISTED
 
 
 @page("GET POST", "/stores/new", "admin")
 def create_store(visit: Visit) -> Response:
     """Show the form for a new memory store. With POST, create it."""
     if not visit.is_post:
-        return visit.page("store_new.html", "New store")
+        about = "The key is the name in programs and URLs, such as team-notes. It cannot be changed later."
+        fields = [("key", "Key", "", 255), ("name", "Name for people", "", 255), ("text", "What it is for", "", 1_024)]
+        return visit.ask("New store", "Create the store", f"{BASE}/stores/new", f"{BASE}/", about, fields=fields)
     key = visit.given("key").strip() or None
     if key is not None and api.list_memory_stores(visit.call(), key=key, include_archived=True).data:
         raise invalid("key: there is a store with this key")
-    name, description = visit.given("name").strip() or key, visit.given("description").strip()
-    body = StoreCreation.read({"name": name or "", "key": key, "description": description})
-    made = api.create_memory_store(visit.call(), body)
+    body = {"name": visit.given("name").strip() or key or "", "key": key, "description": visit.given("text").strip()}
+    made = api.create_memory_store(visit.call(), StoreCreation.read(body))
     return redirect(store_url(visit.location.info(made.id), "tree", ""))
 
 
@@ -179,16 +164,16 @@ def manage_store(visit: Visit) -> Response:
     if action == "rename":
         body = {"name": visit.given("name").strip(), "description": visit.given("description").strip()}
         api.update_memory_store(visit.call(), StoreUpdate.read(body))
-    elif action in {"archive", "delete"}:
-        if visit.given("typed").strip() != sentence:
-            raise invalid("type the key of the store, or its id if it has no key; nothing was changed")
-        visit.check_key()
-        if action == "delete":
-            api.delete_memory_store(visit.call())
-            return redirect(f"{BASE}/")
-        api.archive_memory_store(visit.call())
-    else:
+        return redirect(visit.url("manage"))
+    if action not in {"archive", "delete"}:
         raise invalid("action: must be rename, archive or delete")
+    if visit.given("typed").strip() != sentence:
+        raise invalid("type the key of the store, or its id if it has no key; nothing was changed")
+    visit.check_key()
+    if action == "delete":
+        api.delete_memory_store(visit.call())
+        return redirect(f"{BASE}/")
+    api.archive_memory_store(visit.call())
     return redirect(visit.url("manage"))
 
 
@@ -196,10 +181,9 @@ def manage_store(visit: Visit) -> Response:
 def health(visit: Visit) -> Response:
     """Show the stores of the workspace that need attention, and the version of the server."""
     infos, is_cut = listed(visit, "", is_archived=False)
-    rows = [row for row in _rows(visit, infos) if row.problem or row.full >= NEAR][:ROWS]
-    return visit.page(
-        "health.html", "Health", rows=rows, version=retentive.__version__, count=len(infos), is_cut=is_cut
-    )
+    rows = [row for row in (store_row(each, visit.opened) for each in infos) if row.problem or row.full >= NEAR]
+    values = {"version": retentive.__version__, "count": len(infos), "is_cut": is_cut}
+    return visit.page("health.html", "Health", rows=rows[:ROWS], **values)
 
 
 @page("GET", "stats", "read", "stats")
@@ -208,11 +192,11 @@ def stats(visit: Visit) -> Response:
 
     With `format=csv`, the changes per day are sent as a file. A key that is limited to some paths sees no days.
     """
-    store, days = visit.store, days_of(visit.store, USAGE_DAYS, is_audited=True)
+    store, found = visit.store, chart(visit.store, USAGE_DAYS, is_audited=True)
     if visit.query.get("format") == "csv":
-        if not days:
+        if found is None:
             raise forbidden("the API key is limited to some paths, and this file counts the changes at all paths")
-        lines = ["day,changes\n", *(f"{day},{count}\n" for day, count in days)]
+        lines = ["day,changes\n", *(f"{day},{count}\n" for day, count in found.days)]
         return download(f"{visit.info.id}-changes.csv", map(str.encode, lines), "text/csv")
     recent, settings = recent_versions(store), store.settings()
     is_counted = visit.query.get("use") == "1" or visit.info.memories <= COUNTED
@@ -220,7 +204,7 @@ def stats(visit: Visit) -> Response:
         "stats.html",
         "Usage",
         settings=settings,
-        chart=chart(days),
+        chart=found,
         actors=Counter(str(each.actor or "") for each in recent).most_common(TOP),
         often=_often(visit, recent),
         newest=len(recent),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from markupsafe import Markup
 from starlette.responses import Response
 
-from retentive.console.figures import newest_of, recent_versions, strip_of
+from retentive.console.figures import chart, newest_of, recent_versions
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
 from retentive.console.rendering import page_path
@@ -26,23 +24,6 @@ NEWEST = 6
 SINCE = 1_000
 """Maximum number of newer versions that a page of an earlier state reads to mark changes."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRow:
-    """Row of a listing. For a directory, `below` is the path of its last change, relative to the directory.
-
-    On a page of an earlier state, `marks` has the numbers of memories that are new, changed and gone since that time.
-    If `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
-    """
-
-    path: str
-    is_directory: bool
-    memory: MemoryObject | None = None
-    last: Version | None = None
-    below: str = ""
-    marks: tuple[tuple[Fate, int], ...] = ()
-    is_new: bool = False
 
 
 def _listing(visit: Visit, directory: str, cursor: str | None = None) -> MemoryPage:
@@ -74,25 +55,30 @@ def show_directory(visit: Visit) -> Response:
     again = news_url(visit, path=path)
     found = _listing(visit, path, cursor)
     if not found.data and path != ROOT and not cursor:
-        return _memory_instead(visit)
+        try:
+            read_memory(visit.call(), path, at=visit.at)
+        except HttpError as error:
+            raise missing("directory") if error.status == 404 else error from None
+        return redirect(visit.url("m", page_path(path), at=at))
     then = None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
     recent = () if at else recent_versions(visit.store)
     rows = _rows(visit, path, found, recent, then)
     if then is not None and not cursor and found.next_page is None:
-        rows += _new_rows(path, rows, then)
-    moment_of_page = None if then is None or then.last is None else then.last.created_at
+        rows += _new_rows(path, {str(row["path"]) for row in rows}, then)
+    moment, index, html = None if then is None or then.last is None else then.last.created_at, f"{path}/index.md", None
+    sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == index]
+    if sizes and sizes[0] < MAX_RENDERED_BYTES:
+        html = rendered(read_memory(visit.call(), index, at=visit.at).content or "", visit.url("m"))
     return visit.page(
         "tree.html",
         path,
-        path=path,
         levels=levels(visit, path, None if cursor else found),
         then=then,
         rows=rows,
         following=found.next_page,
         newest=recent[:NEWEST] if path == ROOT else (),
-        index=_index(visit, path, found),
-        strip=strip_of(visit.store, moment_of_page) if path == ROOT and not cursor else None,
-        at=at,
+        index=html,
+        strip=chart(visit.store, moment=moment) if path == ROOT and not cursor else None,
         again=again,
         settings=visit.store.settings(),
     )
@@ -100,53 +86,47 @@ def show_directory(visit: Visit) -> Response:
 
 def _rows(
     visit: Visit, directory: str, found: MemoryPage, recent: Sequence[Version], then: SinceMoment | None
-) -> list[EntryRow]:
+) -> list[dict[str, object]]:
+    """Return the rows of a listing. For a directory, `below` is the path of its last change, relative to it.
+
+    On a page of an earlier state, `marks` has the numbers of memories that are new, changed and gone since that time.
+    """
     ids = [each.id for each in found.data if isinstance(each, MemoryObject)]
     newest, lasts = {} if then else newest_of(visit.store, ids), dict[str, tuple[Version, str]]()
     for version in recent:
         if version.path.startswith(f"{directory}/"):
             name, _, rest = version.path[len(directory) + 1 :].partition("/")
             lasts.setdefault(name, (version, rest))
-    rows = []
+    rows: list[dict[str, object]] = []
     for each in found.data:
-        path = each.path.rstrip("/")
+        path, marks = each.path.rstrip("/"), list[tuple[Fate, int]]()
         if isinstance(each, MemoryObject):
-            fate = None if then is None else then.fates.get(each.id)
-            marks = () if fate is None else ((fate[0], 1),)
-            rows.append(EntryRow(path, False, each, newest.get(each.id), marks=marks))
+            last, below, memory = newest.get(each.id), "", each
+            if then is not None and each.id in then.fates:
+                marks = [(then.fates[each.id][0], 1)]
         else:
-            last, below = lasts.get(path.rpartition("/")[2], (None, ""))
-            counts = () if then is None else tuple((fate, then.below(path, fate)) for fate in FATES)
-            rows.append(EntryRow(path, True, None, last, below, tuple(pair for pair in counts if pair[1])))
+            (last, below), memory = lasts.get(path.rpartition("/")[2], (None, "")), None
+            if then is not None:
+                marks = [(fate, count) for fate in FATES if (count := then.below(path, fate))]
+        row = {"path": path, "is_directory": memory is None, "memory": memory, "last": last, "below": below}
+        rows.append({**row, "marks": marks, "is_new": False})
     return rows
 
 
-def _new_rows(directory: str, rows: Sequence[EntryRow], then: SinceMoment) -> list[EntryRow]:
-    """Return rows for the entries that were added to a directory since an earlier state, sorted by name."""
-    there, found = {row.path for row in rows}, dict[str, EntryRow]()
+def _new_rows(directory: str, there: set[str], then: SinceMoment) -> list[dict[str, object]]:
+    """Return rows for the entries that were added to a directory since an earlier state, sorted by name.
+
+    They did not exist then, so they link to the current entries.
+    """
+    found = dict[str, dict[str, object]]()
     for fate, version in then.fates.values():
         if fate == "new" and version.path.startswith(f"{directory}/"):
-            name, slash, rest = version.path[len(directory) + 1 :].partition("/")
+            name, slash, _ = version.path[len(directory) + 1 :].partition("/")
             path = f"{directory}/{name}"
             count = then.below(path, "new") if slash else 1
-            found[path] = EntryRow(path, bool(slash), None, version, rest, (("new", count),), is_new=True)
+            row = {"path": path, "is_directory": bool(slash), "memory": None, "last": version}
+            found[path] = {**row, "marks": [("new", count)], "is_new": True}
     return [found[path] for path in sorted(found.keys() - there)][:ROWS]
-
-
-def _index(visit: Visit, directory: str, found: MemoryPage) -> Markup | None:
-    path = f"{directory}/index.md"
-    sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == path]
-    if not sizes or sizes[0] >= MAX_RENDERED_BYTES:
-        return None
-    return rendered(read_memory(visit.call(), path, at=visit.at).content or "", visit.url("m"))
-
-
-def _memory_instead(visit: Visit) -> Response:
-    try:
-        read_memory(visit.call(), visit.memory_path, at=visit.at)
-    except HttpError as error:
-        raise missing("directory") if error.status == 404 else error from None
-    return redirect(visit.url("m", page_path(visit.memory_path), at=visit.query.get("at")))
 
 
 @page("GET", "", "read")

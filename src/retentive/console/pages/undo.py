@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, cast, get_args
+from typing import cast, get_args
 
 from starlette.responses import Response
 
 from retentive.console import differences
 from retentive.console.differences import Shown
-from retentive.console.figures import texts_of
+from retentive.console.figures import choose_some, texts_of
 from retentive.console.pages.history import FILES, time_of
 from retentive.console.visits import Visit, page, redirect
 from retentive.engine.operation import DryRun
@@ -28,13 +27,9 @@ from retentive.wire.base import VERSION_ID, moment
 
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
+PLANNED = 200
+"""Maximum number of memories whose undo is planned whole for a preview. Of more, those on the page are planned."""
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
-
-
-class _Run(Protocol):
-    """Undo or restore: its preview, or the change itself."""
-
-    def __call__(self, *, dry_run: bool) -> RestoreOutcome: ...
 
 
 @page("GET POST", "undo", "write", "activity")
@@ -47,21 +42,25 @@ def undo(visit: Visit) -> Response:
     change, actor, session, since = fields.values()
     if bool(change) == bool(actor or session):
         raise invalid("specify a change, an actor or a session")
-    core = core_of(visit.store)
+    core, mode, large = core_of(visit.store), _mode(visit), list[str]()
     if change:
         choose, heading = operations.change_named(as_revision(change)), f"Undo the change {change[-12:]}"
     else:
         choose = operations.changes_by(LogFilter(actor or None, time_of(since), session=session or None))
         by = f" by {actor}" if actor else " by all actors"
         heading = f"Undo the session {session}{by}" if session else f"Undo everything{by}"
-    operation = operations.undo(choose, _mode(visit))
 
-    def run(*, dry_run: bool) -> RestoreOutcome:
-        if dry_run:
-            return replace(core.result_of(DryRun(operation)), dry_run=True)
-        return core.result_of(operation)
+    def shown(total: int) -> slice:
+        first = _first(visit, total)
+        return slice(first - 1, first - 1 + FILES)
 
-    return _answer(visit, "undo", heading, fields, run)
+    on_page = choose if mode != "refuse" else choose_some(choose, PLANNED, shown, large)
+    return _answer(
+        visit, "undo", heading, fields,
+        preview=lambda: core.result_of(DryRun(operations.undo(on_page, mode))),
+        run=lambda: core.result_of(operations.undo(choose, mode)),
+        large=large,
+    )  # fmt: skip
 
 
 @page("GET POST", "restore", "write", "activity")
@@ -69,25 +68,38 @@ def restore(visit: Visit) -> Response:
     """Preview a restore to an earlier state. With POST, perform the restore."""
     path, to = visit.asked("path") or ROOT, visit.asked("to")
     if not to:
-        return visit.page("restore.html", "Restore", path=path)
+        raise invalid("to: name an earlier state, such as 2026-11-20 14:00, 2h or r120")
     run = partial(visit.store.history.restore, path, moment(to), mode=_mode(visit))
-    return _answer(visit, "restore", f"Restore {path} to {to[-26:]}", {"path": path, "to": to}, run)
+    fields, heading = {"path": path, "to": to}, f"Restore {path} to {to[-26:]}"
+    return _answer(visit, "restore", heading, fields, preview=partial(run, dry_run=True), run=run)
 
 
-def _answer(visit: Visit, action: str, heading: str, fields: Mapping[str, str], run: _Run) -> Response:
-    """Return the whole preview. With POST, run the operation, unless its preview has changed or has conflicts."""
+def _answer(
+    visit: Visit,
+    action: str,
+    heading: str,
+    fields: Mapping[str, str],
+    *,
+    preview: Callable[[], RestoreOutcome],
+    run: Callable[[], RestoreOutcome],
+    large: Sequence[str] = (),
+) -> Response:
+    """Return the preview. With POST, run the operation, unless its preview has changed or has conflicts.
+
+    `large` is filled by the preview of a change to many memories, of which only those on the page are planned: their
+    number, and what else must be as it was seen. Conflicts of the others are found before anything is done.
+    """
     with finding("change" if action == "undo" else "state"):
-        outcome = run(dry_run=True)
-    is_late = visit.is_post and visit.given("seen") != _digest(outcome)
+        outcome = preview()
+    seen = _digest(outcome, large)
+    is_late = visit.is_post and visit.given("seen") != seen
     if visit.is_post and not is_late and not outcome.conflicts:
-        outcome = run(dry_run=False)
+        outcome, large = run(), ()
         if not outcome.conflicts:
             return _done(visit, outcome)
-    first = visit.number("from")
-    if first > len(outcome.steps):
-        first = max(len(outcome.steps) - 1, 0) // FILES * FILES + 1
-    mode, steps = _mode(visit), _with_differences(visit.store, outcome.steps[first - 1 : first - 1 + FILES])
-    asked = {**fields, "mode": "" if mode == "refuse" else mode}
+    total, mode = int(large[0]) if large else len(outcome.steps), _mode(visit)
+    first = _first(visit, total)
+    steps = outcome.steps if large else outcome.steps[first - 1 : first - 1 + FILES]
     return visit.page(
         "preview.html",
         heading,
@@ -96,21 +108,29 @@ def _answer(visit: Visit, action: str, heading: str, fields: Mapping[str, str], 
         fields=fields,
         mode=mode,
         outcome=outcome,
-        steps=steps,
+        steps=_with_differences(visit.store, steps),
         conflicts=outcome.conflicts[:CONFLICTS],
-        seen=_digest(outcome),
+        seen=seen,
         first=first,
-        last=first + len(steps) - 1,
+        last=min(first - 1 + FILES, total),
+        total=total,
+        is_large=bool(large),
         is_late=is_late,
-        steps_from=lambda start: visit.url(action, **{**asked, "from": str(start)}),
+        asked={**fields, "mode": "" if mode == "refuse" else mode},
         per_page=FILES,
     )
 
 
+def _first(visit: Visit, total: int) -> int:
+    """Return the number of the first step on the page. A number after the last step means the last page."""
+    first = visit.number("from")
+    return first if first <= total else max(total - 1, 0) // FILES * FILES + 1
+
+
 def _done(visit: Visit, done: RestoreOutcome) -> Response:
-    newest = visit.store.history.page(limit=1).items
     if done.proposed:
         return redirect(visit.proposed_url())
+    newest = visit.store.history.page(limit=1).items
     return redirect(visit.url("change", f"r{newest[0].revision}") if done.steps and newest else visit.url("activity"))
 
 
@@ -120,15 +140,15 @@ def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[S
     For an actor under review, the current text of a memory can be the text of a proposal. This text is not stored as a
     version.
     """
-    stored, proposed = dict[str, None](), dict[str, str]()
+    stored, proposed = set[str](), dict[str, str]()
     for step in steps:
         if step.state is not None and step.state.text is None:
-            stored[step.state.version_id] = None
+            stored.add(step.state.version_id)
         if step.before is not None and VERSION_ID.fullmatch(step.before.version_id):
-            stored[step.before.version_id] = None
+            stored.add(step.before.version_id)
         elif step.before is not None:
             proposed[step.before.version_id] = step.before.path
-    texts = texts_of(store, [each for each in stored if each not in proposed], proposed) if steps else {}
+    texts = texts_of(store, sorted(stored - proposed.keys()), proposed) if steps else {}
     found = []
     for step in steps:
         old = None if step.before is None else texts[step.before.version_id]
@@ -140,14 +160,14 @@ def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[S
     return found
 
 
-def _digest(outcome: RestoreOutcome) -> str:
+def _digest(outcome: RestoreOutcome, large: Sequence[str]) -> str:
     """Return a digest of a preview. The form contains it, so that nothing is done if the preview has changed since."""
     steps = [
         (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
         for each in outcome.steps
     ]
     reasons = [(each.memory_id, each.reason) for each in (*outcome.conflicts, *outcome.left)]
-    return hashlib.sha256(json.dumps([steps, reasons]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([steps, reasons, list(large)]).encode()).hexdigest()
 
 
 def _mode(visit: Visit) -> Mode:

@@ -171,7 +171,6 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
     newest_of = scale.memories // scale.batch  # so many batches have no later changes
     return {
         "/": fixed("/console/"),
-        "/search": [("", lambda draw: f"/console/search?q=item+{draw.randrange(scale.memories)}")],
         root: fixed(at),
         f"{root}/go": [("", lambda draw: f"{at}/go?path={some(draw)}")],
         f"{root}/tree": fixed(f"{at}/tree"),
@@ -226,7 +225,6 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
             ),
         ],
         f"{root}/restore": [
-            ("form", lambda _: f"{at}/restore"),
             ("of a memory", lambda draw: f"{at}/restore?path=/memories/{some(draw)}&to=r{batches}"),
         ],
         f"{root}/review": fixed(f"{at}/review"),

@@ -94,7 +94,7 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
         "difference": "by/session:web-research-12", "unified": "change/r8?view=unified", "activity": "activity",
         "search": "search?q=refund", "edit": "edit/playbooks/refunds.md", "new": "new",
         "undo": "undo?change=r8&mode=merge",
-        "move": "move/playbooks/tone.md", "delete": "delete/playbooks/tone.md", "restore": "restore",
+        "move": "move/playbooks/tone.md", "delete": "delete/playbooks/tone.md", "restore": "restore?path=/memories&to=r3",
         "review": f"review/{store.review.pending()[0].id}", "trust": "trust", "sensitive": "sensitive?scan=1",
         "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "erase-find": "erase",
         "settings": "settings",

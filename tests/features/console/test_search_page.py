@@ -35,7 +35,8 @@ def test_each_choice_narrows_the_search(person: Person, found: MemoryStore, at: 
 
 
 @pytest.mark.parametrize(
-    "wrong", ["since=never", "actor=a b", "re=1&actor=user:a", "under=/memories/../x", "under=a%00b", "under=" + 1_025 * "x"]
+    "wrong",
+    ["since=never", "actor=a b", "re=1&actor=user:a", "under=/memories/../x", "under=a%00b", "under=" + 1_025 * "x"],
 )
 def test_a_wrong_choice_is_refused(person: Person, at: str, wrong: str) -> None:
     assert person.get(f"{at}/search?q=rare&{wrong}").status == 400

@@ -82,7 +82,7 @@ def cursor(data: bytes) -> None:
     except HttpError:
         return
     with suppress(UnicodeEncodeError):  # JSON can hold lone surrogates, which no place has
-        assert place_in(cursor_of(place, "list"), "list", 2) == place
+        assert place_in(cursor_of("list", *place), "list", 2) == place
 
 
 def archives(data: bytes) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio import fail_after, to_thread
 from starlette.requests import Request
@@ -32,6 +32,7 @@ from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
 from retentive.server.protocol import Strict
 from retentive.server.requests import (
+    MAX_BODY_BYTES,
     MCP,
     METADATA,
     UPLOAD_S,
@@ -41,13 +42,13 @@ from retentive.server.requests import (
     key_in,
     named_actor,
     named_run,
+    pieces_in,
     read_object,
     read_query,
     read_request_key,
     read_upload,
 )
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
-from retentive.store import MemoryStore
 from retentive.wire.base import Answer, Fields
 from retentive.wire.history import INVALID
 
@@ -55,41 +56,24 @@ if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
 
 
-MIN_BODY_BYTES = 1 << 20
-ESCAPED = 6
-"""Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
-MAX_BODY_BYTES = 64 << 20
-"""Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
-MAX_DISCARDED_BYTES = 8 << 20
 MAX_BODIES_BYTES = 256 << 20
 """Maximum total size of the request bodies that one process reads at the same time."""
 READY_S = 1.0
 
 
 class ClosingResponse(StreamingResponse):
-    """Streamed response that closes its generator, even if the client disconnects before the first piece was sent.
+    """Streamed response that closes its generator, even if the client disconnects before the first piece was sent."""
 
-    It then closes the generators in `also`. Values in `also` that are not generators are ignored.
-    """
-
-    def __init__(
-        self,
-        pieces: Iterator[bytes] | Iterator[str],
-        media_type: str,
-        *,
-        status_code: int = 200,
-        headers: Mapping[str, str] | None = None,
-        also: Iterable[object] = (),
-    ) -> None:
-        super().__init__(pieces, status_code, headers, media_type)
-        self._generators = [each for each in (pieces, *also) if isinstance(each, Generator)]
+    def __init__(self, pieces: Iterator[bytes], media_type: str, **options: Any) -> None:
+        super().__init__(pieces, media_type=media_type, **options)
+        self._close = getattr(pieces, "close", lambda: None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, then close the generators."""
-        with ExitStack() as stack:
-            for each in reversed(self._generators):
-                stack.callback(each.close)
+        """Send the response, then close the generator."""
+        try:
             await super().__call__(scope, receive, send)
+        finally:
+            self._close()
 
 
 class Server:
@@ -180,38 +164,33 @@ class Server:
                 self.telemetry.observed(route, call, partial(_answered, call, route)),
                 deadline_s=UPLOAD_S if route.is_long else None,
             )
-        except HttpError:
-            if call.uploaded is not None:
-                call.uploaded.give_up()
+        except HttpError as error:
+            if call.upload is not None and error.status != 504:  # otherwise the handler still runs, and closes the file
+                call.upload.close()
             raise
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
             return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
         if isinstance(answer, Streamed):
-            return ClosingResponse(answer.pieces, media_type=answer.media_type)
+            return ClosingResponse(answer.pieces, answer.media_type)
         return json_response(answer)
 
     async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
-        """Read the query, the body and the headers of a request into `call`.
-
-        The memory store is checked before a body that is a file is read.
-        """
+        """Read the query, the body and the headers of a request into `call`."""
         call.given = read_query(request.scope["query_string"])
         asked = (route.query or Fields).read(call.given)
         call.arguments = {name: getattr(asked, name) for name in type(asked).model_fields}
-        is_in_store = "memory_store_id" in call.ids
         if route.upload:
-            if is_in_store:
+            if "memory_store_id" in call.ids:
                 await self.workers.run(call.check_store)
-            call.uploaded = await read_upload(request)
+            call.upload, call.given["body"] = await read_upload(request)
+            call.arguments["upload"] = call.upload
         elif route.method == "POST":
-            store = (lambda: call.store) if is_in_store else None
-            body = read_object(await self.read_body(request, store))
-            call.given = {**call.given, **body}
-            found = (route.body or Fields).read(body)
-            if route.body is not None:
-                call.arguments["body"] = found
+            given = read_object(await self.read_body(request))
+            call.given |= given
+            body = (route.body or Fields).read(given)
+            call.arguments |= {} if route.body is None else {"body": body}
         if route.method != "GET":
             call.request, call.run = read_request_key(request.headers, call), named_run(request.headers)
 
@@ -228,33 +207,17 @@ class Server:
             raise unauthorized()
         return Caller(record, named_actor(request.headers, record))
 
-    async def read_body(self, request: Request, store: Callable[[], MemoryStore] | None) -> bytes:
-        """Return the body of a request. Raises `HttpError` 413 if it is too long.
-
-        The limit is 1 MiB, or more if the memory store may contain longer memories. `store` returns the memory store.
-        Raises 503 if the bodies that are being read have too many bytes.
-        """
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise HttpError(400, INVALID, "Content-Encoding is not supported", "invalid_input")
-        limit, found, size, is_asked, more = MIN_BODY_BYTES, bytearray(), 0, False, True
+    async def read_body(self, request: Request) -> bytes:
+        """Return the body of a request. Raises `HttpError`: 413 if it is too long, 503 if all bodies together are."""
+        found = bytearray()
         try:
-            while more and size - len(found) < MAX_DISCARDED_BYTES:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
-                piece, more = message.get("body", b""), message.get("more_body", False)
-                size += len(piece)
-                if size > limit and not is_asked:
-                    limit, is_asked = await self.workers.run(partial(_body_limit, store)), True
-                if size <= limit:
-                    self._bodies_bytes += len(piece)
-                    found += piece
-                    if self._bodies_bytes > self.max_bodies_bytes:
-                        raise overloaded("the server is reading too many request bodies; try again later")
+            async for piece in pieces_in(request, MAX_BODY_BYTES):
+                found += piece
+                self._bodies_bytes += len(piece)
+                if self._bodies_bytes > self.max_bodies_bytes:
+                    raise overloaded("the server is reading too many request bodies; try again later")
         finally:
             self._bodies_bytes -= len(found)
-        if size > limit:  # the whole body was read, because most clients send their body before they read an answer
-            raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
         return bytes(found)
 
     async def ready(self, request: Request) -> Response:
@@ -289,15 +252,8 @@ class Server:
 
 
 def _answered(call: RouteCall, route: Route) -> RouteAnswer:
-    """Return the answer of the handler of `route`, and close the uploaded file.
-
-    The handler may still run after the deadline of the request, so only this function may close the file.
-    """
-    if call.uploaded is None:
-        return call.answered_by(route.handler)
-    if call.uploaded.is_taken():
-        raise overloaded("the request was cancelled before it started")
-    with call.uploaded.file:
+    """Return the answer of the handler of `route`, and close the uploaded file."""
+    with call.upload or nullcontext():
         return call.answered_by(route.handler)
 
 
@@ -307,14 +263,6 @@ async def _healthy(_: Request) -> Response:
 
 async def _described(_: Request) -> Response:
     return json_response(document())
-
-
-def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
-    """Return the maximum size of a request body in bytes. JSON escapes can make a memory six times longer."""
-    if store is None:
-        return MIN_BODY_BYTES
-    longest = store().settings().max_memory_bytes
-    return MAX_BODY_BYTES if longest == 0 else min(MAX_BODY_BYTES, max(MIN_BODY_BYTES, ESCAPED * longest))
 
 
 def json_response(value: Answer | Json) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import IO, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import create_model
 
@@ -23,9 +23,6 @@ from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
 from retentive.wire.base import Answer, Fields
 from retentive.wire.stores import Scope
-
-if TYPE_CHECKING:
-    from retentive.server.requests import Upload
 
 Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
@@ -132,17 +129,12 @@ class RouteCall:
     """Idempotency key of the request. A request with the same key as an earlier one is not run again."""
     run: str | None = None
     """Header `Retentive-Run`: the run in which the ids of tool calls are unique."""
-    uploaded: Upload | None = None
-    given: Mapping[str, object] = field(default_factory=dict, repr=False)
+    upload: IO[bytes] | None = None
+    """Uploaded file."""
+    given: dict[str, object] = field(default_factory=dict, repr=False)
     """Fields of the query and the body, as the client sent them."""
     arguments: dict[str, object] = field(default_factory=dict, repr=False)
-    """The other arguments of the handler: the fields of the query, and the body."""
-
-    @property
-    def upload(self) -> Upload:
-        """Uploaded body. Only requests to routes with `upload` have one."""
-        assert self.uploaded is not None
-        return self.uploaded
+    """The other arguments of the handler: the fields of the query, and `body` or `upload`."""
 
     @property
     def info(self) -> StoreInfo:
@@ -229,7 +221,8 @@ ADMIN: tuple[Scope, ...] = ("admin",)
 class Route:
     """Route of the API: an HTTP method and a path, with the function that handles the requests.
 
-    An API key needs one of the `scopes`. The handler gets a `RouteCall`, the `body`, and the fields of the query.
+    An API key needs one of the `scopes`. The handler gets a `RouteCall`, the `body` or the `upload`, and the fields of
+    the query.
     """
 
     method: Method
@@ -282,7 +275,7 @@ class Routes(list[Route]):
             fields: dict[str, Any] = {
                 each.name: (hints[each.name], ... if each.default is each.empty else each.default)
                 for each in signature(handler).parameters.values()
-                if each.name not in {"call", "body"}
+                if each.name not in {"call", "body", "upload"}
             }
             query = create_model(handler.__name__, __base__=Fields, **fields) if fields else None
             self.append(Route(method, path, scopes, handler, query, body, answer, media_types, **options))

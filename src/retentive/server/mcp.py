@@ -68,7 +68,7 @@ class McpEndpoint:
             raise forbidden("the API key needs the scope read or write")
         sessions = await self._running()
         store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
-        body = await self._server.read_body(request, lambda: store)
+        body = await self._server.read_body(request)
         read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:

@@ -8,12 +8,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from typing import IO, TYPE_CHECKING, NoReturn
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
+from starlette.requests import ClientDisconnect
 
 from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
@@ -24,7 +24,6 @@ from retentive.storage.contract import Actor
 from retentive.transfer.files import mapped_os_errors, spool
 from retentive.values.records import RequestKey
 from retentive.values.text import MAX_NAME_CHARS, plain_name
-from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -110,8 +109,6 @@ def read_request_key(headers: Headers, call: RouteCall) -> RequestKey | None:
     if len(given) > 1 or not _KEY.fullmatch(given[0]):
         raise invalid("Idempotency-Key: must be one header with 1 to 255 visible ASCII characters")
     asked = json.dumps(call.given, sort_keys=True)
-    if call.uploaded is not None:
-        asked += call.uploaded.digest
     return request_key(call.caller.key.id, given[0], call.method, call.path, str(call.caller.actor), asked)
 
 
@@ -187,7 +184,7 @@ PAGE_PREFIX = "page_"
 _DIGEST_CHARS = 16
 
 
-def cursor_of(place: Sequence[str], of: str) -> str:
+def cursor_of(of: str, *place: str) -> str:
     """Return the cursor of the next page of a list.
 
     `place` says where the next page begins. `of` identifies the list: memory store, route and filters.
@@ -204,18 +201,12 @@ def place_in(page: str, of: str, size: int) -> list[str]:
     body = page.removeprefix(PAGE_PREFIX) if page.startswith(PAGE_PREFIX) else "!"
     try:
         found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
-    except (ValueError, RecursionError):
+        digest, *place = [text + "" for text in found]  # raises for what is no text
+    except (ValueError, RecursionError, TypeError):
         raise invalid("page: must be the next_page of an earlier answer") from None
-    if not isinstance(found, list) or len(found) != size + 1 or not all(isinstance(each, str) for each in found):
-        raise invalid("page: must be the next_page of an earlier answer")
-    if found[0] != _digest_of(of):
+    if digest != _digest_of(of) or len(place) != size:
         raise invalid("page: the cursor belongs to another list, or to a list with other filters")
-    return found[1:]
-
-
-def expired() -> HttpError:
-    """Return the error for a list that has changed too much to be continued from a cursor."""
-    return invalid("page: the list has changed and cannot be continued; start again without page", "cursor_expired")
+    return place
 
 
 def start_of(page: str | None, of: str) -> str:
@@ -225,13 +216,15 @@ def start_of(page: str | None, of: str) -> str:
 
 def next_of(last: str | None, of: str) -> str | None:
     """Return the cursor of the page that follows the key `last`. Return None if there is no such page."""
-    return None if last is None else cursor_of([last], of)
+    return None if last is None else cursor_of(of, last)
 
 
 def _digest_of(of: str) -> str:
     return hashlib.sha256(of.encode("utf-8")).hexdigest()[:_DIGEST_CHARS]
 
 
+MAX_BODY_BYTES = 8 << 20
+"""Maximum size of the body of a request that is no import."""
 MAX_UPLOAD_BYTES = 4 << 30
 """Maximum size of the body of an import, and of the decompressed archive in it."""
 MAX_FILES = 100_000
@@ -243,61 +236,36 @@ UPLOAD_S = 600.0
 _PIECE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """Body of an import: a temporary file, and the SHA-256 of its bytes.
-
-    If a request is cancelled, both its handler and the event loop may want to close the file. The first of them that
-    calls `is_taken` closes the file.
-    """
-
-    file: IO[bytes] = field(repr=False)
-    digest: str
-    _owner: list[None] = field(default_factory=lambda: [None], repr=False)
-
-    def is_taken(self) -> bool:
-        """Claim the right to close the file. Return True if the right was claimed before. Thread-safe."""
-        try:
-            self._owner.pop()  # atomic
-        except IndexError:
-            return True
-        return False
-
-    def give_up(self) -> None:
-        """Close the file, unless a handler has claimed it."""
-        if not self.is_taken():
-            self.file.close()
-
-
-async def read_upload(request: Request) -> Upload:
-    """Write the body of a request to a temporary file. Raises `HttpError`."""
-    digest, file = hashlib.sha256(), spool()
+async def read_upload(request: Request) -> tuple[IO[bytes], str]:
+    """Write the body of a request to a temporary file. Return it with the SHA-256 of its bytes. Raises `HttpError`."""
+    digest, file, waiting = hashlib.sha256(), spool(), bytearray()
     try:
-        async for piece in _pieces_in(request):
-            digest.update(piece)
-            await to_thread.run_sync(_write, file, piece)
+        async for piece in pieces_in(request, MAX_UPLOAD_BYTES):
+            waiting += piece
+            if len(waiting) >= _PIECE_BYTES or not piece:
+                digest.update(waiting)
+                await to_thread.run_sync(_write, file, bytes(waiting))
+                waiting.clear()
     except BaseException:
         file.close()
         raise
-    return Upload(file, digest.hexdigest())
+    return file, digest.hexdigest()
 
 
-async def _pieces_in(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body in pieces of about 1 MiB. Raises `HttpError` 413 if it is too long."""
-    piece, size, more = bytearray(), 0, True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
-        piece += message.get("body", b"")
-        size += len(message.get("body", b""))
-        more = message.get("more_body", False)
-        if size > MAX_UPLOAD_BYTES:
-            text = f"the body must have at most {MAX_UPLOAD_BYTES} bytes"
-            raise HttpError(413, "request_too_large", text, "body_too_large")
-        if len(piece) >= _PIECE_BYTES or not more:
-            yield bytes(piece)
-            piece.clear()
+async def pieces_in(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body, and an empty one at its end. Raises `HttpError` 413 if it is too long."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise invalid("Content-Encoding is not supported")
+    size = 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > limit:
+                text = f"the body must have at most {limit} bytes"
+                raise HttpError(413, "request_too_large", text, "body_too_large")
+            yield piece
+    except ClientDisconnect:
+        raise invalid("the body is incomplete") from None
 
 
 def _write(file: IO[bytes], data: bytes) -> None:

@@ -77,7 +77,7 @@ def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monke
 
 
 def test_a_text_that_no_request_can_carry_is_refused_in_the_reply(store: MemoryStore, local: MemoryStore) -> None:
-    reply = store.execute({"command": "create", "path": A, "file_text": "x" * 2_000_000})
+    reply = store.execute({"command": "create", "path": A, "file_text": "x" * 9_000_000})
     assert (reply.is_error, reply.code) == (True, "too_large")
     assert reply.text.startswith("Error: The text is larger than the storage can hold in one memory.")
     assert local.memories() == []

@@ -24,7 +24,7 @@ from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes
 from retentive.server.errors import HttpError, api_error, finding, forbidden, invalid, missing
-from retentive.server.requests import cursor_of, expired, place_in
+from retentive.server.requests import cursor_of, place_in
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
@@ -137,8 +137,8 @@ def list_memories(
     try:
         found = core_of(store).result_of(_at(at, listing))
     except CursorExpired:
-        raise expired() from None
-    following = None if found.next is None else cursor_of([found.next.pin, found.next.last], of)
+        raise invalid("page: the list has changed; start again without page", "cursor_expired") from None
+    following = None if found.next is None else cursor_of(of, found.next.pin, found.next.last)
     data = [
         PrefixObject(path=each.path)
         if isinstance(each, ListedDirectory)

@@ -283,6 +283,7 @@ def _pieces(raw: IO[bytes]) -> Generator[bytes]:
 def import_memories(
     call: RouteCall,
     *,
+    upload: IO[bytes],
     path_prefix: Under = "/",
     source: Source = None,
     session: Session = None,
@@ -292,7 +293,7 @@ def import_memories(
     """Import the files of a tar file as memories, as one change."""
     limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
     with _as_request():
-        files = tar_source(call.upload.file, **limits)
+        files = tar_source(upload, **limits)
     done = import_files(
         call.store,
         files,
@@ -315,10 +316,10 @@ def _as_request() -> Iterator[None]:
 
 
 @route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
-def import_memory_store(call: RouteCall, key: StoreKey = None) -> StoreImported:
+def import_memory_store(call: RouteCall, upload: IO[bytes], key: StoreKey = None) -> StoreImported:
     """Import the memory store of an export with its ids, times and history."""
     with _as_request():
-        archive = Archive(call.upload.file, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
+        archive = Archive(upload, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
     header = archive.exported()
     _check_store(call, header.id, header.key if key is None else key)
     done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)

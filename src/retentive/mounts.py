@@ -15,7 +15,7 @@ from typing import Literal, NoReturn, TypeVar, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import RunCommand, Viewed, entry_at, require_free
+from retentive.engine.handlers import RunCommand, Viewed
 from retentive.engine.lists import list_memories, load
 from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly, Plan, Write
@@ -26,7 +26,7 @@ from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, er
 from retentive.history.searching import StoreSearch
 from retentive.search.ranking import order
 from retentive.search.results import Results, unknown_everywhere
-from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
+from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import (
     Command,
@@ -35,7 +35,6 @@ from retentive.values.commands import (
     Rename,
     StrReplace,
     View,
-    check_file_path,
     parse,
     paths_of,
 )
@@ -252,7 +251,7 @@ class Mounts(MemoryTree):
             if isinstance(command, View):
                 viewed = self._view(command.path, who)
             else:
-                self._refuse(command, who)
+                self._refuse(command)
         except RetentiveError as raised:
             error = raised
         return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
@@ -266,46 +265,17 @@ class Mounts(MemoryTree):
         rows = self._owner(path.text).core.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
-    def _refuse(self, command: Command, who: Actor | None) -> NoReturn:
-        """Refuse a change that no single store can run, in the order of the checks of one store.
-
-        It changes a path that is always a directory, or moves memories to another store.
-        """
-        old = paths_of(command)[0]
-        if old.text in self._fixed and isinstance(command, Delete | Rename):
-            for mount, inner in self._parts(old):
-                mount.ask(partial(mount.changeable, inner.text, old.written), who)
+    def _refuse(self, command: Command) -> NoReturn:
+        """Refuse a change that no single store can run: at a path that is always a directory, or to another store."""
+        old, new = paths_of(command)[0], paths_of(command)[-1]
+        is_fixed = old.text in self._fixed
+        if is_fixed and isinstance(command, Delete | Rename):
+            done = "deleted" if isinstance(command, Delete) else "renamed"
+            raise Refused(f"root_{done}") if old.is_root else self._protected(f"mount_{done}", old)
         if isinstance(command, Rename):
-            self._refuse_rename(old, command.new_path, who)
-        if isinstance(command, Delete):
-            raise Refused("root_deleted") if old.is_root else self._protected("mount_deleted", old)
-        mount = self._owner(old.text)
-        mount.ask(lambda _, guard: guard.check(old.within(mount.point)), who)
+            raise Refused("destination_exists" if new.text in self._fixed else "across_mounts")
         missing = {StrReplace: "edit_missing", Insert: "missing"}
         raise Refused(missing.get(type(command), "exists"))
-
-    def _refuse_rename(self, old: MemoryPath, new: MemoryPath, who: Actor | None) -> NoReturn:
-        source, target, is_fixed = self._owner(old.text), self._owner(new.text), old.text in self._fixed
-        inner_old, inner_new = old.within(source.point), new.within(target.point)
-        target.ask(lambda _, guard: guard.check_name(inner_new), who)  # first, as in one store
-
-        def moving(view: Snapshot, guard: Guard) -> Entry:
-            entry = entry_at(view, inner_old)
-            guard.check_all(inner_old, entry, view)
-            return entry
-
-        moved = Entry() if is_fixed else source.ask(moving, who)
-        target.ask(lambda _, guard: guard.check(inner_new), who)
-        if is_fixed:
-            raise Refused("root_renamed") if old.is_root else self._protected("mount_renamed", old)
-        if not moved.exists:
-            raise Refused("missing", path=old.written)
-        if moved.memory is not None:
-            check_file_path(new)
-        if new.text in self._fixed:
-            raise Refused("destination_exists")
-        target.ask(lambda view, _: require_free(view, inner_new, view.get(inner_new.text), "destination_exists"), who)
-        raise Refused("across_mounts")
 
     def _protected(self, key: str, path: MemoryPath) -> Refused:
         return Refused(key, mount=next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/")))

@@ -219,14 +219,10 @@ def test_a_read_only_mount_can_be_read_and_not_changed() -> None:
             ("insert", (0, "x")),
             ("delete", ()),
             ("rename", ("/memories/team/g",)),
-            ("rename", ("/memories/g",)),
         ):
-            for path in ("/memories/team/f", "/memories/team//none", "/memories/team"):
+            for path in ("/memories/team/f", "/memories/team//none"):
                 assert at.run(command, path, *values) == f"Error: {path} is read-only"
                 assert at.code == "read_only"
-        at.run("create", "/memories/g", "x")
-        assert at.run("rename", "/memories/g", "/memories/team/g") == "Error: /memories/team/g is read-only"
-        assert at.run("rename", "/memories/none", "/memories/team/g") == "Error: /memories/team/g is read-only"
         assert at.texts(TEAM) == {"/memories/f": "x"}
 
 
@@ -278,8 +274,6 @@ def test_different_backends_make_one_tree(tmp_path: Path) -> None:
         (tmp_path / "plain" / "memories" / "by hand").write_text("new")
         taken = "Error: The path {} is taken by something that is not a memory"
         assert at.run("create", "/memories/files//link", "") == taken.format("/memories/files//link")
-        assert at.run("rename", "/memories/files//link", "/memories/b") == taken.format("/memories/files//link")
-        assert at.run("rename", "/memories/a", "/memories/files/link/x") == taken.format("/memories/files/link/x")
         (tmp_path / "plain" / "memories" / "e").mkdir()
         (tmp_path / "plain" / "memories" / "e" / "b").write_bytes(b"\xff")
         assert at.run("rename", "/memories/files/d", "/memories/files//e") == taken.format("/memories/files/e/b")

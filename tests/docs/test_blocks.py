@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -116,16 +115,11 @@ def test_no_fence_is_missed() -> None:
         assert len(fences) == 2 * len(blocks(page)), page.name
 
 
-QUICK = {"README"}
-"""Pages that run in all profiles. The others run in the long one, since each program starts an interpreter."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
-def in_time(page: Path) -> Any:
-    return pytest.param(page, id=page.stem, marks=[] if page.stem in QUICK else [pytest.mark.long])
-
-
-@pytest.mark.parametrize("page", [in_time(page) for page in RUNNABLE])
+@pytest.mark.long  # each program starts an interpreter
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     with scripted_claude(*SCRIPTS) as claude:
         assert_examples_run(page, tmp_path, claude.url)

@@ -19,7 +19,6 @@ import pytest
 
 import retentive
 from retentive.doctor import check_location
-from retentive.errors import RetentiveError
 from support.pages import ROOT
 
 pytestmark = [pytest.mark.environments, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -159,23 +158,3 @@ def test_names_that_the_file_system_joins_are_refused(place: tuple[str, Path]) -
             assert ("ignores case" in reply.text) == reply.is_error == (name in FOLDING), reply.text
             assert store.read(path) == "first\n"
             assert (folder / "names" / path[1:]).read_text("utf-8") == "first\n"
-
-
-def test_a_change_of_many_memories_joins_no_names(place: tuple[str, Path]) -> None:
-    """Two new paths of one batch that would be one file: the batch is refused, and nothing is changed."""
-    name, folder = place
-    with retentive.open(folder / "batch") as opened:
-        store = opened.store()
-        for names in (("Tea.md", "tea.md"), ("Cups/red.md", "cups/blue.md")):
-            batch = [{"command": "create", "path": f"/memories/{each}", "file_text": each} for each in names]
-            if name in FOLDING:
-                with pytest.raises(RetentiveError, match="ignores case"):
-                    store.batch(batch)
-                assert list(store.memories()) == []
-            else:
-                store.batch(batch)
-                assert {each: store.read(f"/memories/{each}") for each in names} == {each: each for each in names}
-        renamed = [{"command": "create", "path": "/memories/Pot.md", "file_text": "x"},
-                   {"command": "rename", "old_path": "/memories/Pot.md", "new_path": "/memories/pot.md"}]  # fmt: skip
-        store.batch(renamed)
-        assert store.read("/memories/pot.md") == "x"

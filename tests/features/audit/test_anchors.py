@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -156,25 +155,6 @@ def test_an_edit_of_the_database_is_found(name: str, tmp_path: Path) -> None:
         assert any(expected in each for each in scene.findings()), scene.findings()
         with pytest.raises(Damaged, match="no anchor was written"):
             scene.anchor()
-
-
-def test_a_restored_copy_is_found(tmp_path: Path) -> None:
-    """The copy is sound by its own log. Only the anchor has the newer entries."""
-    elsewhere, old = tmp_path / "elsewhere", tmp_path / "old"
-    for directory in (tmp_path / "place", elsewhere):
-        directory.mkdir()
-    with opened("sqlite", tmp_path / "place") as place:
-        scene = Scene(place, Clock(), elsewhere)
-        scene.anchor()
-    shutil.copytree(tmp_path / "place", old)
-    with opened("sqlite", tmp_path / "place") as place:
-        scene.store = place.store()
-        scene.run("delete", path=A)
-        scene.anchor()
-    with opened("sqlite", old) as place:
-        scene.store = place.store()
-        assert scene.store.audit.verify().is_sound
-        assert scene.findings()[0] == "entry 7: missing"
 
 
 def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive import InvalidInput, MemoryStore
+from retentive import MemoryStore
 from retentive.audit.chain import ENTRY, key_of
 from support.command_line import here
 from support.places import opened
@@ -153,20 +153,3 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     named = {path for entry in store.audit.entries() for path in entry.paths or ()}
     assert f"/memories/{PLACE}" in named
     assert SECRET not in str(store._core.read(lambda found: list(found.records(ENTRY))))
-
-
-@pytest.mark.parametrize("audit", [True, False])
-def test_a_refused_redaction_changes_nothing(audit: bool, store: MemoryStore) -> None:
-    """One of the versions cannot be redacted. The other version and its proposals stay too."""
-    store.change_settings({"audit": audit, "review": ["session:*"]})
-    store.execute({"command": "create", "path": OTHER, "file_text": "one\n"})
-    first = store.versions()[0].id
-    edit = {"command": "str_replace", "path": OTHER, "old_str": "one", "new_str": "two"}
-    store.execute(edit, actor="session:s")
-    waiting = store.review.pending()
-    store.execute({"command": "insert", "path": OTHER, "insert_line": 1, "insert_text": "more"})
-    newest = store.versions()[0].id
-    with pytest.raises(InvalidInput, match="newest version"):
-        store.history.redact([first, newest])
-    assert store.review.pending() == waiting
-    assert len(waiting) == 1

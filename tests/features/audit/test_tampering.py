@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retentive import InvalidInput, MemoryStore
-from retentive.audit.chain import ENTRY, HEAD, Head, canonical, entry_hash, key_of
+from retentive.audit.chain import ENTRY, HEAD, canonical, entry_hash, key_of
 from retentive.doctor import check
 from retentive.storage.contract import Transaction
 from support.places import EVERYWHERE, opened
@@ -196,25 +196,6 @@ def test_a_head_record_that_is_wrong_is_found(head: str, tmp_path: Path) -> None
         log = Log(tmp_path)
         log.put(dict.fromkeys(log.records(HEAD), head), HEAD)
         assert store.audit.verify().problem is not None
-
-
-def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None:
-    """Each entry is bound to its store."""
-    with opened("sqlite", tmp_path, audit=True) as place:
-        one, two = place.store("one"), place.store("two")
-        one.execute(VIEW)
-        kinds = (ENTRY, HEAD)
-        records = one._core.read(lambda found: [(kind, *record) for kind in kinds for record in found.records(kind)])
-
-        def copy(tx: Any) -> None:
-            for record in records:
-                tx.put_record(*record)
-
-        two._core.backend.write(two.id, copy)
-        problem = two.audit.verify().problem
-        assert problem is not None
-        assert (problem.what, problem.seq) == ("altered", 1)
-        assert one.audit.verify().head == Head.parse(dict(record[1:] for record in records)["head"])
 
 
 @pytest.mark.parametrize("backend", ["sealed sqlite", "sealed directory"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -109,27 +108,6 @@ def test_what_a_crash_leaves_in_the_log_is_no_damage(ending: str, tmp_path: Path
     with retentive.open(f"sqlite:///{file}") as place:
         assert len(place.store().memories()) >= 11
     assert codes(f"sqlite:///{file}") == ["healthy"]
-
-
-def test_a_rolled_back_transaction_leaves_no_damage(tmp_path: Path) -> None:
-    """SQLite writes pages of a long transaction before its end. A later commit overwrites a part of them."""
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        store.write("/memories/a", "one")
-        connection = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
-        connection.execute("PRAGMA cache_size = 5")
-        connection.execute("BEGIN IMMEDIATE")
-        for number in range(400):
-            connection.execute("INSERT INTO records VALUES (1, 'k', ?, ?)", (str(number), "v" * 900))
-        connection.execute("ROLLBACK")
-        store.write("/memories/a", "two")
-        connection.close()
-        (tmp_path / "left").mkdir()
-        for name in ("memory.db", "memory.db-wal"):
-            shutil.copy(tmp_path / name, tmp_path / "left")
-    assert codes(place_of("sqlite", tmp_path / "left")) == ["healthy"]
-    with opened("sqlite", tmp_path / "left") as place:
-        assert place.store().read("/memories/a") == "two"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

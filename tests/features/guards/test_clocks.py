@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time as real_time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive import MemoryStore, Retentive
-from support.command_line import here
 from support.places import opened
 
 A, B = "/memories/a", "/memories/b"
@@ -142,16 +139,3 @@ def test_opening_logs_that_it_waits(place: Retentive, host: Host, caplog: pytest
     (message,) = (record.getMessage() for record in caplog.records)
     assert "730 days" in message
     assert "--accept-clock" in message
-
-
-def test_the_command_says_what_to_do(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/m.db"
-    with retentive.open(at, clock=lambda: real_time.time() - 400 * DAY) as place:
-        place.store().change_settings({"expire_after_days": 30})
-        write(place.store(), A)
-    waits = here(at, "admin", "sweep")
-    assert waits.exit_code == 0
-    assert "0 memories and 0 versions removed" in waits.stdout
-    assert "400 days ahead" in waits.stderr
-    assert "--accept-clock" in waits.stderr
-    assert "1 memory" in here(at, "admin", "sweep", "--accept-clock").stdout

@@ -15,6 +15,7 @@ from retentive.engine.visibility import LEVELS, TRUSTED, Assessment
 from retentive.review.trust import DoubtedMemory
 from retentive.store import core_of
 from support.places import opened
+from support.profiles import LONG
 
 ACTORS = ("session:s1", "session:Süd", "user:ann", "user:b", "api_key:k.1")
 SOURCES = (None, "web:https://x.example/a", 'say "no"', "back\\slash", "日本")
@@ -35,7 +36,7 @@ change = st.tuples(st.integers(0, 9), texts, st.sampled_from(ACTORS), st.sampled
 _numbers = count()
 
 
-@pytest.fixture(params=["sqlite", "sealed directory"], scope="module")
+@pytest.fixture(params=["sqlite", *(["sealed directory"] if LONG else [])], scope="module")
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retentive]:
     with closing(opened(request.param, tmp_path_factory.mktemp("trust"))) as found:
         yield found

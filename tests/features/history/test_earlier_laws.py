@@ -15,9 +15,10 @@ from retentive.testing.backend_suite.opening import Opened
 from retentive.testing.backend_suite.versions import blank, prune
 from retentive.values.paths import ROOT, ancestors
 from support.places import opened
+from support.profiles import LONG
 
 PATHS = tuple(f"/memories/{name}" for name in ("a", "a/b", "a/c", "a!", "b/a/c", "b/d", "c"))
-BACKENDS = ("memory", "sqlite", "directory", "sealed sqlite", "sealed directory")
+BACKENDS = ("memory", *(("sqlite", "directory", "sealed sqlite", "sealed directory") if LONG else ()))
 step = st.tuples(
     st.sampled_from(["put", "put", "move", "rewrite", "delete", "redact", "prune"]),
     st.sampled_from(PATHS),

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -459,26 +458,6 @@ def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> No
         assert [str(version.actor) for version in store.history.log(limit=2)] == ["session:s", "job:external"]
         assert done(store.history.undo(change)) == [("changed", A)]
         assert tree(store) == {A: "one by hand\ntwo\n"}
-
-
-def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
-    """The arguments are times without a time zone, negative limits and unknown modes."""
-    change = create(quick, A, "one", "session:s")
-    naive = datetime(2026, 1, 1)
-    mode: Any = "overwrite"
-    for ask in (
-        lambda: quick.history.log(since=naive),
-        lambda: quick.history.log(until=naive),
-        lambda: quick.history.log(limit=-1),
-        lambda: quick.history.undo_by("session:s", since=naive),
-        lambda: quick.history.restore(A, naive),
-        lambda: quick.history.restore(A, change, mode=mode),
-        lambda: quick.history.undo(change, mode=mode),
-    ):
-        with pytest.raises(InvalidInput):
-            ask()
-    assert quick.history.log(limit=0) == []
-    assert tree(quick) == {A: "one"}
 
 
 def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:

@@ -137,21 +137,6 @@ def test_a_mount_covers_memories_at_its_point() -> None:
         assert at.texts("/memories") == {"/memories/shared/x/old": "old"}
 
 
-def test_a_memory_at_a_parent_of_a_mount_is_covered_and_blocks_its_path() -> None:
-    with tree(SHARED) as at:
-        at.stores["/memories"].execute({"command": "create", "path": "/memories/shared", "file_text": "old"})
-        assert at.view("/memories") == ["0B\t/memories", "0B\t/memories/shared/", "0B\t/memories/shared/x/"]
-        assert at.run("str_replace", "/memories/shared", "old") == (
-            "Error: The path /memories/shared does not exist. Please provide a valid path."
-        )
-        assert (
-            at.run("create", "/memories/shared/f", "") == "Error: The path /memories/shared is a file, not a directory"
-        )
-        with pytest.raises(NotFound):
-            at.mounts.load("/memories/shared")
-        assert at.run("create", "/memories/shared/x/f", "") == "File created successfully at: /memories/shared/x/f"
-
-
 def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
     """The actor sees its changes in listings and creates over several stores. Other actors see the present state."""
     with retentive.open("sqlite://") as place:

@@ -19,18 +19,14 @@ from retentive.transfer.archive import open_archive
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.restore import migrate, restore
 from support.places import place_of
+from support.profiles import LONG
 from support.waiting import until
 
 from .copies import facts, fill
 
 WRITERS = 8
 PATIENCE_S = 120.0
-QUICK = [
-    "sqlite",
-    pytest.param("directory", marks=pytest.mark.long),
-    "postgresql",
-    pytest.param("mariadb", marks=pytest.mark.long),
-]
+QUICK = ["sqlite", *(["directory", "postgresql", "mariadb"] if LONG else [])]
 
 
 class Writers:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from itertools import count
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -89,23 +88,6 @@ def test_every_line_has_its_author(store: MemoryStore) -> None:
     ]
     with pytest.raises(NotFound):
         store.history.blame(A)
-
-
-def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
-    """Applications may generate their own ids, which only have to sort by time."""
-    now, number = [1_800_000_000.0], count()
-    ids = lambda prefix, _: f"{prefix}{next(number):09}"  # noqa: E731
-    with opened("memory", tmp_path, clock=lambda: now[0], new_id=ids) as place:
-        store = place.store()
-        create(store, A, "0")
-        for step in range(1, 130):
-            now[0] += 60
-            replace(store, A, str(step - 1), str(step))
-        start = datetime.fromtimestamp(1_800_000_000, UTC)
-        for step in (0, 1, 65, 128, 129):
-            assert store.history.text_at(A, start + timedelta(minutes=step, seconds=59))[1] == str(step)
-        with pytest.raises(NotFound):
-            store.history.text_at(A, start - timedelta(seconds=1))
 
 
 def test_external_edits_are_in_the_history(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class McpEndpoint:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_over = asyncio.Event()
-        self._changes: WeakValueDictionary[str, StoreChanges] = WeakValueDictionary()  # their listeners keep them
+        self._changes: WeakValueDictionary[str, StoreChanges] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request. If it fails, send an error response."""
@@ -146,7 +146,7 @@ class McpEndpoint:
                 self._server.hub.wake(store.id)
             return found
 
-        tokens = self._server.tokens
+        tokens, changes = self._server.tokens, self._changes_of(store)
         base = (
             str(request.base_url).rstrip("/") if tokens is None else tokens.resource
         )  # where browsers reach the server
@@ -158,7 +158,7 @@ class McpEndpoint:
             store,
             store.key or store.id,
             run,
-            partial(self._changes_of, store),
+            lambda: changes,  # the target keeps them until somebody listens
             may_read=caller.key.allows("read"),
             may_write=caller.key.allows("write"),
             url_of=page if self._server.has_console else None,

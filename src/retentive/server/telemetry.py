@@ -239,7 +239,7 @@ LOGGERS = ("retentive", "uvicorn", "mcp")
 class JsonLog(logging.Formatter):
     """Formats log records as lines of JSON.
 
-    An exception is logged as its type and its lines of code. Its message is left out, because it may quote a memory.
+    An exception is logged without its message, because it may quote a memory.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -248,9 +248,8 @@ class JsonLog(logging.Formatter):
         line: dict[str, object] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
         fields = getattr(record, "fields", None)
         line |= fields if isinstance(fields, dict) else {"message": record.getMessage()}
-        if record.exc_info and record.exc_info[0] is not None:
-            line["exception"] = record.exc_info[0].__name__
-            line["frames"] = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(record.exc_info[2])]
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = described(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -34,11 +34,8 @@ def memory_tool(
 ) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
-    `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
-
-    For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
-    takes the run's config and returns the value for that run.
+    `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
+    for an agent that serves several users: it takes the run's config and returns the value for that run.
 
     With `native=False`, Claude gets the function tool instead of its built-in memory tool.
 

@@ -1,26 +1,21 @@
-"""The argument `memory` of integrations, and their part of the audit log: their names, and calls that are no commands.
-
-`memory` can be a location, an opened location, a memory store or mounts, sync or async.
-"""
+"""The argument `memory` of integrations: a location, an opened location, a memory store or mounts, sync or async."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retentive import opening
-from retentive.errors import InvalidInput, Refused
-from retentive.mounts import MemoryTree, Mounts, core_of_tree
+from retentive.errors import InvalidInput
+from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor
 from retentive.store import MemoryStore
-from retentive.values.replies import Reply
 
 if TYPE_CHECKING:  # anyio is imported late
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
 
-M = TypeVar("M", bound=MemoryTree)
 MemoryLocation: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
 """A location as for `retentive.open`, an opened location, an async memory store, or async mounts."""
 ActorLike: TypeAlias = Actor | str | None
@@ -86,16 +81,6 @@ def unwrapped(memory: Any) -> Any:
     """Return the sync object of an async memory store, mounts or location. Other objects are returned unchanged."""
     sync = getattr(memory, "sync", None)
     return sync if isinstance(sync, MemoryStore | Mounts | Retentive) else memory
-
-
-def refused(memory: MemoryTree, error: Refused, *, actor: ActorLike) -> Reply:
-    """Return the error reply to a call that is not a valid command. The call is recorded in the audit log."""
-    return core_of_tree(memory).refused(None, error, actor=actor)
-
-
-def reject(memory: MemoryTree, problem: str, *, actor: ActorLike) -> NoReturn:
-    """Raise `InvalidInput` with the text `problem` for a call that has no id, and record the call in the audit log."""
-    core_of_tree(memory).reject(InvalidInput(problem), actor)
 
 
 def _close_nothing() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from retentive.errors import InvalidInput, Refused
-from retentive.integrations.memory import open_memory, refused, reject
-from retentive.mounts import MemoryTree
+from retentive.integrations.memory import open_memory
+from retentive.mounts import MemoryTree, core_of_tree
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor
 from retentive.values.paths import visible
@@ -60,27 +60,25 @@ def run_block(
     **origin: Unpack[Origin],
 ) -> dict[str, Any]:
     """Run a tool_use block as `tool_result` does. `store` must be the result of `through`."""
-    block_id = _field(block, "id")
-    if not isinstance(block_id, str):
-        reject(store, "`block` must be a tool_use block with an id", actor=actor)
-    return render(block_id, reply_to(store, block, block_id, actor=actor, run=run, **origin))
+    return render(str(_field(block, "id")), reply_to(store, block, actor=actor, run=run, **origin))
 
 
 def reply_to(
     store: MemoryTree,
     block: object,
-    block_id: str,
     *,
     actor: Actor | str | None = None,
     run: str | None = None,
     **origin: Unpack[Origin],
 ) -> Reply:
-    """Run a tool_use block with the id `block_id`, and return the reply. `store` must be the result of `through`."""
-    name, command = _field(block, "name"), _field(block, "input")
+    """Run a tool_use block, and return the reply. `store` must be the result of `through`."""
+    block_id, name, core = _field(block, "id"), _field(block, "name"), core_of_tree(store)
+    if not isinstance(block_id, str):
+        core.reject(InvalidInput("`block` must be a tool_use block with an id"), actor)
     if name == TOOL["name"]:
-        return store.execute(command, actor=actor, tool_use_id=block_id, run=run, **origin)
+        return store.execute(_field(block, "input"), actor=actor, tool_use_id=block_id, run=run, **origin)
     shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-    return refused(store, Refused("not_this_tool", value=shown), actor=actor)
+    return core.refused(None, Refused("not_this_tool", value=shown), actor=actor)
 
 
 def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:

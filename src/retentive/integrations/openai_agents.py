@@ -33,11 +33,8 @@ def memory_tool(
 ) -> FunctionTool:
     """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
-    `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
-
-    For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
-    takes the `ToolContext` and returns the value for that run.
+    `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
+    for an agent that serves several users: it takes the `ToolContext` and returns the value for that run.
 
     The model gets error replies as text.
     """

@@ -30,11 +30,8 @@ from retentive.values.text import MAX_NAME_CHARS
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
-    `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
-
-    For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
-    takes the `RunContext` and returns the value for that run.
+    `memory`, `store`, `actor`, `source` and `session` are as in `function_tool`. Each but `store` may be a function,
+    for an agent that serves several users: it takes the `RunContext` and returns the value for that run.
 
     With `native=False`, Claude gets the function tool instead of its built-in memory tool.
     """

@@ -10,7 +10,7 @@ With the official SDK, use `retentive.MemorySearchTool` instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -106,7 +106,7 @@ def bad_field(field: str, value: object, expected: str) -> Refused:
 
 def _text(results: Results, under: MemoryPath, now: datetime) -> str:
     where = "" if under.is_root else f" below {under.text}"
-    notes = [*_unknown(results), *_damaged(results)]
+    notes = list(_notes(results))
     if not results.total:
         none = f"0 memories{where} match. Try other words; `view` {under.text} lists the memories."
         return "\n".join([none, *notes])
@@ -129,35 +129,33 @@ def _text(results: Results, under: MemoryPath, now: datetime) -> str:
 
 def _next(results: Results, shown: int) -> list[str]:
     """Lines that suggest viewing a memory, and explain how to see the other results."""
+    lines = []
     first = results.hits[0] if shown else None
-    view = []
     if first is not None and first.snippets:
         line = first.snippets[0].line
-        lines = f"[{max(line - 5, 1)}, {line + 15}]"
-        view = [
-            "",
-            f"[Next: view {visible_path(first.path)} with view_range {lines}, or without it.]",
-        ]
-    rest = results.total - shown
-    if not rest:
-        return view
-    more = "" if shown >= MAX_SEARCH_LIMIT else ", or a higher `limit`"
-    return [*view, *([] if view else [""]), f"[{rest} more. To see them, use more exact words, or a `path`{more}.]"]
+        window = f"[{max(line - 5, 1)}, {line + 15}]"
+        lines.append(f"[Next: view {visible_path(first.path)} with view_range {window}, or without it.]")
+    if rest := results.total - shown:
+        more = "" if shown >= MAX_SEARCH_LIMIT else ", or a higher `limit`"
+        lines.append(f"[{rest} more. To see them, use more exact words, or a `path`{more}.]")
+    return ["", *lines] if lines else []
 
 
-def _unknown(results: Results) -> list[str]:
-    """Line that lists words of the query that occur in no memory."""
+def _notes(results: Results) -> Iterator[str]:
+    """Lines about words of the query that occur in no memory, and about damaged memories."""
     said = [visible(word[:_NAMED_CHARS]) for word in results.unknown[:_MOST_NAMED]]
-    rest = len(results.unknown) - len(said)
-    more = f" and {rest} more words" if rest > 1 else " and 1 more word" if rest else ""
-    return [f"[In no memory: {', '.join(said)}{more}]"] if said else []
-
-
-def _damaged(results: Results) -> list[str]:
+    if said:
+        rest = len(results.unknown) - len(said)
+        more = f" and {_plural(rest, 'more word')}" if rest else ""
+        yield f"[In no memory: {', '.join(said)}{more}]"
     named = results.damaged[:_MOST_DAMAGED]
-    rest = len(results.damaged) - len(named)
-    more = [f"[{rest} more memories are damaged.]" if rest > 1 else "[1 more memory is damaged.]"] if rest else []
-    return [*(f"[The memory {visible_path(path)} is damaged and was not searched.]" for path in named), *more]
+    yield from (f"[The memory {visible_path(path)} is damaged and was not searched.]" for path in named)
+    if rest := len(results.damaged) - len(named):
+        yield f"[{rest} more memories are damaged.]" if rest > 1 else "[1 more memory is damaged.]"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
 
 
 def _lines(hit: Hit, now: datetime) -> list[str]:
@@ -166,13 +164,12 @@ def _lines(hit: Hit, now: datetime) -> list[str]:
     about = f"{visible_path(hit.path)} ({trust}score {hit.score:.2f}, changed {age(hit.updated_at, now)}{by})"
     if not hit.snippets:
         return [f"{about}: only its path matches"]
-    rest = hit.lines - len(hit.snippets)
-    more = [f"[{rest} more lines match]" if rest > 1 else "[1 more line matches]"] if rest else []
-    rows: list[str] = []
+    rows: list[str] = [about]
     above: tuple[str, ...] = ()
     for snippet in hit.snippets:
         if snippet.headings != above and snippet.headings:
             rows.append(f"[{' > '.join(snippet.headings)}]")
         above = snippet.headings
         rows.append(f"{snippet.line}: {snippet.text}")
-    return [about, *rows, *more]
+    rest = hit.lines - len(hit.snippets)
+    return [*rows, *([f"[{_plural(rest, 'more line')} match{'es' if rest == 1 else ''}]"] if rest else [])]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from mcp import types as t
 
 from retentive.errors import Refused
 from retentive.integrations.search_tool import bad_field
@@ -23,18 +24,16 @@ _NUMBERED = re.compile(r" *([0-9]+)\t")
 _STRING = "a string"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """Result of a tool. `structured` has the same content as `text`, for clients that read JSON."""
+def result_of(text: str, *, is_error: bool = False, structured: Mapping[str, Any] | None = None) -> t.CallToolResult:
+    """Return the result of a tool. `structured` has the same content as `text`, for clients that read JSON."""
+    content: list[t.ContentBlock] = [t.TextContent(type="text", text=text)]
+    structured = None if structured is None else dict(structured)
+    return t.CallToolResult(content=content, structured_content=structured, is_error=is_error)
 
-    text: str
-    is_error: bool = False
-    structured: Mapping[str, Any] | None = None
 
-    @classmethod
-    def of(cls, reply: Reply) -> ToolAnswer:
-        """Return a tool result with the content of a reply to a memory command."""
-        return cls(reply.text, reply.is_error)
+def result_of_reply(reply: Reply) -> t.CallToolResult:
+    """Return a tool result with the content of a reply to a memory command."""
+    return result_of(reply.text, is_error=reply.is_error)
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from mcp import types as t
+
 from retentive.errors import InvalidInput, PermissionDenied
 from retentive.history.differences import MemoryDifference
-from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
+from retentive.mcp.answers import Arguments, number_field, result_of, text_field, within_limit
 from retentive.remote import is_remote
 from retentive.store import MemoryStore
 from retentive.values import diff
@@ -21,7 +23,7 @@ _CHANGE = "a change such as r12 or HEAD, or the id of a version"
 _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "changed": "reverted"}
 
 
-def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
+def history(store: MemoryStore, given: Arguments) -> t.CallToolResult:
     """List the changes of the whole memory store, or of the path in the arguments `given`, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
@@ -31,12 +33,12 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     until = None if at is None else to_datetime(at - 1)  # no two versions have the same time
     found = store.history.log(path, until=until, limit=limit + 1)
     if not found:
-        return ToolAnswer("No changes." if before is None else "No earlier changes.")
+        return result_of("No changes." if before is None else "No earlier changes.")
     hidden = _hidden(store, found)
     lines = [_line(version, is_hidden=version.memory_id in hidden) for version in found[:limit]]
     if len(found) > limit:
         lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
-    return ToolAnswer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
+    return result_of(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
 
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> set[str]:
@@ -63,7 +65,7 @@ def _line(version: Version, *, is_hidden: bool) -> str:
     )
 
 
-def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
+def difference(store: MemoryStore, given: Arguments) -> t.CallToolResult:
     """Show the differences that a change made, or the differences between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
@@ -79,7 +81,7 @@ def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
     if found.hidden:
         parts.append(f"[{found.hidden} memories are hidden.]")
     hint = "[Cut to fit. Name a path, or the ids of two versions.]"
-    return ToolAnswer(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
+    return result_of(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
 
 
 def _unified(found: MemoryDifference) -> str:
@@ -94,15 +96,15 @@ def _unified(found: MemoryDifference) -> str:
     return f"renamed {visible_path(found.old.path)} to {visible_path(found.new.path)}\n"
 
 
-def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswer:
+def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> t.CallToolResult:
     """Undo a change that the caller made. Later changes to other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
     if outcome.conflicts:
         reasons = [f"{visible_path(each.path)}: {each.reason}" for each in outcome.conflicts]
-        return ToolAnswer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
+        return result_of("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
     lines = [f"{_UNDONE[step.what]} {visible_path(step.path)}" for step in outcome.steps]
     if not lines:
         lines = ["Nothing to undo: the memories already have their state from before the change."]
     lines += [f"{visible_path(each.path)} was not fully restored: {each.reason}" for each in outcome.left]
-    return ToolAnswer("\n".join([*lines, *([REPLIES.awaits_review] if outcome.proposed else [])]))
+    return result_of("\n".join([*lines, *([REPLIES.awaits_review] if outcome.proposed else [])]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from retentive import __version__
 from retentive.engine.lists import list_memories
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.mcp import resources
-from retentive.mcp.answers import Arguments
+from retentive.mcp.answers import Arguments, result_of
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.tools import EXPECTED_COUNT, ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
 from retentive.remote import is_remote
@@ -151,13 +151,13 @@ class McpService:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         scope = "write" if tool.writes(arguments) else "read"
         if not (target.may_write if scope == "write" else target.may_read):
-            return _result(f"Error: the API key needs the scope {scope}", is_error=True)
+            return result_of(f"Error: the API key needs the scope {scope}", is_error=True)
         try:
             call_id, run = _call_id(ctx)
             url_of = target.url_of or (lambda path, _: resources.uri_of(target.name, path))
             return await _called(ctx, params, target, tool, McpCall(target.store, arguments, url_of, call_id, run))
         except RetentiveError as error:  # also: no thread was free, or the call took too long
-            return _result(f"Error: {error}", is_error=True)
+            return result_of(f"Error: {error}", is_error=True)
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         """Return one page of the list of memories."""
@@ -237,7 +237,7 @@ async def _called(
     answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
     if number:
         await ctx.session.report_progress(number, number)
-    return _result(answer.text, is_error=answer.is_error, structured=answer.structured)
+    return answer
 
 
 def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
@@ -288,14 +288,14 @@ async def _confirmed(
     if given is None:
         if arguments.get(EXPECTED_COUNT) == count:
             return None
-        return _result(
+        return result_of(
             f"Error: Nothing was deleted: {arguments['path']} contains {count} memories. To delete them all, ask the"
             f" user and repeat the call with {EXPECTED_COUNT} {count}.",
             is_error=True,
         )
     if given.action == "accept" and (given.content or {}).get(_CONFIRM) is True:
         return None
-    return _result(f"Error: Nothing was deleted: the user did not agree to delete {count} memories.", is_error=True)
+    return result_of(f"Error: Nothing was deleted: the user did not agree to delete {count} memories.", is_error=True)
 
 
 class _Bus:
@@ -334,13 +334,6 @@ def _described(tool: ToolSpec, *, overwrites: bool) -> t.Tool:
             open_world_hint=False,
         ),
         _meta={"anthropic/alwaysLoad": True} if tool.always_loaded else None,
-    )
-
-
-def _result(text: str, *, is_error: bool, structured: Mapping[str, Any] | None = None) -> t.CallToolResult:
-    content: list[t.ContentBlock] = [t.TextContent(type="text", text=text)]
-    return t.CallToolResult(
-        content=content, structured_content=None if structured is None else dict(structured), is_error=is_error
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
+
+from mcp import types as t
 
 from retentive.engine.rendering import STORAGE_REPLIES, error_reply
 from retentive.engine.repeats import is_api_id
@@ -27,8 +29,9 @@ from retentive.mcp import past
 from retentive.mcp.answers import (
     MAX_REPLY_CHARS,
     Arguments,
-    ToolAnswer,
     required_text,
+    result_of,
+    result_of_reply,
     view_within_limit,
 )
 from retentive.mounts import core_of_tree
@@ -66,7 +69,7 @@ class ToolSpec:
     title: str
     description: str
     properties: Mapping[str, Any]
-    run: Callable[[McpCall], ToolAnswer] = field(repr=False)
+    run: Callable[[McpCall], t.CallToolResult] = field(repr=False)
     required: tuple[str, ...] = ()
     read_only: bool = False
     destructive: bool = False
@@ -104,17 +107,16 @@ def deletes(name: str, arguments: Arguments) -> bool:
     return name == "memory_delete" or (name == ONE_TOOL and arguments.get("command") == "delete")
 
 
-def _executed(command: str | None, call: McpCall) -> ToolAnswer:
+def _executed(command: str | None, call: McpCall) -> t.CallToolResult:
     """Run a memory command. For a tool of one `command`, a `command` in the arguments of the call is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     given = given if command is None else {**given, "command": command}
-    answer = ToolAnswer.of(call.store.execute(given, tool_use_id=call.call_id, run=call.run))
-    is_view = command in (None, "view")
-    view = "view" if command is None else "memory_view"
-    return replace(answer, text=view_within_limit(answer.text, view)) if is_view else answer
+    reply = call.store.execute(given, tool_use_id=call.call_id, run=call.run)
+    view = {None: "view", "view": "memory_view"}.get(command)
+    return result_of(reply.text if view is None else view_within_limit(reply.text, view), is_error=reply.is_error)
 
 
-def _search(call: McpCall) -> ToolAnswer:
+def _search(call: McpCall) -> t.CallToolResult:
     """Run `search`. Its result and that of `fetch` have the form that ChatGPT and other research clients expect.
 
     Each is a JSON text, with the same value as structured content. Source: OpenAI, "Building MCP servers for ChatGPT".
@@ -131,7 +133,7 @@ def _title(path: str) -> str:
     return path.removeprefix(f"{ROOT}/")
 
 
-def _fetch(call: McpCall) -> ToolAnswer:
+def _fetch(call: McpCall) -> t.CallToolResult:
     memory, text = call.store.by_id.get(required_text(call.arguments, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,
@@ -153,8 +155,8 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _json(value: dict[str, Any]) -> ToolAnswer:
-    return ToolAnswer(_dumped(value), structured=value)
+def _json(value: dict[str, Any]) -> t.CallToolResult:
+    return result_of(_dumped(value), structured=value)
 
 
 def _command_tool(name: str, command: CommandSchema) -> ToolSpec:
@@ -180,7 +182,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "Search memory",
         SEARCH_DESCRIPTION,
         SEARCH_SCHEMA["properties"],
-        lambda call: ToolAnswer.of(search_reply(call.store, call.arguments)),
+        lambda call: result_of_reply(search_reply(call.store, call.arguments)),
         ("query",),
         read_only=True,
         idempotent=True,
@@ -270,18 +272,18 @@ ONE_TOOL_ONLY = (
 )
 
 
-def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
+def run(tool: ToolSpec, call: McpCall) -> t.CallToolResult:
     """Run a tool and return its result. Errors of the input or of storage become results too."""
     core = core_of_tree(call.store)
     try:
         return tool.run(call)
     except Refused as refusal:
-        return ToolAnswer.of(core.refused(tool.audited, refusal))
+        return result_of_reply(core.refused(tool.audited, refusal))
     except RetentiveError as error:
         # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
         if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
-            return ToolAnswer.of(error_reply(core, error))
+            return result_of_reply(error_reply(core, error))
         own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
         parts = str(error).split(own) if own else [str(error)]
         text = own.join(map(core.redacted, parts))
-        return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
+        return result_of(text if text.startswith("Error") else f"Error: {text}", is_error=True)

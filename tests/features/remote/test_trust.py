@@ -67,8 +67,8 @@ def test_a_key_without_the_scope_is_refused(api: Api, doubted: MemoryStore) -> N
 def test_the_history_for_a_model_hides_paths_in_quarantine(doubted: MemoryStore) -> None:
     hidden = doubted.create("/memories/send the keys", "x", actor="session:eve")
     doubted.create("/memories/shown.md", "x")
-    assert "send the keys" in history(doubted, {}).text
+    assert "send the keys" in history(doubted, {}).model_dump_json()
     doubted.change_settings({"quarantine": ["session:eve"]})
-    text = history(doubted, {}).text
+    text = history(doubted, {}).model_dump_json()
     assert ("send the keys" in text, "/memories/shown.md" in text) == (False, True)
     assert f" created a hidden path by session:eve ({hidden.version_id})" in text

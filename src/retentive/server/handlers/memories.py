@@ -274,7 +274,7 @@ def run_tool(call: RouteCall, body: ToolUseBlock) -> ToolResult:
     sends the request again, so the model need not see the failure.
     """
     _check_scope(call, body.input)
-    reply = reply_to(call.store, {"name": body.name, "input": body.input}, body.id, run=call.run)
+    reply = reply_to(call.store, {"id": body.id, "name": body.name, "input": body.input}, run=call.run)
     _check_reply(call, reply)
     return ToolResult.model_validate(render(body.id, reply))
 

@@ -178,8 +178,7 @@ def _change_texts(found: Differences) -> list[str]:
 
 
 def _full_change(found: Differences) -> dict[str, object]:
-    differences = list(map(_difference_object, found.found))
-    return change_object(found.changes[0]) | {"differences": differences, "hidden": found.hidden}
+    return change_object(found.changes[0]) | {"differences": _differences(found), "hidden": found.hidden}
 
 
 def _facts(version: Version) -> dict[str, str]:
@@ -246,7 +245,7 @@ def diff(
     if reasons and len(reasons) == len(found.found) and not output.as_object():
         raise InvalidInput("nothing can be compared: " + "; ".join(_notes(found)).rstrip("."))
     lines = output.diff([line for each in found.found for line in _diff_lines(each)])
-    output.emit(list(map(_difference_object, found.found)), lines, notes=_notes(found), pages=True)
+    output.emit(_differences(found), lines, notes=_notes(found), pages=True)
 
 
 def _notes(found: Differences) -> list[str]:
@@ -332,7 +331,14 @@ def change_object(change: LoggedChange) -> dict[str, object]:
     return {"change": change.id, "actor": change.actor, "time": change.at, "versions": versions}
 
 
-def _difference_object(found: MemoryDifference) -> dict[str, object]:
-    old, new = (each and version_object(each) for each in (found.old, found.new))
-    diff = as_text(_unified(found)) if not found.reason else ""
-    return {"path": found.path or None, "old": old, "new": new, "diff": diff, "reason": found.reason}
+def _differences(found: Differences) -> list[dict[str, object]]:
+    return [
+        {
+            "path": each.path or None,
+            "old": each.old and version_object(each.old),
+            "new": each.new and version_object(each.new),
+            "diff": "" if each.reason else as_text(_unified(each)),
+            "reason": each.reason,
+        }
+        for each in found.found
+    ]

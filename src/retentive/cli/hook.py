@@ -301,8 +301,7 @@ def _session_start(hook: Hook) -> dict[str, object]:
     answer = _context("SessionStart", hook.asked(lambda store: _digest(store, hook, before)))
     said = _not_shared(hook)
     if status not in {None, 0, 6}:
-        meaning = next((row.meaning for row in EXITS if row.status == status), f"exit status {status}")
-        said = f"the notes were not synchronised. {meaning}"
+        said = f"the notes were not synchronised. {EXITS[status][0] if status in EXITS else f'exit status {status}'}"
     elif hook.directory is not None and (held := read_state(state_file(".held", of=os.path.realpath(hook.directory)))):
         command = f"retentive --at {hook.location.shown} --store {hook.location.store_key} sync {hook.directory}"
         said = f"{said} changes of notes wait for you: {held} `{command}` shows them.".lstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import click
@@ -34,10 +35,19 @@ def review() -> None:
 _by = click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="Only the proposals of this actor.")
 
 
-def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
+def _chosen(function: Callable[..., None]) -> Callable[..., None]:
     """Decorator that adds the arguments and options which select proposals."""
-    every = click.option("--all", "everything", is_flag=True, help="All proposals.")
-    return click.argument("ids", nargs=-1, metavar="[ID]...")(every(_by(function)))
+
+    @click.argument("ids", nargs=-1, metavar="[ID]...")
+    @click.option("--all", "everything", is_flag=True, help="All proposals.")
+    @_by
+    @wraps(function)
+    def choosing(location: Location, ids: Sequence[str], *, everything: bool, whose: str | None, **given: Any) -> None:
+        if bool(ids) == (everything or whose is not None):
+            raise click.UsageError("Specify proposal IDs, --all or --by ACTOR.")
+        function(location, ids, whose=whose, **given)
+
+    return choosing
 
 
 @command("list", group=review, json="Print a JSON list.")
@@ -79,13 +89,12 @@ def show(location: Location, *, proposal_id: str) -> None:
     force="Discard later changes of the same memories and paths.",
     partial="Accept what --merge can accept, and list the rest.",
 )
-def accept(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None, mode: Mode) -> None:
+def accept(location: Location, ids: Sequence[str], *, whose: str | None, mode: Mode) -> None:
     """Accept proposed changes: all selected changes or none.
 
     If the same memories were changed in the meantime, nothing is done (with --partial, the rest is done), the conflicts
     are printed, and the status is 6. The history records each change with the actor who proposed it.
     """
-    _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
         outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, mode=mode)
     _emit("accepted", outcome, "--partial accepts the others." if len(ids) != 1 and mode != "partial" else "")
@@ -93,17 +102,11 @@ def accept(location: Location, *, ids: tuple[str, ...], everything: bool, whose:
 
 @command("refuse", group=review, json="Print a JSON object with the result.")
 @_chosen
-def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None) -> None:
+def refuse(location: Location, ids: Sequence[str], *, whose: str | None) -> None:
     """Remove proposed changes permanently, and those that build on them."""
-    _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
         outcome = store.review.refuse(ids or None, actor=store.actor, proposed_by=whose)
     _emit("refused", outcome)
-
-
-def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
-    if bool(ids) == (everything or whose is not None):
-        raise click.UsageError("Specify proposal IDs, --all or --by ACTOR.")
 
 
 def _emit(done: str, outcome: DecisionOutcome, advice: str = "") -> None:

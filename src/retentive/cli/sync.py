@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,26 +18,18 @@ from retentive.storage.disk import need_posix
 from retentive.sync.session import (
     SyncOptions,
     SyncReport,
-    SyncStatus,
     check_directory,
     hints,
     opened,
-    sync_status,
     watch,
 )
 
-_FEW = 5  # maximum number of paths in one line of --status
-
-_JSON = (
-    'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status, {'
-    '"synchronised_at", "files", "here", "store", "awaiting_review", "conflicts"}.'
-)
+_JSON = 'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round.'
 
 
 @command(json=_JSON)
 @click.argument("directory")
 @click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
-@click.option("--status", "is_asking", is_flag=True, help="Show the differences of both sides, and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option("--confirm-deletes", "confirmed", is_flag=True, help="Carry out changes that are held.")
 @click.option("--undo-held", "restoring", is_flag=True, help="Undo changes that are held.")
@@ -49,7 +40,7 @@ _JSON = (
     multiple=True,
     help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
-def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:
+def sync(location: Location, /, directory: str, *, is_watching: bool, **given: Any) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
     Edits of both sides are merged. If both changed the same lines, the memory keeps its text, and that of the file is
@@ -61,21 +52,13 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking:
     carries them out, or --undo-held.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
-    attention. --status, which prints what changed since the last synchronisation, works beside another process that
-    synchronises, and exits with status 6 if there are conflict copies.
+    attention.
     """
     need_posix("`retentive sync`")
     dry_run, place = given["dry_run"], local_path(location.url)
-    if is_asking + is_watching + dry_run > 1 or given["confirmed"] + given["restoring"] + is_asking > 1:
-        raise click.UsageError(
-            "Specify only one of --status, --watch and --dry-run, and only one of --status, --confirm-deletes and"
-            " --undo-held."
-        )
+    if is_watching + dry_run > 1 or given["confirmed"] + given["restoring"] > 1:
+        raise click.UsageError("--watch excludes --dry-run, and --confirm-deletes excludes --undo-held.")
     options = SyncOptions(location=place, **given)
-    if is_asking:
-        with location.existing() as store, naming("Directory", directory):
-            _print_status(sync_status(store, directory, options))
-        return
     with naming("Directory", directory):
         check_directory(directory, options)
     with (
@@ -105,26 +88,4 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
         rows="files",
         notes=[f"{'Would be: ' if dry_run else ''}{totals}.", *unsettled],
         status=status_of("conflict") if is_last and report.needs_attention else 0,
-    )
-
-
-def _print_status(found: SyncStatus) -> None:
-    lists = {
-        "changed here": found.here,
-        "changed in the store": found.store,
-        "await review": found.awaiting_review,
-        "conflict copies": found.conflicts,
-    }
-    at = found.synchronised_at
-    rows = [
-        ("last synchronised", "never" if at is None else output.local_time(at)),
-        ("files on both sides", f"{found.files:,}"),
-    ]
-    for name, paths in lists.items():
-        more = f" and {len(paths) - _FEW:,} more" if len(paths) > _FEW else ""
-        rows.append((name, f"{len(paths):,}" + (f": {', '.join(paths[:_FEW])}{more}" if paths else "")))
-    output.emit(
-        asdict(found) | {"synchronised_at": None if at is None else output.exact(at)},
-        output.table(rows, ("what", "which"), header=False),
-        status=status_of("conflict") if found.conflicts else 0,
     )

@@ -9,19 +9,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
-from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
-from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, FolderScan, is_ignored, refuse_nested
+from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
 from retentive.sync.plan import Base, Files, Memories, alike, plan
-from retentive.sync.state import SyncState, opened_state, save, saved_state, state_folder
+from retentive.sync.state import SyncState, opened_state, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -127,7 +125,11 @@ class SyncSession:
         """Run one round. Return the waiting paths, the outcomes, and whether another round may find more to do."""
         bases, options = self.state.bases, self.options
         self.newest = newest_version(self.store)
-        scan, listed, _ = _look(self.store, self.folder, bases, options.ignored, self.settings)
+        ignored = (*options.ignored, *self.folder.patterns())
+        listed = {memory.path: memory for memory in self.store.memories()}
+        known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
+        scan = self.folder.scan(known, {*bases, *listed}, ignored, self.settings.max_memory_bytes)
+        listed = {path: memory for path, memory in listed.items() if not is_ignored(_name(path), ignored)}
         clash = alike(bases, scan.files, listed)
         folded = {path.casefold() for path in clash}  # a file with another spelling is not missing
         spelled = {path for path in bases if path not in scan.files and path.casefold() in folded}
@@ -171,18 +173,6 @@ class SyncSession:
                 versions = self.store.versions(memory_id=base.memory_id, limit=1)
                 if versions and versions[0].operation == "deleted":
                     yield base.memory_id
-
-
-def _look(
-    store: MemoryStore, folder: Folder, bases: Mapping[str, Base], ignored: tuple[str, ...], settings: Settings
-) -> tuple[FolderScan, dict[str, Memory], tuple[str, ...]]:
-    """Return the files of a directory, the memories of a store, and the patterns that leave out some of both."""
-    ignored = (*ignored, *folder.patterns())
-    listed = {memory.path: memory for memory in store.memories()}
-    known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
-    scan = folder.scan(known, {*bases, *listed}, ignored, settings.max_memory_bytes)
-    memories = {path: memory for path, memory in listed.items() if not is_ignored(_name(path), ignored)}
-    return scan, memories, ignored
 
 
 @contextmanager
@@ -315,57 +305,3 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
 
 def _name(path: str) -> str:
     return path.removeprefix(f"{ROOT}/")
-
-
-@dataclass(frozen=True, slots=True)
-class SyncStatus:
-    """Changes on both sides since the last common state. All paths are sorted.
-
-    `synchronised_at` is the time when a synchronisation last changed something. It is None if there was no
-    synchronisation. `files` is the number of files that were the same on both sides at that time. `here` lists the
-    files that were created, changed or deleted since then. `store` lists the memories that were created, changed or
-    deleted since then. `awaiting_review` lists files that were sent for review. `conflicts` lists conflict copies that
-    still exist.
-    """
-
-    synchronised_at: datetime | None
-    files: int
-    here: tuple[str, ...]
-    store: tuple[str, ...]
-    awaiting_review: tuple[str, ...]
-    conflicts: tuple[str, ...]
-
-
-def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> SyncStatus:
-    """Compare a directory and a memory store with their last common state. Changes nothing.
-
-    Raises `InvalidInput`, `NotFound` or `PermissionDenied`.
-    """
-    settings = store.settings()
-    with opened_folder(directory) as folder:
-        state, at = saved_state(folder, options.states or state_folder(os.environ), store.id)
-        bases = {} if state is None else state.bases
-        for _ in range(1 + MOST_WAITS):
-            found, memories, ignored = _look(store, folder, bases, options.ignored, settings)
-            if not found.waiting:
-                break
-            time.sleep(SETTLE_S)
-
-    def differing(old: dict[str, str], new: dict[str, str]) -> tuple[str, ...]:
-        paths = sorted({*old, *new} - {*found.skipped, *found.waiting})
-        return tuple(path for path in paths if old.get(path) != new.get(path) and not is_ignored(_name(path), ignored))
-
-    return SyncStatus(
-        None if at is None else datetime.fromtimestamp(at, UTC),
-        len(bases),
-        differing(
-            {path: base.local_sha256 for path, base in bases.items()},
-            {path: each.sha256 for path, each in found.files.items()},
-        ),
-        differing(
-            {path: base.version_id for path, base in bases.items()},
-            {path: each.version_id for path, each in memories.items()},
-        ),
-        () if state is None else tuple(sorted(state.offered)),
-        tuple(sorted(path for path in found.files if _CONFLICT.search(path))),
-    )

@@ -102,18 +102,6 @@ def opened_state(
         yield state, is_older
 
 
-def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
-    """Return the saved state, and the time when it was saved, in seconds since 1970. Takes no lock.
-
-    Return None for both if no state was saved for this directory and memory store.
-    """
-    token, _ = _mark(folder)
-    found = None if token is None else _load(states, token)
-    if found is None or found.store_id != store_id:
-        return None, None
-    return found, os.stat(os.path.join(states, f"{found.token}.json")).st_mtime
-
-
 def save(state: SyncState, states: str, folder: Folder) -> None:
     """Write the state atomically. A crash leaves either the old state or the new one.
 

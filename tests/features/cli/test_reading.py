@@ -96,7 +96,15 @@ def test_stores(at: str) -> None:
     assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
 
 
-READING = ("ls", "view", "cat /memories/a.txt", "stores", "show memver_1", "diff /memories/a.txt", "search one")
+READING: tuple[str, ...] = (
+    "ls",
+    "view",
+    "cat /memories/a.txt",
+    "stores",
+    "show memver_1",
+    "diff /memories/a.txt",
+    "search one",
+)
 READING += ("review list", "settings show", "admin scan", "admin audit show")
 
 

@@ -15,9 +15,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.sync.session import SyncOptions
-from retentive.sync.session import opened as sync_opened
-from retentive.sync.state import state_folder
 from support.http_api import Api, serving
 from support.profiles import sized
 from support.waiting import DEADLINE_S, until
@@ -82,57 +79,6 @@ def test_over_a_server(api: Api, environment: dict[str, str], tmp_path: Path) ->
     conflict = run(environment, "sync", str(notes))
     assert conflict.returncode == 6
     assert (notes / "0.md").read_text() == "zero\n"
-
-
-def test_the_status_tells_what_both_sides_changed(environment: dict[str, str], tmp_path: Path) -> None:
-    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
-
-    def status() -> dict[str, object]:
-        done = run(environment, "--at", at, "sync", str(notes), "--status", "--json")
-        found: dict[str, object] = json.loads(done.stdout)
-        assert done.returncode == (6 if found["conflicts"] else 0), done.stderr
-        return found
-
-    with retentive.open(at) as opened:
-        store = opened.store()
-        store.create("/memories/there.md", "there\n")
-        save(notes / "a.md", "one\n")
-        save(notes / "b.md", "b\n")
-        first: dict[str, object] = {"synchronised_at": None, "files": 0, "awaiting_review": [], "conflicts": []}
-        both = ["/memories/a.md", "/memories/b.md"]
-        assert status() == {**first, "here": both, "store": ["/memories/there.md"]}
-        assert run(environment, "--at", at, "sync", str(notes)).returncode == 0
-        found = status()
-        assert (found["files"], found["here"], found["store"]) == (3, [], [])
-        assert isinstance(found["synchronised_at"], str)
-        save(notes / "a.md", "two\n")
-        (notes / "b.md").unlink()
-        store.write("/memories/a.md", "zwei\n")
-        save(notes / ".hidden", "x")
-        found = status()
-        assert (found["here"], found["store"]) == (both, ["/memories/a.md"])
-        before = store.memories()
-        assert run(environment, "--at", at, "sync", str(notes)).returncode == 6
-        assert len(store.memories()) == len(before)  # one less, and the conflict copy
-        copies = [each.path for each in store.memories() if ".conflict-" in each.path]
-        assert status()["conflicts"] == copies
-        shown = run(environment, "--at", at, "sync", str(notes), "--status")
-        assert f"conflict copies\t1: {copies[0]}\n" in shown.stdout
-
-
-def test_the_status_changes_nothing_and_needs_no_lock(environment: dict[str, str], tmp_path: Path) -> None:
-    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
-    save(notes / "a.md", "one\n")
-    none = run(environment, "--at", at, "sync", str(notes), "--status")
-    assert (none.returncode, list(notes.iterdir())) == (3, [notes / "a.md"])
-    wrong = run(environment, "--at", at, "sync", str(notes), "--status", "--watch")
-    assert (wrong.returncode, "Specify only one of --status" in " ".join(wrong.stderr.split())) == (2, True)
-    assert run(environment, "--at", at, "sync", str(notes)).returncode == 0
-    save(notes / "a.md", "two\n")
-    options = SyncOptions(states=state_folder(environment))
-    with retentive.open(at) as opened, sync_opened(opened.store(), str(notes), options):
-        done = run(environment, "--at", at, "sync", str(notes), "--status")
-    assert (done.returncode, "changed here\t1: /memories/a.md\n" in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -77,20 +77,6 @@ def test_a_key_that_another_version_stored_can_be_revoked() -> None:
         assert keys.authenticated(made.text) is None
 
 
-def test_the_cache_is_bounded_and_has_no_unknown_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentive.server.keys._MAX_CACHED", 10)
-    with retentive.open("sqlite://") as opened:
-        keys = KeyStore(LocationRecords(opened.backend))
-        made = keys.create("agent")
-        assert keys.authenticated(made.text) == made.record
-        for _ in range(50):
-            assert keys.authenticated(new_key("unknown", now=NOW).text) is None
-        assert keys.is_cached(made.text)
-        for _ in range(50):
-            keys.authenticated(keys.create("another").text)
-        assert len(keys._cached) <= 10
-
-
 def test_the_text_of_a_key_is_not_stored(tmp_path: Path) -> None:
     """Neither in the bytes of the storage nor in a later answer."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
@@ -128,6 +114,7 @@ def test_a_cached_key_expires_in_time() -> None:
 
 
 def test_the_first_key_is_created_once() -> None:
+    """And none beside other keys."""
     with retentive.open("sqlite://") as opened:
         keys = KeyStore(LocationRecords(opened.backend))
         made = keys.first()
@@ -136,9 +123,6 @@ def test_the_first_key_is_created_once() -> None:
         assert keys.first() is None
         keys.change(made.record.id, status="archived")
         assert keys.first() is None
-
-
-def test_no_first_key_beside_others() -> None:
     with retentive.open("sqlite://") as opened:
         keys = KeyStore(LocationRecords(opened.backend))
         keys.create("agent")

@@ -217,16 +217,6 @@ def test_forged_tokens_are_refused(lasting: tuple[Api, Provider], case: str) -> 
     refused(with_token(api, FORGERIES[case](provider, provider.token(stores="*"))).get("/v1/memory_stores"))
 
 
-def test_metadata(api: Api, provider: Provider) -> None:
-    answer = Api(api.url, "", api.place).get("/.well-known/oauth-protected-resource")
-    assert answer.body == {
-        "resource": RESOURCE,
-        "authorization_servers": [provider.url],
-        "bearer_methods_supported": ["header"],
-        "scopes_supported": ["memory:read", "memory:write", "memory:review", "memory:erase", "memory:admin"],
-    }
-
-
 def test_rotated_keys_are_fetched_with_a_limit(provider: Provider) -> None:
     clock = Clock()
     tokens = Tokens(RESOURCE, [issuer(provider)], monotonic=clock)
@@ -303,7 +293,13 @@ def test_an_mcp_client_finds_the_issuer_and_uses_its_token(api: Api, provider: P
     described = "/.well-known/oauth-protected-resource/mcp"
     assert refused.headers["www-authenticate"] == f'Bearer resource_metadata="{RESOURCE}{described}"'
     found = api.get(described).body
-    assert (found["resource"], found["authorization_servers"]) == (f"{RESOURCE}/mcp", [provider.url])
+    assert found == {
+        "resource": f"{RESOURCE}/mcp",
+        "authorization_servers": [provider.url],
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": ["memory:read", "memory:write", "memory:review", "memory:erase", "memory:admin"],
+    }
+    assert api.get("/.well-known/oauth-protected-resource").body == {**found, "resource": RESOURCE}
     api.place.opened.store()
     allowed = with_token(api, provider.token(aud=audience, stores="*"))
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

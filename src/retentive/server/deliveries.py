@@ -24,7 +24,6 @@ from retentive.history.log import newest_position
 from retentive.opening import Retentive
 from retentive.server.webhooks import DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
 from retentive.storage.contract import to_datetime
-from retentive.store.change_marks import LOOK_S as UNKNOWN_S
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
 from retentive.values.records import time_in_id
@@ -48,8 +47,6 @@ MARKED_S = 300.0
 """Time for which a memory store stays marked after its last renewal. The change that it announces may still run."""
 LOOK_S = 3_600.0
 """Pause between two looks at all memory stores, for changes without a mark, such as edits of plain files."""
-KNOWN_S = 2 * UNKNOWN_S
-"""Pause before an early look after the first webhook endpoint of a workspace. By then, every process sets marks."""
 
 
 class Deliverer:
@@ -73,7 +70,6 @@ class Deliverer:
         self._running: dict[str, Future[None]] = {}
         self._marks: dict[str, tuple[str, float]] = {}
         self._next_look = float("-inf")
-        self._workspaces: set[str] = set()
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
         """Queue new events, and start the deliveries that are due. Stop when `may_go_on` returns False.
@@ -81,7 +77,6 @@ class Deliverer:
         A slow delivery may continue after this call; `close` waits for it.
         """
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
-        known, self._workspaces = self._workspaces, {each.workspace_id for each in endpoints.values()}
         if not endpoints:
             return
         now = self._monotonic()
@@ -90,8 +85,6 @@ class Deliverer:
             self._look_at_all(endpoints, may_go_on)
             self._trim()
             self._next_look = now + LOOK_S
-        if self._workspaces - known:  # other processes do not know yet that they must set marks
-            self._next_look = now + KNOWN_S
         self._start_due(endpoints, may_go_on)
         wait(self._running.values(), timeout=0.2)
 
@@ -115,7 +108,8 @@ class Deliverer:
                     self._records.put(MARK, store_id, None, expected=text)
 
     def _look_at_all(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
-        infos = {info.id for info in self._opened.stores() if info.workspace_id in self._workspaces}
+        workspaces = {each.workspace_id for each in endpoints.values()}
+        infos = {info.id for info in self._opened.stores() if info.workspace_id in workspaces}
         seen = {store_id: json.loads(text) for store_id, text in self._records.list(SEEN)}
         for store_id in [*infos, *(seen.keys() - infos - self._marks.keys())]:
             if not may_go_on():

@@ -182,11 +182,7 @@ def _digest(text: str) -> str:
 
 
 def _check_sum(text: str) -> str:
-    number, found = zlib.crc32(text.encode("ascii")), ""
-    for _ in range(_CHECK_CHARS):
-        number, digit = divmod(number, len(_ALPHABET))
-        found += _ALPHABET[digit]
-    return found
+    return f"{zlib.crc32(text.encode('ascii')) & 0xFFFFFF:06x}"
 
 
 KIND = "api_key"

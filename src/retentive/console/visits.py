@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import IO, TypeVar
 from urllib.parse import quote, unquote
 
 from starlette.responses import RedirectResponse, Response
@@ -202,14 +202,16 @@ def redirect(url: str) -> Response:
     return RedirectResponse(url, 303, PRIVATE)
 
 
-def download(name: str, pieces: Iterator[bytes], media_type: str = "text/plain; charset=utf-8") -> Response:
+def download(
+    name: str, content: Iterator[bytes] | IO[bytes], media_type: str = "text/plain; charset=utf-8"
+) -> Response:
     """Return a file for the browser to save. The browser never displays it."""
     headers = {
         **PRIVATE,
         "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
     }
-    return ClosingResponse(pieces, media_type, headers=headers)
+    return ClosingResponse(content, media_type, headers=headers)
 
 
 H = TypeVar("H", bound=Callable[[Visit], Response])

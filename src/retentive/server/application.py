@@ -5,25 +5,24 @@ Handlers run in worker threads.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from anyio import fail_after, to_thread
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
 from retentive.server.background import MaintenanceRun, last_run
-from retentive.server.calls import Caller, Events, Json, Route, RouteAnswer, RouteCall, ServedLocation, Streamed
+from retentive.server.calls import Caller, Events, Route, RouteAnswer, RouteCall, ServedLocation, Streamed
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
@@ -49,6 +48,7 @@ from retentive.server.requests import (
     read_upload,
 )
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
+from retentive.transfer.files import CHUNK
 from retentive.wire.base import Answer, Fields
 from retentive.wire.history import INVALID
 
@@ -62,11 +62,13 @@ READY_S = 1.0
 
 
 class ClosingResponse(StreamingResponse):
-    """Streamed response that closes its generator, even if the client disconnects before the first piece was sent."""
+    """Response of pieces, or of an open file, that is closed even if the client disconnects before the first piece."""
 
-    def __init__(self, pieces: Iterator[bytes], media_type: str, **options: Any) -> None:
+    def __init__(self, content: Iterator[bytes] | IO[bytes], media_type: str, **options: Any) -> None:
+        read = getattr(content, "read", None)
+        pieces = content if read is None else iter(partial(read, CHUNK), b"")
         super().__init__(pieces, media_type=media_type, **options)
-        self._close = getattr(pieces, "close", lambda: None)
+        self._close = getattr(content, "close", lambda: None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, then close the generator."""
@@ -173,8 +175,9 @@ class Server:
         if isinstance(answer, Events):
             return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
         if isinstance(answer, Streamed):
-            return ClosingResponse(answer.pieces, answer.media_type)
-        return json_response(answer)
+            return ClosingResponse(answer.file, answer.media_type)
+        assert route.answer is not None
+        return Response(answered_json(answer, route.answer), media_type="application/json")
 
     async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
         """Read the query, the body and the headers of a request into `call`."""
@@ -233,7 +236,7 @@ class Server:
                 run = await to_thread.run_sync(last_run, self.location.opened.records, abandon_on_cancel=True)
         except (TimeoutError, RetentiveError):
             return error_response(request.scope, refusal)
-        return json_response({"status": "ready", "maintenance": None if run is None else run.ending()})
+        return JSONResponse({"status": "ready", "maintenance": None if run is None else run.ending()})
 
     async def measured(self, _: Request) -> Response:
         """Respond to `/metrics` with the metrics."""
@@ -248,7 +251,7 @@ class Server:
     async def described_resource(self, request: Request) -> Response:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""
         path = request.url.path.removeprefix(METADATA)
-        return json_response({} if self.tokens is None else self.tokens.metadata(path))
+        return JSONResponse({} if self.tokens is None else self.tokens.metadata(path))
 
 
 def _answered(call: RouteCall, route: Route) -> RouteAnswer:
@@ -258,20 +261,16 @@ def _answered(call: RouteCall, route: Route) -> RouteAnswer:
 
 
 async def _healthy(_: Request) -> Response:
-    return json_response({"status": "ok"})
+    return JSONResponse({"status": "ok"})
 
 
 async def _described(_: Request) -> Response:
-    return json_response(document())
+    return JSONResponse(document())
 
 
-def json_response(value: Answer | Json) -> Response:
-    """Return a response whose body is the JSON object `value`."""
-    if isinstance(value, Answer):
-        text = value.model_dump_json()
-    else:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Response(text.encode("utf-8"), media_type="application/json")
+def answered_json(value: Answer, model: type[Answer]) -> bytes:
+    """Return the JSON of an answer with the fields of `model`, even if `value` is of a subclass with more fields."""
+    return model.__pydantic_serializer__.to_json(value)
 
 
 def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:

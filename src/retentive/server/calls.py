@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from inspect import signature
-from threading import Lock
 from typing import IO, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import create_model
@@ -28,10 +27,6 @@ Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
 """Name of this integration in audit logs."""
 NO_STORE = "memory store"
-_MAX_OPEN = 1_000
-_OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str, bool]
-"""Key of an open memory store: its id, the actor, the patterns of its paths, the API key to record, and whether the
-history hides what is hidden."""
 
 
 class ServedLocation:
@@ -42,8 +37,7 @@ class ServedLocation:
         self.keys = keys or KeyStore(LocationRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
-        self._stores: OrderedDict[_OpenKey, tuple[StoreInfo, MemoryStore]] = OrderedDict()
-        self._lock = Lock()
+        self._store = lru_cache(1_000)(self._opened)
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
         """Open a memory store for a caller. Return its description and the open memory store. Raises `NotFound`.
@@ -51,30 +45,22 @@ class ServedLocation:
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
         """
-        hides = not caller.key.allows("review")
-        key = store_id, caller.actor, caller.key.paths, caller.recorded_key, hides
-        with self._lock:
-            found = self._stores.get(key)
-            if found is not None:
-                self._stores.move_to_end(key)
-                return found
-        info = self.info(store_id)
-        found = (
-            info,
-            with_options(
-                self.opened.store(info.id),
-                integration=INTEGRATION,
-                actor=caller.actor,
-                api_key_id=caller.recorded_key,
-                hides_history=hides,
-                scope=caller.key.paths,
-            ),
+        return self._store(
+            store_id, caller.actor, caller.key.paths, caller.recorded_key, not caller.key.allows("review")
         )
-        with self._lock:
-            self._stores[key] = found
-            if len(self._stores) > _MAX_OPEN:
-                self._stores.popitem(last=False)
-        return found
+
+    def _opened(
+        self, store_id: str, actor: Actor, paths: tuple[str, ...], key_id: str, hides_history: bool, /
+    ) -> tuple[StoreInfo, MemoryStore]:
+        info = self.info(store_id)
+        return info, with_options(
+            self.opened.store(info.id),
+            integration=INTEGRATION,
+            actor=actor,
+            api_key_id=key_id,
+            hides_history=hides_history,
+            scope=paths,
+        )
 
     def info(self, store_id: str) -> StoreInfo:
         """Return the current description of a memory store. Raises `NotFound`."""
@@ -182,9 +168,9 @@ class RouteCall:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """Response that is sent in pieces, such as an export."""
+    """Response that is sent from a file, such as an export. The file is closed then."""
 
-    pieces: Generator[bytes]
+    file: IO[bytes]
     media_type: str
 
 

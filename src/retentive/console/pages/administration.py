@@ -102,7 +102,7 @@ def export_file(visit: Visit) -> Response:
     if wanted is None:
         raise invalid("format: must be tar.gz, tar or files")
     found = stores.export_store(visit.call(), wanted)
-    return download(f"{visit.info.id}.{FORMATS[wanted]}", found.pieces, found.media_type)
+    return download(f"{visit.info.id}.{FORMATS[wanted]}", found.file, found.media_type)
 
 
 @page("GET", "/backup", "admin")
@@ -125,4 +125,4 @@ def backup_file(visit: Visit) -> Response:
         back_up(visit.location.opened.backend, path, stores=ids)
         raw = open(path, "rb")  # noqa: SIM115 - the answer closes it; the open file stays readable
     name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    return download(name, stores.pieces_of(raw), "application/gzip")
+    return download(name, raw, "application/gzip")

@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import finding, forbidden, invalid, missing
 from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
-from retentive.server.webhooks import DONE, PENDING, TEST, Delivery, Endpoint, check_url
+from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
 from retentive.wire.stores import (
@@ -58,8 +58,7 @@ def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
         created_by=str(call.caller.actor),
         rate_limit=body.rate_limit,
     )
-    shown = key_object(made.record, call.location.keys.now(), None)
-    return NewKeyObject(**dict(shown), api_key=made.text)
+    return NewKeyObject(**dict(_key(call, made.record)), api_key=made.text)
 
 
 @route("GET", KEYS, ADMIN)
@@ -78,20 +77,26 @@ def list_api_keys(
     """List the API keys of the workspace, newest first."""
     if after_id is not None and before_id is not None:
         raise invalid("before_id: cannot be combined with after_id")
-    now = call.location.keys.now()
+    keys = call.location.keys
+    now, uses = keys.now(), keys.last_uses()
     found = [
         record
-        for record in call.location.keys.all(call.caller.workspace_id)
+        for record in keys.all(call.caller.workspace_id)
         if _manages(call.caller.key, record.stores)
         and status in {None, record.status_at(now)}
         and workspace_id in {None, record.workspace_id}
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
-    page, has_more = _page(found, after_id, before_id, limit)
-    uses = call.location.keys.last_uses()
+    ids = [record.id for record in found]
+    if before_id is None:
+        rest = found[ids.index(after_id) + 1 if after_id in ids else 0 :]
+        page = rest[:limit]
+    else:  # the last ones before this key; none before an unknown one
+        rest = found[: ids.index(before_id) if before_id in ids else 0]
+        page = rest[-limit:]
     return KeyPage(
         data=[key_object(record, now, uses.get(record.id)) for record in page],
-        has_more=has_more,
+        has_more=len(rest) > limit,
         first_id=page[0].id if page else None,
         last_id=page[-1].id if page else None,
     )
@@ -145,21 +150,6 @@ def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
     return key_object(record, keys.now(), keys.last_uses().get(record.id))
 
 
-def _page(
-    found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
-) -> tuple[list[KeyRecord], bool]:
-    """Return the page of keys after or before an id, and whether more keys follow in the same direction.
-
-    If the given id is not in `found`, the page after it is the first page, and the page before it is empty.
-    """
-    ids = [record.id for record in found]
-    if before_id is not None:
-        end = ids.index(before_id) if before_id in ids else 0
-        return found[max(0, end - limit) : end], end > limit
-    start = ids.index(after_id) + 1 if after_id in ids else 0
-    return found[start : start + limit], len(found) > start + limit
-
-
 ENDPOINTS = "/v1/webhook_endpoints"
 ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
 NO_ENDPOINT = "webhook endpoint"
@@ -186,13 +176,13 @@ def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpo
 def list_webhook_endpoints(call: RouteCall) -> AnswerPage[EndpointObject]:
     """List the webhook endpoints of the workspace, newest first, on one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
-    return AnswerPage[EndpointObject](data=[_endpoint(each) for each in found[::-1] if _sees_endpoint(call, each)])
+    return AnswerPage[EndpointObject](data=[each for each in found[::-1] if _sees_endpoint(call, each)])
 
 
 @route("GET", ENDPOINT, ADMIN)
 def retrieve_webhook_endpoint(call: RouteCall) -> EndpointObject:
     """Retrieve a webhook endpoint."""
-    return _endpoint(_endpoint_of(call))
+    return _endpoint_of(call)
 
 
 @route("POST", ENDPOINT, ADMIN, conflicts=True)
@@ -203,7 +193,7 @@ def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointOb
         changes["url"] = _checked_url(call, body.url)
     events = list(dict.fromkeys(changes.pop("enabled_events", ())))
     changes |= {"enabled_events": events} if events else {}
-    return _endpoint(call.location.webhooks.change(endpoint.id, **changes))
+    return call.location.webhooks.change(endpoint.id, **changes)
 
 
 @route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True)
@@ -218,7 +208,7 @@ def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
     endpoint, now = _endpoint_of(call), datetime.now(UTC)
     if endpoint.state == "disabled":
         raise invalid("a disabled endpoint gets no events")
-    return _shown_delivery(call.location.webhooks.queue(endpoint, TEST, now, endpoint.id))
+    return call.location.webhooks.queue(endpoint, TEST, now, endpoint.id)
 
 
 @route("DELETE", ENDPOINT, ADMIN)
@@ -235,7 +225,7 @@ def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPag
     endpoint, hooks = _endpoint_of(call), call.location.webhooks
     found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
     found.sort(key=lambda each: each.created_at, reverse=True)
-    return AnswerPage[DeliveryObject](data=[_shown_delivery(each) for each in found if state in {None, each.state}])
+    return AnswerPage[DeliveryObject](data=[each for each in found if state in {None, each.state}])
 
 
 @route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN)
@@ -243,19 +233,11 @@ def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
     """Send a delivery again now, whatever its outcome was."""
     endpoint = _endpoint_of(call)
     with finding("webhook delivery"):
-        return _shown_delivery(call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
-
-
-def _endpoint(endpoint: Endpoint) -> EndpointObject:
-    return EndpointObject.model_validate(endpoint.model_dump())
+        return call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"])
 
 
 def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
     return NewEndpointObject.model_validate({**endpoint.model_dump(), "signing_secret": endpoint.secret})
-
-
-def _shown_delivery(delivery: Delivery) -> DeliveryObject:
-    return DeliveryObject.model_validate(delivery.model_dump())
 
 
 def _endpoint_of(call: RouteCall) -> Endpoint:

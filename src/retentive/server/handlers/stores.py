@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, Annotated, Literal
@@ -20,7 +20,7 @@ from retentive.storage.contract import StoreInfo, as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive import Archive
 from retentive.transfer.export import export_to, write_tar
-from retentive.transfer.files import CHUNK, spool
+from retentive.transfer.files import spool
 from retentive.transfer.import_files import ImportFiles, import_files, tar_source
 from retentive.transfer.restore import import_whole
 from retentive.wire.base import (
@@ -258,25 +258,11 @@ def export_store(call: RouteCall, format: Format = "tar") -> Streamed:  # noqa: 
             write_tar(call.store, raw)
         else:
             export_to(raw, call.store, compressed=format == "tar.gz")
+        raw.seek(0)
     except BaseException:
         raw.close()
         raise
-    return Streamed(pieces_of(raw), _GZIP if format == "tar.gz" else _TAR)
-
-
-def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
-    """Return a generator of the bytes of a file. The file is closed when the generator ends or is closed."""
-    found = _pieces(raw)
-    next(found)
-    return found
-
-
-def _pieces(raw: IO[bytes]) -> Generator[bytes]:
-    with raw:
-        raw.seek(0)
-        yield b""
-        while piece := raw.read(CHUNK):
-            yield piece
+    return Streamed(raw, _GZIP if format == "tar.gz" else _TAR)
 
 
 @route("POST", f"{STORE}/import", WRITE, upload=ARCHIVES, is_long=True)

@@ -5,22 +5,74 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from threading import Event, Thread
+from typing import IO
 from urllib.parse import urlsplit
 
 import retentive
 from retentive import MemoryStore
 from retentive.server.calls import ServedLocation
 
-from .server_process import MAIN, stop
+from .servers.base import descendants
+
+MAIN = "from retentive.cli import main; main()"
+
+
+@contextmanager
+def started(
+    *arguments: str, directory: Path | None = None, **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A running server, and the lines that it printed before its first request. It is stopped by SIGTERM.
+
+    Its log is in the file `log` of the directory or, without a directory, in the standard error of the process.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RETENTIVE_", "OTEL_"))}
+    command = [sys.executable, "-c", MAIN, "serve", "--port", "0", *arguments]
+    log = None if directory is None else directory / "log"
+    with nullcontext(subprocess.PIPE) if log is None else log.open("w") as stderr:
+        process = subprocess.Popen(
+            command, cwd=directory, env=kept | variables, stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+    try:
+        lines = list[str]()
+        while not lines or not lines[-1].startswith("Serving "):
+            line = out(process.stdout).readline()
+            assert line, out(process.stderr).read() if log is None else log.read_text()
+            lines.append(line.rstrip("\n"))
+        yield process, lines
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Stop a server by SIGTERM, and close its pipes. One that does not end in time is killed with its workers."""
+    family = [process.pid, *descendants(process.pid)]
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    with process:
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired as error:
+            for pid in {*family, *descendants(process.pid)}:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            log = (error.stderr or b"")[-3_000:].decode(errors="replace")
+            raise AssertionError(f"the server did not stop within 60 s:\n{log}") from None
+
+
+def out(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
 
 
 @dataclass
@@ -120,18 +172,11 @@ class Running:
 @contextmanager
 def process_serving(at: str, *arguments: str) -> Iterator[Running]:
     """A server of a location, with its default store."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
-    command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log", *arguments]
     with retentive.open(at) as opened:
         key = ServedLocation(opened).keys.create("test").text
-        process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            line = next((each for each in process.stdout if "Serving" in each), "")
-            assert line, process.stderr
-            yield Running(process, line.split()[-1], key, opened.store())
-        finally:
-            stop(process)
+        options = ("--at", at, "--no-request-log", *arguments)
+        with started(*options) as (process, lines):
+            yield Running(process, lines[-1].split()[-1], key, opened.store())
 
 
 def acknowledged(writers: list[Writer]) -> int:

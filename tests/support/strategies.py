@@ -8,47 +8,17 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 
 from .shape import ALIASES, NAMES, OPTIONAL, REQUIRED, Fields
+from .walk import HIDDEN, LINE_ENDS, NAMES_USED, REFUSED
 
 Strategy: TypeAlias = st.SearchStrategy[str]
 
-LINE_ENDS = "\n\n\n\r\u2028\x0b\x0c\x85"
 texts = st.text(alphabet="ab \té😀" + LINE_ENDS, max_size=40)
 any_texts = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 short_texts = st.text(alphabet="ab\n", max_size=3)
 
-# Names that sort around `/`, are special in SQL, shells or file systems, or exist in two Unicode forms.
-NAMES_USED = ("a", "b", "a b", "a.txt", "a0", "A", "é", "e\u0301", "%", "_", "it's", "😀", "100%.md", "報告．md", "a-b")
-HIDDEN = (".github", "node_modules", ".a", "..a", "node_modules2")
 segments = st.sampled_from(NAMES_USED + HIDDEN)
 plain_paths = st.lists(st.sampled_from(NAMES_USED[:7] + HIDDEN[:2]), min_size=1, max_size=4).map(
     lambda names: "/memories/" + "/".join(names)
-)
-REFUSED = (
-    "",
-    "/",
-    "memories/a",
-    "/etc/passwd",
-    "/memoriesfoo",
-    "/memories/..",
-    "/memories/a/../b",
-    "/memories/./a",
-    "/memories/%2e%2e%2fa",
-    "/memories/%252e%252e",
-    "/memories/．．",
-    "/memories/‥",
-    "/memories/a\\b",
-    "/memories/a\x00b",
-    "/memories/a\u200bb",
-    "/memories/a\u200d",
-    "/memories/.\u200c.",
-    "/memories/.git/config",
-    "/memories/a/.GI\u200dT",
-    "/memories/a\u2028b",
-    "/memories/\ud800",
-    "/memories/" + "x" * 256,
-    "/memories/" + "é" * 128,
-    "/memories" + "/x" * 21,
-    "/memories/" + "/".join(["x" * 204] * 5),
 )
 _ESCAPING = (
     *(

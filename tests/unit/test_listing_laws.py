@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retentive.values.listing import directory_of, human_size, listing, one_level, path_after
 from support import model
-from support.strategies import HIDDEN, NAMES_USED
+from support.walk import HIDDEN, NAMES_USED
 
 names = st.sampled_from([*NAMES_USED, *HIDDEN, "a!", "a", "a", "b"]).map(lambda name: name.replace("e\u0301", "ë"))
 paths = st.lists(names, min_size=1, max_size=5).map(lambda parts: "/memories/" + "/".join(parts))

@@ -17,6 +17,7 @@ from retentive.storage.sql.schema import APPLICATION_ID
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.storage.sqlite.format import SQLITE
+from support.places import place_of
 
 A = "/memories/a"
 
@@ -93,23 +94,31 @@ def test_an_open_database_of_another_application_is_not_changed(tmp_path: Path) 
         assert theirs.execute("SELECT a FROM mine").fetchall() == [("x",)]
 
 
-def test_a_newer_sqlite_file_is_not_changed(tmp_path: Path) -> None:
-    created(f"sqlite:///{tmp_path}/memory.db")
-    database(tmp_path / "memory.db", "PRAGMA user_version = 2", "CREATE TABLE newer (a TEXT)")
-    before = files_in(tmp_path)
-    refused(
-        f"sqlite:///{tmp_path}/memory.db", "schema 2, but this version of retentive supports only schema 1; upgrade"
-    )
-    assert files_in(tmp_path) == before
-
-
-def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
-    """The version is read from the write-ahead log while a newer program still has the file open."""
-    path = tmp_path / "memory.db"
-    created(f"sqlite:///{path}")
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("kind", ["sqlite", "directory"])
+def test_a_newer_database_is_not_changed(kind: str, is_open: bool, tmp_path: Path) -> None:
+    """Its number is that of a whole directory too. While a newer program has it open, it is in the log only."""
+    place = place_of(kind, tmp_path)
+    path = tmp_path / ("memory.db" if kind == "sqlite" else "memory/.retentive/memory.db")
+    created(place)
     with closing(sqlite3.connect(path, isolation_level=None)) as newer:
         newer.execute("PRAGMA user_version = 2")
-        refused(f"sqlite:///{path}", "schema 2, but this version of retentive supports only schema 1;")
+        newer.execute("CREATE TABLE newer (a TEXT)")
+        if not is_open:
+            newer.close()
+        before = path.read_bytes()
+        refused(place, "schema 2, but this version of retentive supports only schema 1; upgrade")
+        assert path.read_bytes() == before
+
+
+def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
+    created(f"{tmp_path}/memory")
+    path = tmp_path / "memory/.retentive/memory.db"
+    path.unlink()
+    database(path, "CREATE TABLE mine (a TEXT)")
+    before = path.read_bytes()
+    refused(f"{tmp_path}/memory", "another application")
+    assert path.read_bytes() == before
 
 
 def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
@@ -121,15 +130,6 @@ def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
 
 
 # -- directories ---------------------------------------------------------------------------------------------------
-
-
-def test_a_newer_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
-    """The database has the format number of the whole directory."""
-    created(f"{tmp_path}/memory")
-    database(tmp_path / "memory/.retentive/memory.db", "PRAGMA user_version = 2")
-    before = (tmp_path / "memory/.retentive/memory.db").read_bytes()
-    refused(f"{tmp_path}/memory", "schema 2, but this version of retentive supports only schema 1; upgrade")
-    assert (tmp_path / "memory/.retentive/memory.db").read_bytes() == before
 
 
 def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) -> None:
@@ -153,16 +153,6 @@ def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_p
     created(f"{tmp_path}/memory")
     with retentive.open(tmp_path / "memory") as opened:
         assert opened.store().read(A) == "kept"
-
-
-def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
-    created(f"{tmp_path}/memory")
-    path = tmp_path / "memory/.retentive/memory.db"
-    path.unlink()
-    database(path, "CREATE TABLE mine (a TEXT)")
-    before = path.read_bytes()
-    refused(f"{tmp_path}/memory", "another application")
-    assert path.read_bytes() == before
 
 
 # -- servers -------------------------------------------------------------------------------------------------------

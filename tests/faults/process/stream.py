@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from support.model import find_all
-from support.oracle import Command, Outcome, Tree, below, following
+from support.model import Model
+from support.oracle import Command, Tree
+from support.walk import Walk
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-MAX_MEMORIES = 24  # a writer with more memories deletes some first, so that trees stay small
-MAX_CHARS = 90_000  # stays below the default limit of 102,400 bytes after any edit
-MAX_DEPTH = 9  # moving a directory into another makes its paths deeper; the limit is 20 segments
-SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # sizes around a page of 4,096 bytes
-DIRECTORIES = ("", "/notes", "/notes/deep", "/plans", "/plans/old/very", "/.hidden")
+MAX_MEMORIES = 24  # a writer with more memories deletes some, so that trees stay small
+SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # around a page of 4,096 bytes
 
 
 @dataclass(frozen=True)
@@ -28,95 +22,33 @@ class Writer:
     seed: int
 
 
+class Stream(Walk):
+    """Walk with longer texts, each of which is unique."""
+
+    def text(self, most: int) -> str:
+        """Return lines of various lengths, some of which are not ASCII."""
+        size, parts = self.random.choice(SIZES if most > 4 else SIZES[:5]), list[str]()
+        while sum(map(len, parts)) < size:
+            word = f"{self.random.getrandbits(64):016x} "
+            parts.append(word * self.random.randint(1, 6) + self.random.choice(("", "é", "報告", "\r")) + "\n")
+        text = "".join(parts)
+        return text[:-1] if self.random.random() < 0.3 else text
+
+    def part_of(self, text: str) -> str:
+        """Return a part that is mostly unique."""
+        start = self.random.randint(0, len(text))
+        return text[start : start + self.random.randint(1, 40)]
+
+
 def commands(writer: Writer, tree: Tree) -> Iterator[tuple[Command, Tree]]:
-    """Yield commands without end, each with the writer's tree after it."""
-    rng = random.Random(writer.seed)  # random is not used for secrets here
+    """Yield commands without end that change the tree, each with the writer's tree after it."""
+    model = Model(tree=dict(tree))
+    stream = Stream(writer.seed, model, writer.home)
     while True:
-        command = next_command(rng, writer.home, tree)
-        tree = following(Outcome(tree), command).tree
-        yield command, tree
-
-
-def next_command(rng: random.Random, home: str, tree: Tree) -> Command:
-    """Return a command that must succeed in this tree."""
-    paths = sorted(tree)
-    if len(paths) < 3:
-        return _create(rng, home, tree)
-    if len(paths) > MAX_MEMORIES:
-        return {"command": "delete", "path": _place(rng, home, paths)}
-    draw = rng.random()
-    if draw < 0.25:
-        return _create(rng, home, tree)
-    if draw < 0.50:
-        return _replace(rng, home, tree)
-    if draw < 0.70:
-        return _insert(rng, home, tree)
-    if draw < 0.85:
-        return _rename(rng, home, tree)
-    return {"command": "delete", "path": _place(rng, home, paths)}
-
-
-def some_text(rng: random.Random, size: int) -> str:
-    """Return a unique text of about this many bytes. Its lines have various lengths, and some are not ASCII."""
-    parts: list[str] = []
-    length = 0
-    while length < size:
-        line = f"{rng.getrandbits(64):016x} " * rng.randint(1, 6) + rng.choice(("", "é", "報告", "\r")) + "\n"
-        parts.append(line)
-        length += len(line.encode())
-    text = "".join(parts)
-    return text[:-1] if rng.random() < 0.3 else text
-
-
-def _create(rng: random.Random, home: str, tree: Tree) -> Command:
-    text = some_text(rng, rng.choice(SIZES))
-    return {"command": "create", "path": _free(rng, home, tree), "file_text": text}
-
-
-def _replace(rng: random.Random, home: str, tree: Tree) -> Command:
-    path = rng.choice(sorted(tree))
-    text = tree[path]
-    start = rng.randrange(len(text)) if text else 0
-    old = text[start : start + rng.randint(1, 40)]
-    if not old or len(find_all(text, old)) != 1 or len(text) > MAX_CHARS // 2:
-        return {"command": "delete", "path": path} if len(text) > MAX_CHARS // 2 else _insert(rng, home, tree)
-    new = some_text(rng, rng.choice((0, 1, 30, 5_000)))
-    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
-
-
-def _insert(rng: random.Random, home: str, tree: Tree) -> Command:
-    path = rng.choice(sorted(tree))
-    text = tree[path]
-    if len(text) > MAX_CHARS // 2:
-        return {"command": "delete", "path": path}
-    lines = text.count("\n") + (not text.endswith("\n") and text != "")
-    return {
-        "command": "insert",
-        "path": path,
-        "insert_line": rng.randint(0, lines),
-        "insert_text": some_text(rng, rng.choice((0, 1, 30, 5_000))),
-    }
-
-
-def _rename(rng: random.Random, home: str, tree: Tree) -> Command:
-    old = _place(rng, home, sorted(tree))
-    if max(each.count("/") for each in below(tree, old)) > MAX_DEPTH:
-        return {"command": "delete", "path": old}
-    new = _free(rng, home, tree)
-    while new.startswith(old + "/"):
-        new = _free(rng, home, tree)
-    return {"command": "rename", "old_path": old, "new_path": new}
-
-
-def _place(rng: random.Random, home: str, paths: list[str]) -> str:
-    """Return a memory or, one time in three, the directory above it, but never the writer's home."""
-    path = rng.choice(paths)
-    above = path.rpartition("/")[0]
-    return above if above != home and rng.random() < 0.33 else path
-
-
-def _free(rng: random.Random, home: str, tree: Tree) -> str:
-    while True:
-        path = f"{home}{rng.choice(DIRECTORIES)}/m{rng.randrange(1_000)}.md"
-        if not below(tree, path):
-            return path
+        before, command = dict(model.tree), stream.command()
+        if len(before) > MAX_MEMORIES:
+            command = {"command": "delete", "path": stream.random.choice(sorted(before))}
+        paths = [str(value) for name, value in command.items() if name.endswith("path")]
+        is_inside = all(path.startswith(f"{writer.home}/") for path in paths)
+        if is_inside and not model.execute(command).is_error and model.tree != before:
+            yield command, dict(model.tree)

@@ -17,7 +17,7 @@ from support.claude_code import CLAUDE, MODULES, PLUGIN, TOOL, Machine
 from support.command_line import process
 from support.pages import ROOT
 from support.profiles import REQUIRED, sized
-from support.server_process import started
+from support.served_process import started
 from support.waiting import until
 
 pytestmark = [

@@ -18,7 +18,7 @@ import retentive
 from retentive.cli.app import COMMANDS_BY_NAME, app
 from retentive.cli.location import NEEDS_MACHINE
 from support.http_api import Api, serving
-from support.server_process import MAIN
+from support.served_process import MAIN
 
 Run = Callable[..., Result]
 

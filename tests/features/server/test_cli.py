@@ -14,7 +14,7 @@ from retentive.server.calls import ServedLocation
 from retentive.server.options import ServeOptions
 from support.command_line import here
 from support.http_api import Api
-from support.server_process import started
+from support.served_process import started
 
 
 @pytest.fixture

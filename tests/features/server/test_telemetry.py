@@ -30,7 +30,7 @@ from retentive.server.calls import ServedLocation
 from retentive.server.telemetry import CAPTURE, JsonLog, Telemetry
 from support.http_api import Api, serving
 from support.pages import ROOT
-from support.server_process import started
+from support.served_process import started
 from support.waiting import until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

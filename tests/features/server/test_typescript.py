@@ -17,7 +17,7 @@ from support.http_api import serving
 from support.pages import ROOT
 from support.printed import environment
 from support.scripts import SCRIPTS
-from support.server_process import started
+from support.served_process import started
 
 
 @pytest.fixture

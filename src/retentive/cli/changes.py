@@ -90,11 +90,14 @@ def memory_object(memory: Memory) -> dict[str, object]:
 def emit_result(value: dict[str, Any]) -> int:
     """Print the result of a command, and return the exit status."""
     text, code, is_error = value["text"], value["code"], value["is_error"]
+    context = click.get_current_context()
     notes = []
     if code == "read_only":
         notes = [READ_ONLY_ADVICE]
+    elif code == "already_exists" and context.command is create:
+        notes = ["`retentive write` replaces the text of a memory, and `retentive append` adds to it."]
     elif code in STORAGE_CODES and "\nLocation: " not in text:
-        notes = [f"Location: {(click.get_current_context().find_object(Location) or Location()).shown}"]
+        notes = [f"Location: {(context.find_object(Location) or Location()).shown}"]
     output.emit(value, "" if is_error else f"{text}\n", error=text if is_error else "", notes=notes)
     return status_of(code) if is_error else 0
 

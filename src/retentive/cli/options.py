@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +20,7 @@ from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 from retentive.values.extras import pip_install
 
 P = ParamSpec("P")
+_NUMBER = re.compile(r"-[0-9]+", re.ASCII)
 _EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic"}
 """Extra that a command needs. The other ones that need any need `server`."""
 
@@ -117,6 +119,12 @@ class Command(click.Command):
                 click.Option(["--json"], is_flag=True, expose_value=False, callback=_remember, help=json)
             )
         _accept_global_options(self, set() if json else {"--json", "--csv", "--format"})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. `-3` is `-n 3`, as in Git."""
+        if any("-n" in param.opts for param in self.params):
+            args = [f"-n{each[1:]}" if _NUMBER.fullmatch(each) else each for each in args]
+        return super().parse_args(ctx, args)
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the first sentence of the help. Click would cut it."""

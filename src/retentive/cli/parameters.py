@@ -43,11 +43,11 @@ def _parsed(text: str, parse: Callable[[str, datetime], T]) -> T:
         raise click.BadParameter(str(error)) from None
 
 
-def _option(name: str, metavar: str, parse: Callable[[str, datetime], Any], text: str, **more: Any) -> Decorator:
+def _option(name: str, metavar: str, parse: Callable[[str, datetime], Any], text: str) -> Decorator:
     def convert(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Any:
         return None if given is None else _parsed(given, parse)
 
-    return click.option(name, metavar=metavar, callback=convert, help=text, **more)
+    return click.option(name, metavar=metavar, callback=convert, help=text)
 
 
 def time_option(name: str, text: str) -> Decorator:
@@ -55,9 +55,9 @@ def time_option(name: str, text: str) -> Decorator:
     return _option(name, "TIME", parse_time, text)
 
 
-def revision_option(name: str, text: str, *, required: bool = False) -> Decorator:
+def revision_option(name: str, text: str) -> Decorator:
     """Return a decorator that adds an option to a command. The value of the option is a revision."""
-    return _option(name, "REVISION", parse, text, required=required)
+    return _option(name, "REVISION", parse, text)
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:

@@ -36,7 +36,7 @@ _as_of_option = revision_option(
 
 @command(json=MEMORIES)
 @click.argument("path", default=ROOT)
-@click.option("-l", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
+@click.option("-l", "--long", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
 @_as_of_option
 def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) -> None:
     """List all memories below PATH, with their sizes.

@@ -38,14 +38,12 @@ _DRY_RUN = "Print the changes without making them."
 
 @command(json=_OUTCOME_JSON)
 @click.argument("path")
-@revision_option(
-    "--to", "Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.", required=True
-)
+@revision_option("--to", "Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @mode_options(
     force="Delete the memories that are in the way.", partial="Restore what can be restored, and list the rest."
 )
-def restore(location: Location, path: str, *, to: Revision, dry_run: bool, mode: Mode) -> None:
+def restore(location: Location, path: str, *, to: Revision | None, dry_run: bool, mode: Mode) -> None:
     """Restore a memory or a directory to its state at an earlier time. The PATH /memories restores the whole store.
 
     If PATH does not exist, the memory that was there is created again, with its id. In a directory, newer memories are
@@ -55,6 +53,11 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, mode:
     \b
     retentive restore notes.md --to HEAD~1
     """
+    if to is None:
+        raise click.UsageError(
+            f"Specify an earlier state: --to HEAD~1, r1234, yesterday. `retentive undo HEAD {path}` reverts only the"
+            " newest change, for example to bring back a deleted memory."
+        )
     with location.existing() as store:
         path = named(store, path)
         outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)

@@ -35,8 +35,6 @@ _OLDER = (
     " deleted"
 )
 MOST_LOOKED_AT = 10_000
-MOST_WAITS = 3
-"""Maximum number of further scans while files change, each after `SETTLE_S`."""
 _CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 RESCAN_S, POLL_S = 30.0, 1.0
 """Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""

@@ -64,17 +64,6 @@ def test_on_a_terminal_the_console_follows(tmp_path: Path) -> None:
         assert '{"' not in terminal.shown
 
 
-@pytest.mark.long
-def test_a_failing_memory_fails_the_demo(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/memory.db"
-    with retentive.open(at) as memory:
-        memory.store().change_settings({"read_only": True})
-    done = process(tmp_path, "--at", at, "demo")
-    assert done.status == 3
-    assert f"  error: Error: {demo.NOTES} is read-only" in done.out.decode()
-    assert f"there is no memory at {demo.NOTES}" in done.err
-
-
 def test_a_location_with_memories_is_left_alone(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as memory:

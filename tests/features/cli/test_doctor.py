@@ -9,7 +9,7 @@ import pytest
 
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.storage.findings import KINDS
-from support.command_line import AT, here, process, terminal
+from support.command_line import here, process
 from support.damage import fill, sql
 from support.places import opened
 
@@ -42,6 +42,8 @@ def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str
     assert (severity, store, code) == ("problem", "default", "usage_wrong")
     assert "77 memories" in what
     assert advice == "`retentive doctor --repair`"
+    shown = here(at, "doctor", "--format", "table").stdout
+    assert "\nusage_wrong: `retentive doctor --repair`\n1 problem, 0 notes, 0 repaired.\n" in shown
     repaired = here(at, "doctor", "--repair")
     assert repaired.exit_code == 0
     assert [line.split("\t")[0] for line in repaired.stdout.splitlines()] == ["repaired", "ok"]
@@ -57,14 +59,6 @@ def test_json(at: str) -> None:
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is False
     assert first["advice"].startswith("restore it from a backup")
-
-
-def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
-    sql(at, "UPDATE versions SET memories = 77 WHERE id = (SELECT max(id) FROM versions)")
-    shown = terminal(tmp_path, "--at", AT, "doctor")
-    assert "severity" in shown
-    assert "usage_wrong: `retentive doctor --repair`" in shown
-    assert "1 problem, 0 notes, 0 repaired." in shown
 
 
 def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_log_reads_like_that_of_git(location: str) -> None:
     assert lines[1].endswith("\tcreated /memories/d/two")
     assert here(location, "log", "-p", "-n", "1").stdout == here(location, "show").stdout
     numbers = {
-        "HEAD^": range(7, 0, -1), "r2..r4": [4, 3], "@~2..": [8, 7], "r1..r3 --limit 1": [3],
+        "HEAD^": range(7, 0, -1), "r2..r4": [4, 3], "@~2..": [8, 7], "r1..r3 -1": [3],
         "1d..HEAD": range(8, 0, -1), "r5 gone": [5, 4], "--author bob": [8],
     }  # fmt: skip
     for words, expected in numbers.items():
@@ -309,6 +309,7 @@ def test_show_a_change(location: str) -> None:
         (("diff", "--since", "soon"), 2, "'soon' is not a revision such as r1234"),
         (("log", "--since", "3 months ago"), 2, "'3 months ago' is not a time such as 2026-11-21T10:00"),
         (("cat", B, "--as-of", "HEAD~x"), 2, "'HEAD~x' is not a revision"),
+        (("restore", "notes.md"), 2, "`retentive undo HEAD /memories/notes.md` reverts only the newest change"),
         (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest change is r5"),
         (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
         (("undo", "2h"), 2, "2h is a time; specify a change instead, such as r1234 or HEAD"),

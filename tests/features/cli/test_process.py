@@ -146,17 +146,6 @@ def test_a_failing_output_is_reported(directory: Path) -> None:
     assert ended.returncode == 1
 
 
-def test_a_closed_output_is_not_an_error(directory: Path) -> None:
-    ended = subprocess.run(
-        ["bash", "-c", f"{RETENTIVE} --at {AT} rm {PATH} >&-"],
-        capture_output=True,
-        cwd=directory,
-        env=environment(directory),
-        check=False,
-    )
-    assert (ended.stderr, ended.returncode) == (b"", 0)
-
-
 def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     with subprocess.Popen(
         [RETENTIVE, "--at", AT, "exec"],

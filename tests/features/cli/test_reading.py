@@ -139,3 +139,21 @@ def test_a_missing_memory_store_is_not_created(at: str) -> None:
             "Error: there is no memory store 'user-43'; `retentive stores` lists the existing ones\n",
         )
     assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
+
+
+@pytest.mark.parametrize("kind", ["sqlite:///{}/memory.db", "{}/memory"])
+def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: Path) -> None:
+    """A read reports that the store does not exist. A write creates it."""
+    location = kind.format(tmp_path)
+    missing = "Error: there is no memory store 'default'; `retentive stores` lists the existing ones\n"
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 0
+    for command in (["ls"], ["view"], ["search", "x"], ["export", "{}/x.tar"], ["admin", "audit", "verify"]):
+        done = here(location, *(part.format(tmp_path) for part in command))
+        assert (done.exit_code, done.stderr) == (3, missing), command
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "ls").stdout == "1\t/memories/a\n"
+    if kind == "{}/memory":  # files that others wrote are read
+        assert here(location, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 0
+        (tmp_path / "memory" / "memories" / "b").write_text("bb")
+        assert here(location, "ls").stdout == "2\t/memories/b\n"

@@ -134,27 +134,19 @@ def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...
 # -- confirmation --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "question"),
-    [
-        (("redact", "--all-of", B), f"Permanently remove the text and path of all old versions of {B}?"),
-        (("erase", A), f"Permanently erase {A} and its history?"),
-        (("erase", "--whole-store", "--store", "default"), "Permanently erase the memory store default with 1 memory?"),
-    ],
-)
-def test_removal_needs_confirmation(location: str, tmp_path: Path, arguments: tuple[str, ...], question: str) -> None:
+def test_removal_needs_confirmation(location: str, tmp_path: Path) -> None:
     """Nothing is removed unless the answer is yes."""
-    with interactive(tmp_path, "--at", location, *arguments) as shown:
-        shown.expect(question)
-        shown.type("n\r")
-        shown.expect("Nothing was removed.")
-        assert shown.end() == 1
-    assert left(location) == ["created", "modified", "created", "deleted"]
-    with interactive(tmp_path, "--at", location, *arguments) as shown:
-        shown.expect(question)
-        shown.type("y\r")
-        assert shown.end() == 0
-    assert left(location) != ["created", "modified", "created", "deleted"]
+    for arguments, question, answer in (
+        (("erase", "--whole-store", "--store", "default"), "erase the memory store default with 1 memory?", "n"),
+        (("redact", "--all-of", B), f"Permanently remove the text and path of all old versions of {B}?", "n"),
+        (("erase", A), f"Permanently erase {A} and its history?", "y"),
+    ):
+        assert left(location) == ["created", "modified", "created", "deleted"]
+        with interactive(tmp_path, "--at", location, *arguments) as shown:
+            shown.expect(question)
+            shown.type(f"{answer}\r")
+            assert (shown.end(), "Nothing was removed." in shown.shown) == ((0, False) if answer == "y" else (1, True))
+    assert left(location) == ["created", "deleted"]
 
 
 def test_without_a_terminal_removal_needs_the_option_yes(location: str) -> None:

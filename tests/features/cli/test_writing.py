@@ -107,7 +107,6 @@ def test_rm_continues_after_an_error_and_exits_with_the_first(at: str) -> None:
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        (["create", PATH, "x"], 4),
         (["create", "/memories/big", "x" * 102_401], 8),
         (["replace", PATH, "nosuch", "x"], 5),
         (["replace", PATH, "o", "x"], 5),
@@ -180,6 +179,10 @@ def test_a_refused_write_says_where_to_look(tmp_path: Path) -> None:
     """For people only: the reply itself stays the same."""
     at = f"sqlite:///{tmp_path}/memory.db"
     here(at, "create", PATH, "one")
+    taken = here(at, "create", PATH, "two")
+    assert (taken.exit_code, taken.stderr.splitlines()[0]) == (4, f"Error: File {PATH} already exists")
+    assert "`retentive write` replaces the text" in taken.stderr
+    assert here(at, "create", PATH, "two", "--json").stderr == ""
     here(at, "settings", "set", "read_only=true")
     for words in (("write", PATH, "two"), ("rm", PATH), ("undo", "r1"), ("erase", PATH, "--yes")):
         ended = here(at, "--actor", "user:ann", *words)

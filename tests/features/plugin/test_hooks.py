@@ -136,6 +136,11 @@ def test_the_end_of_a_session_pushes_in_a_process_of_its_own(machine: Machine, a
     assert machine.run("session-end") is None  # returns when the last holder of the streams closes them
     until(lambda: machine.log.exists() and "status 0" in machine.log.read_text())
     assert texts(at) == {"/memories/tea.md": "tea\n"}
+    logged = machine.log.read_text()
+    assert "status 0: 1 pushed." in logged
+    assert "tea" not in logged
+    assert str(machine.notes.parent) not in logged
+    assert os.stat(machine.log).st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[1]", b'{"session_id": "../../x", "tool_input": 3}', b"\xff"])
@@ -242,7 +247,7 @@ def test_the_first_start_says_what_is_not_shared(machine: Machine, at: str) -> N
     assert "it has no Git remote" in said()
 
 
-def test_a_session_tells_that_deletions_are_held(machine: Machine, at: str) -> None:
+def test_a_session_tells_that_deletions_are_held_or_the_notes_not_synchronised(machine: Machine, at: str) -> None:
     for number in range(5):
         (machine.notes / f"{number}.md").write_text(f"{number}\n")
     machine.run("session-start")
@@ -252,6 +257,10 @@ def test_a_session_tells_that_deletions_are_held(machine: Machine, at: str) -> N
     answer = machine.run("session-start")
     assert "changes of notes wait for you: 5 held. `retentive --at " in answer["systemMessage"]
     assert len(texts(at)) == 5
+    (machine.notes / ".retentive-sync").unlink()  # as if the directory were not mounted
+    answer = machine.run("session-start")
+    assert answer["systemMessage"].startswith("retentive: the notes were not synchronised.")
+    assert "/memories/0.md" in answer["hookSpecificOutput"]["additionalContext"]
 
 
 # -- projects ------------------------------------------------------------------------------------------------------
@@ -259,13 +268,10 @@ def test_a_session_tells_that_deletions_are_held(machine: Machine, at: str) -> N
 FORMS = [
     "git@github.com:Ann/App.git",
     "github.com:ann/app",
-    "ssh://git@github.com/ann/app.git",
     "ssh://git@ssh.github.com:443/ann/app.git",
-    "git+ssh://git@github.com/ann/app",
     "https://github.com/ann/app",
     "https://ann:s3cret@GitHub.com/ann/app.git/",
     "http://github.com:80//ann/app",
-    "git://github.com/ann/app.git",
 ]
 
 
@@ -285,11 +291,9 @@ def test_all_forms_of_the_url_of_a_repository_are_one(url: str) -> None:
             (local, "")
             for local in (
                 "",
-                "/srv/app.git",
                 "../app",
                 "file:///srv/app",
                 "C:\\app",
-                "https://",
                 "http://localhost/x",
                 "https://[x",
             )
@@ -361,16 +365,6 @@ def test_a_project_is_shared_only_if_the_user_wants_it(tmp_path: Path, at: str) 
         assert [store.key for store in opened.stores()] == ["default"]
 
 
-def test_the_user_learns_that_the_notes_were_not_synchronised(machine: Machine, at: str) -> None:
-    with retentive.open(at) as opened:
-        opened.store().write("/memories/tea.md", "tea\n")
-    machine.run("stop")
-    (machine.notes / ".retentive-sync").unlink()  # as if the directory were not mounted
-    answer = machine.run("session-start")
-    assert answer["systemMessage"].startswith("retentive: the notes were not synchronised.")
-    assert "/memories/tea.md" in answer["hookSpecificOutput"]["additionalContext"]
-
-
 @pytest.mark.parametrize("arguments", [["nothing"], [], ["prompt", "--unknown"], ["stop", "--at"]])
 def test_a_wrong_command_line_does_not_block_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
@@ -418,13 +412,3 @@ def test_a_large_memory_stays_within_the_limits(machine: Machine, at: str) -> No
     assert len(text) <= MAX_CHARS
     assert "more; read the file to see all" in text
     assert "more; view /memories with the tool memory_view to see all" in text
-
-
-def test_the_log_has_no_texts_and_no_paths_of_the_host(machine: Machine, at: str) -> None:
-    (machine.notes / "tea.md").write_text("a private text\n")
-    machine.run("stop")
-    logged = machine.log.read_text()
-    assert "status 0: 1 pushed." in logged
-    assert "private" not in logged
-    assert str(machine.notes.parent) not in logged
-    assert os.stat(machine.log).st_mode & 0o077 == 0

@@ -172,7 +172,7 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("backend", EVERY)
-def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -> None:
+def test_a_proposal_without_its_own_text_is_damaged(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
@@ -181,10 +181,16 @@ def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -
         assert not store.execute(given, actor="session:s1").is_error
         assert {one.code for one in check(place.backend)} == {"healthy"}
         waiting = store.review.pending()[0].id
-        store._core.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
-        findings = list(check(place.backend))
-        assert codes(findings) == {"record_wrong"}
-        assert any(waiting in one.subject for one in findings)
+        for text in ("another", None):
+            store._core.backend.write(
+                store.id,
+                lambda tx, text=text: tx.put_record("proposal.after", f"{waiting}.0", text),  # type: ignore[misc]
+            )
+            findings = list(check(place.backend))
+            assert codes(findings) == {"record_wrong"}
+            assert any(waiting in one.subject for one in findings)
+            with pytest.raises(Damaged):
+                store.review.accept([waiting], actor="user:ann")
 
 
 def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:

@@ -123,16 +123,6 @@ def test_everything_else_in_a_document_is_kept(store: MemoryStore) -> None:
     assert saved(store, text) == text.replace("tulQ83#4kMpw", "[REDACTED:password]")
 
 
-def test_an_edit_of_a_long_document_leaves_it_readable(store: MemoryStore) -> None:
-    """Only the lines near an edit are examined; the document is still one."""
-    long = json.dumps([{"n": number, "text": f"ordinary line {number}"} for number in range(400)], indent=1)
-    saved(store, long)
-    edit = {"old_str": "ordinary line 200", "new_str": 'ssh db \\"redis-cli -a tulQ83#4kMpw\\"'}
-    assert not store.execute({"command": "str_replace", "path": "/memories/a.json", **edit}).is_error
-    found = json.loads(store.read("/memories/a.json"))
-    assert found[200] == {"n": 200, "text": 'ssh db "redis-cli -a [REDACTED:password]"'}
-
-
 def test_rules_of_an_application_see_each_string() -> None:
     """A pattern that would match quotes and brackets of the document cannot break it."""
     rule = Rule("ticket", r"^TICKET.*")

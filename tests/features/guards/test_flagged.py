@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from retentive import MemoryStore
 from retentive.redaction.examiner import allowance
 from support.command_line import here
@@ -70,6 +72,30 @@ def test_an_edit_redacts_the_whole_new_text(store: MemoryStore) -> None:
     store.change_settings({"sensitive_likely": "redact"})
     store.execute(replace("four", "five"))
     assert "hunter2" not in store.read(A)
+
+
+HEAD = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
+REST = "Proc-Type: 4,ENCRYPTED\n\n" + "MIIEpAIBAAKCAQEA7bq0xM4q2Yk1nJZ\n" * 30 + "-----END RSA " + "PRIVATE KEY-----\n"
+ROWS = "name,number\n" + "Ann,none\n" * 100 + "Bob,5500005555555559\n"
+COMPLETED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a word": ("Number 5500005555555559\n", replace("Number", "Credit card number"), "payment_card"),
+    "the start of a key": (REST, insert(HEAD), "private_key"),
+    "the heading of a table": (ROWS, replace("name,number", "name,card number"), "payment_card"),
+}
+
+
+@pytest.mark.parametrize("name", COMPLETED)
+@pytest.mark.parametrize("mode", ["redact", "reject"])
+def test_a_secret_that_an_edit_completes_is_not_saved(name: str, mode: str, store: MemoryStore) -> None:
+    """The edit is judged as the whole new text is."""
+    text, edit, kind = COMPLETED[name]
+    store.change_settings({"sensitive": mode})
+    store.execute(create(text))
+    assert store.read(A) == text
+    reply = store.execute(edit)
+    assert (kind in reply.text, reply.is_error) == (True, mode == "reject")
+    assert (store.read(A) == text) is (mode == "reject")
+    assert (f"[REDACTED:{kind}]" in store.read(A)) is (mode == "redact")
 
 
 def test_modes_and_allowances(store: MemoryStore) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.engine.access_times import KIND
+from retentive.engine.visibility import CONFIRMED
 from retentive.errors import PermissionDenied
 from retentive.history import removal
 from retentive.storage import capabilities
@@ -282,11 +283,12 @@ def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
-    """After the erasure, only the tombstone contains the id of the memory."""
+    """After the erasure, only the tombstone contains the id of the memory, neither an access nor a confirmation."""
     now = [1_800_000_000.0]
     with opened("sqlite", tmp_path, clock=lambda: now[0]) as place:
         store = place.store()
         create(store, A, SECRET)
+        assert store.trust.confirm(A) == [A]
         now[0] += 86_400
         store.execute({"command": "view", "path": A})
         store._core.accesses.flush()
@@ -296,7 +298,8 @@ def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
         store.execute({"command": "view", "path": B})  # waits to be recorded during the erasure
         store.history.erase(B)
         store._core.accesses.flush()
-        assert place.backend.read(store.id, lambda found: list(found.records(KIND))) == []
+        for kind in (KIND, CONFIRMED):
+            assert place.backend.read(store.id, lambda found, kind=kind: list(found.records(kind))) == []  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("how", ["erase", "erase store"])

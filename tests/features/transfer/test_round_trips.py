@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from retentive import MemoryStore, Retentive, Version
 from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
+from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_whole
+from retentive.transfer.files import TransferProgress
 from retentive.transfer.restore import import_whole, migrate, restore
 from support.places import LASTING
 from support.profiles import LONG
@@ -68,6 +70,32 @@ def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expect
             restore(archive, target.backend)
         assert facts(target.backend, store.id) == expected
         goes_on(target.store())
+
+
+def interrupt(_done: int, _total: int | None) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("way", ["restore", "migrate"])
+def test_an_interrupted_copy_goes_on(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run continues after the last version of the target, and copies none twice."""
+    monkeypatch.setattr("retentive.transfer.copies.BATCH_VERSIONS", 7)
+    with place("memory", tmp_path) as source, place("memory", tmp_path) as target:
+        store = source.store()
+        fill(store, 5, steps=40, gaps=False)
+        back_up(source.backend, str(tmp_path / "b.tar"))
+
+        def run(progress: TransferProgress | None) -> list[Copy]:
+            if way == "migrate":
+                return migrate(source.backend, target.backend, progress=progress)
+            with open_archive(str(tmp_path / "b.tar")) as archive:
+                return restore(archive, target.backend, progress=progress)
+
+        with pytest.raises(KeyboardInterrupt):
+            run(interrupt)
+        (done,) = run(None)
+        assert done.added == len(store.versions()) - 7
+        assert facts(target.backend, store.id) == facts(source.backend, store.id)
 
 
 def test_no_copy_launders_a_planted_line(tmp_path: Path) -> None:
@@ -244,6 +272,20 @@ def test_a_later_migration_copies_removals(
         assert found == expected
         by = [version.redacted_by for version in MemoryStore(target.backend, store._core.info).versions()]
         assert by == [version.redacted_by for version in left]
+
+
+def test_a_removed_text_is_in_no_file_of_the_copy(tmp_path: Path) -> None:
+    """A later migration removes what was redacted in the source also from free pages and from the log."""
+    copied, secret = tmp_path / "copied", b"unmistakable text"
+    with place("memory", tmp_path) as source, place("sqlite", copied) as target:
+        store = source.store()
+        store.create(A, f"{secret.decode()}\n")
+        store.write(A, "other\n")
+        migrate(source.backend, target.backend)
+        assert secret in b"".join(file.read_bytes() for file in copied.iterdir())
+        store.history.redact([store.versions()[-1].id])
+        migrate(source.backend, target.backend)
+        assert secret not in b"".join(file.read_bytes() for file in copied.iterdir())
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3] if LONG else [2])

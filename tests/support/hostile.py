@@ -1,9 +1,14 @@
-"""Corpus of stored texts that try to run a script, to load something, or to deceive in a page."""
+"""Texts that try to run a script, to load something, or to deceive in a page, and a store that is full of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from urllib.parse import quote
+
+import retentive
+from retentive import MemoryStore
+from support.console import pages_of
 
 HANDLERS = (
     "<img src=x onerror={run}>", "<svg onload={run}>", "<svg/onload={run}>", "<body onload={run}>",
@@ -73,3 +78,58 @@ def path_names() -> Iterator[str]:
     for at, name in enumerate(names()):
         plain = name.replace("/", "∕").replace("\\", "")[:120]
         yield f"{at} {plain}.md"
+
+
+def plant(opened: retentive.Retentive, step: int = 1) -> MemoryStore:
+    """Store the corpus, or each `step`-th of its texts, in texts, paths, actors, names, settings and proposals."""
+    actors, corpus = list(names()), texts()[::step]
+    made = opened.create_store(actors[0], description=actors[1][:1_000], key=actors[2], metadata={"x": actors[3]})
+    store = opened.store(made.id)
+    store.create("/memories/index.md", "\n\n".join(corpus), actor=f"user:{actors[4]}")
+    store.create("/memories/raw.txt", "\n".join(corpus), actor=f"session:{actors[5]}")
+    store.write("/memories/raw.txt", "\n".join(corpus[::-1]), actor=f"session:{actors[6]}")
+    for at, name in enumerate(path_names()):
+        source = actors[(at + 1) % len(actors)]
+        store.create(f"/memories/{name}", source, actor=f"session:{actors[at]}", source=f"web:{source}", session=source)
+    store.change_settings(
+        {
+            "audit": True,
+            "quarantine": [f"session:{actors[7]}"],
+            "trust": {"session:*": "unconfirmed", f"source:{actors[8]}": "unconfirmed"},
+            "review": ["session:new*"],
+            "read_only_paths": [f"/memories/{next(path_names())}"],
+        }
+    )
+    for name in list(path_names())[:8]:
+        store.create(f"/memories/d{name}/x.md", "")
+    store.create("/memories/<b>proposed.md", "\n".join(texts()[:60]), actor=f"session:new{actors[9]}")
+    store.delete(f"/memories/{list(path_names())[-1]}", actor=f"session:{actors[10]}")
+    return store
+
+
+def urls(store: MemoryStore) -> Iterator[str]:
+    """Every page of the store, with the queries that show hostile text."""
+    at, name = f"/console/s/{store.id}", next(names())
+    versions = store.history.log("/memories/raw.txt")
+    proposal = store.review.pending()[0].id
+    path = quote(list(path_names())[3])
+    ids = {
+        "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
+        "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
+        "actor": quote(str(versions[0].actor), safe=""),
+    }  # fmt: skip
+    yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/file", "/download", "/events")))
+    asked = quote(name)
+    for query in (
+        "sensitive?scan=1", "audit?verify=1", f"search?q={asked}&under={asked}", "search?q=script+img",
+        f"search?q=script&actor={quote(str(versions[0].actor), safe='')}", f"search?q=script&actor={asked}",
+        f"activity?path={asked}", f"activity?actor={asked}", f"tree/?at={asked}", "tree/?at=r3", "m/index.md",
+        "since/?at=r3", f"since/{path}?at=r3", f"since/?at={asked}", "m/index.md?at=r1",
+        "children/", "m/raw.txt", "m/raw.txt?view=blame", "m/raw.txt?view=history", "m/index.md?view=raw",
+        "edit/index.md", "change/r3", "change/r3?view=unified",
+        f"undo?actor={quote(str(versions[0].actor), safe='')}", "undo?change=r3", "restore?path=/memories&to=r3",
+        f"restore?path={asked}", f"erase?id={versions[0].memory_id}", f"redact?version={versions[0].id}", "new",
+        f"m/{quote(list(path_names())[-1])}", f"m/{asked}", f"undo?change={asked}", f"go?path={asked}",
+    ):  # fmt: skip
+        yield f"{at}/{query}"
+    yield from (f"/console/?q={asked}", "/console/", f"/console/login?next={asked}")

@@ -86,15 +86,3 @@ def test_a_program_that_only_reads_creates_nothing(home: Path, location: str) ->
         retentive.open(location, create=False)
     assert sorted(home.rglob("*")) == before
     assert (home / "empty").stat().st_size == 0
-
-
-def test_without_create_a_mistyped_key_creates_no_store(place: str) -> None:
-    with retentive.open(place) as opened:
-        opened.store("user-1")
-        if place.startswith("sqlite://") and not place.startswith("sqlite:///"):
-            return
-        with retentive.open(place, create=False) as again:
-            assert again.store("user-1").key == "user-1"
-            with pytest.raises(NotFound, match="there is no memory store 'user-11'"):
-                again.store("user-11")
-            assert [info.key for info in again.stores()] == ["user-1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import subprocess
 import sys
@@ -122,31 +121,6 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
         next_one = pool.submit(second.acquire)
         first.release()
         next_one.result()
-    assert not first.try_to_acquire()
-
-
-def test_closing_during_a_wait_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:
-    first, second = two
-    first.acquire()
-    with pytest.raises(Unavailable):
-        second.acquire(deadline=time.monotonic() + 0.01)
-    second.close()
-    first.release()
-    until(lambda: second.descriptor == -1)
-    first.acquire()
-
-
-def test_without_a_thread_it_polls(two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread can be started while the interpreter ends."""
-
-    def refuse(*_: object) -> int:
-        first.release()
-        raise RuntimeError("can't create new thread at interpreter shutdown")
-
-    first, second = two
-    first.acquire()
-    monkeypatch.setattr(_thread, "start_new_thread", refuse)
-    second.acquire()
     assert not first.try_to_acquire()
 
 

@@ -41,9 +41,3 @@ def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
         gone = store.execute({"command": "delete", "path": long_path})
         shown = long_path if length <= 2_000 else long_path[:2_000] + "…"
         assert gone.text == f"Error: The path {shown} does not exist"
-
-
-def test_a_view_is_never_cut_by_the_echo_limit(store: MemoryStore) -> None:
-    text = "x" * 9_000 + "\n"
-    store.execute({"command": "create", "path": "/memories/a", "file_text": text})
-    assert store.execute({"command": "view", "path": "/memories/a"}).text.endswith("     1\t" + text.rstrip("\n"))

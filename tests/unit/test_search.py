@@ -38,13 +38,6 @@ def matching(lines: int, snippets: tuple[Snippet, ...], path_spans: tuple[tuple[
     return Hit(PATH, f"mem_{PATH}", f"memver_{PATH}", START, lines, snippets, path_spans)
 
 
-def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list[str]]]:
-    """Return the snippets, each with its marked parts."""
-    at = found(query, text, regex=regex)
-    assert at is not None
-    return [(shown.line, [shown.text[slice(*span)] for span in shown.spans]) for shown in at.snippets]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -70,27 +63,6 @@ def test_a_query_has_path_patterns() -> None:
     assert parse_literal("a", within=["/memories/team/**"]) == Literal(("a",), within=("/memories/team/**",))
     with pytest.raises(InvalidInput, match="must start with /memories/"):
         parse_literal("a", within=["team"])
-
-
-def test_words_do_not_match_the_root() -> None:
-    """Otherwise, the word `memories` would match every memory."""
-    assert found("memories", "x") is None
-    assert found("/notes/", "x") == matching(0, (), ((9, 16),))
-
-
-def test_words_in_the_path_are_marked_there() -> None:
-    at = found("Plan notes", "the plan\n")
-    assert at == matching(1, (Snippet(1, "the plan", ((4, 8),)),), ((10, 15), (16, 20)))
-
-
-def test_snippets_show_the_original_lines_with_their_numbers() -> None:
-    """A ligature or a sharp s is marked as a whole. Case folding shifts no position."""
-    text = "ﬁrst ﬁeld\r\x0cx\nnone\nSTRAẞE İstanbul ﬁ\n"
-    assert lines("fi", text) == [(1, ["ﬁ", "ﬁ"]), (3, ["ﬁ"])]
-    assert lines("sse stanbul", text) == [(3, ["ẞE", "stanbul"])]
-    at = found("first", text)
-    assert at is not None
-    assert at.snippets[0].text == "ﬁrst ﬁeld\r\x0cx"
 
 
 def test_a_long_line_is_cut_around_its_first_match() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import MemoryStore
-from retentive.stats import TOP, USED_DAYS, memory_use, stats
+from retentive.stats import TOP, stats
 from support.model import Model
 from support.walk import Walk
 
@@ -100,20 +100,3 @@ def test_proposals_are_counted() -> None:
         store.change_settings({"review": ["session:*"]})
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x"}, actor="session:s1")
         assert stats(store).proposals == 1
-
-
-@settings(max_examples=10)
-@given(st.integers(0, 1_000), st.integers(0, 60))
-def test_the_use_of_memories(seed: int, steps: int) -> None:
-    """It agrees with `stats`, of which it is a part that needs no pass over the versions."""
-    clock = Clock()
-    with retentive.open("memory://", clock=clock) as place:
-        store = place.store("walked")
-        walked(store, clock, seed, steps)
-        clock.now += 20 * DAY_S
-        found, whole = memory_use(store), stats(store).use
-    start = datetime.fromtimestamp(clock.now, UTC) - timedelta(days=USED_DAYS)
-    assert (found.memories, found.size_bytes) == (whole.memories, whole.size_bytes)
-    assert [each.size_bytes for each in found.biggest] == [each.size_bytes for each in whole.biggest]
-    assert [one.path for one in found.least_used] == [one.path for one in whole.least_used if one.at < start]
-    assert found.used + len(found.least_used) <= found.memories

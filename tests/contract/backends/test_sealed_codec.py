@@ -56,15 +56,6 @@ def test_a_value_is_decrypted_with_its_own_names_only(value: str) -> None:
             KEYS.open_value(wrong, "record", "kind", "key")
 
 
-@given(IDS, IDS, PATHS)
-def test_a_deletion_has_a_seal_and_no_text(memory: str, version: str, path: str) -> None:
-    said = KEYS.open_seal(KEYS.seal(Unsealed(), memory, version, path), memory, version, path)
-    assert said == Unsealed()
-    assert KEYS.open_text(None, said) is None
-    with pytest.raises(Damaged):
-        KEYS.open_text(KEYS.seal_text(b"", version), said)
-
-
 @given(TEXTS, st.data())
 def test_a_text_or_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
     said = said_of(data, "memver_1")
@@ -102,15 +93,6 @@ def test_row_fields_are_delimited() -> None:
     for row in (("m\0v", "/memories/a", ""), ("", "m\0v", "/memories/a"), ("m", "v\0/memories/a", "")):
         with pytest.raises(Damaged):
             KEYS.open_seal(seal, *row)
-
-
-@pytest.mark.parametrize("wrong", [None, b"", b"plain text", "text", 7, TEXT_HEADER, SEAL_HEADER, SEAL_HEADER + b"x"])
-def test_invalid_seals_and_texts_are_damaged(wrong: object) -> None:
-    """Values of other types raise `Damaged` too. Only a modified database can return them."""
-    with pytest.raises(Damaged):
-        KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")  # type: ignore[arg-type]
-    with pytest.raises(Damaged):
-        KEYS.open_text(wrong, said_of(b"", "memver_1"))  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=32, max_size=32), st.data())

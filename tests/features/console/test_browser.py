@@ -8,8 +8,8 @@ import pytest
 
 from retentive import MemoryStore
 from support.browser import AXE, FAULTS, RULES, WIDTHS, Browser, browser, expect, next_proposal, signed_in
+from support.hostile import plant, urls
 from support.http_api import Api
-from support.planted import plant, urls
 from support.profiles import FULL, REQUIRED
 
 __all__ = ["browser"]

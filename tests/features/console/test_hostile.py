@@ -12,8 +12,8 @@ from retentive.console.markdown import rendered
 from retentive.console.rendering import boxed, is_hidden, plain
 from support import hostile
 from support.console import Person, Seen
+from support.hostile import plant, urls
 from support.http_api import Api
-from support.planted import plant, urls
 from support.profiles import LONG
 
 STEP = 1 if LONG else 2

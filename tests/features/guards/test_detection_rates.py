@@ -17,9 +17,8 @@ from retentive.redaction.detector import Detector
 from support.detection.benign import Document, documents
 from support.detection.cases import HALVES, Case, cases
 from support.detection.draw import password
-from support.detection.judge import Judge, Verdict
+from support.detection.judge import Judge, Verdict, redact
 from support.detection.phrases import PROSE
-from support.detection.redaction import redact
 from support.profiles import sized
 
 SEED = 20

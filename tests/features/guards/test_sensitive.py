@@ -17,7 +17,7 @@ from retentive.redaction.detector import KINDS, Detector, Find, Rule
 from retentive.redaction.numbers import is_iban
 from retentive.redaction.rules import data
 from support.detection.draw import ALPHABETS, crc62, uuid
-from support.detection.redaction import redact
+from support.detection.judge import redact
 from support.detection.values import kinds
 
 DETECTOR = Detector()

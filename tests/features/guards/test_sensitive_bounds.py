@@ -12,7 +12,7 @@ from retentive.redaction.detector import KINDS, Detector, Find
 from retentive.redaction.examiner import _lines
 from retentive.redaction.rules import data
 from support.detection.draw import of
-from support.detection.redaction import redact
+from support.detection.judge import redact
 from support.detection.values import kinds
 
 DETECTOR = Detector()

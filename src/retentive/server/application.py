@@ -100,7 +100,7 @@ class Server:
     ) -> None:
         self.location = location
         self.workers = workers or Workers()
-        self.hub = Hub(self.workers.run)
+        self.hub = Hub(self.workers)
         self.telemetry = telemetry or Telemetry()
         self.limits = limits or RateLimits()
         self.max_bodies_bytes = MAX_BODIES_BYTES

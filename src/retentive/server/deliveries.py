@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from retentive import __version__
-from retentive.errors import Conflict, RetentiveError
+from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.log import newest_position
 from retentive.opening import Retentive
 from retentive.server.webhooks import DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
@@ -195,7 +195,7 @@ class Deliverer:
         try:
             status = send(endpoint, delivery, self._now(), to_private=self._to_private)
             error = None if 200 <= status <= 299 else f"status {status}"
-        except _Private as failure:
+        except InvalidInput as failure:
             error = str(failure)
         except (OSError, http.client.HTTPException, ValueError) as failure:
             error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
@@ -210,23 +210,19 @@ class Deliverer:
         return error is None
 
 
-class _Private(OSError):
-    """The host has a private address."""
-
-
 def send(endpoint: Endpoint, delivery: Delivery, at: datetime, *, to_private: bool) -> int:
     """Send a delivery, and return the status of the response. Redirects are not followed.
 
     The connection uses an IP address that was checked, so a later DNS change has no effect. Raises `OSError`,
-    `HTTPException` or `ValueError`.
+    `HTTPException`, `ValueError` or, if the host may not be sent to, `InvalidInput`.
     """
     parts = urlsplit(endpoint.url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     if not is_tls and not to_private:
-        raise OSError("the URL must begin with https://")
+        raise InvalidInput("the URL must begin with https://")
     found = socket.getaddrinfo(host, parts.port or (443 if is_tls else 80), type=socket.SOCK_STREAM)
     if not to_private and not all(is_public(str(each[4][0]).partition("%")[0]) for each in found):
-        raise _Private("the host has a private address")
+        raise InvalidInput("the host has a private address")
     headers = {"content-type": "application/json", "user-agent": f"retentive/{__version__}"}
     headers |= endpoint.signature(delivery.webhook_event_id, delivery.body, at)
     opened = socket.create_connection((str(found[0][4][0]), found[0][4][1]), TIMEOUT_S)

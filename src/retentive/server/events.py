@@ -6,31 +6,24 @@ A process has one poller for each memory store that has open streams.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from functools import partial
 
 from retentive.errors import RetentiveError
 from retentive.history.log import Feed, feed, position_of
 from retentive.server.calls import Events
 from retentive.server.errors import HttpError
+from retentive.server.limits import Workers
 from retentive.store import MemoryStore, core_of
 from retentive.wire.history import change_object
 
-T = TypeVar("T")
 BATCH = 500
 POLL_S = 0.25
 KEEP_ALIVE_S = 15.0
 STOPPING = b"event: stopping\ndata: {}\n\n"
 """Event that tells a client that the server is stopping. The client can reconnect at once with its last event id."""
-
-
-class Run(Protocol):
-    """Function that runs another function in a worker thread."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """Run `work` in a worker thread, and return its result."""
 
 
 @dataclass(eq=False)
@@ -60,10 +53,8 @@ async def arrived(news: asyncio.Event, within_s: float) -> bool:
 class Hub:
     """All event streams of a process."""
 
-    def __init__(self, run: Run, *, poll_s: float = POLL_S, keep_alive_s: float = KEEP_ALIVE_S) -> None:
-        self._run = run
-        self._poll_s = poll_s
-        self._keep_alive_s = keep_alive_s
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
         self._watched: dict[str, _Watch] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.is_stopping = False
@@ -87,7 +78,7 @@ class Hub:
     async def stream(self, events: Events) -> AsyncIterator[bytes]:
         """Yield the server-sent events of one stream, as bytes.
 
-        The stream ends when the server stops or when `events.may_continue` returns False.
+        The stream ends when the server stops, when `events.may_continue` returns False, or when storage fails.
         """
         self._loop = asyncio.get_running_loop()
         watch = self._watched.setdefault(events.store.id, _Watch())
@@ -99,7 +90,10 @@ class Hub:
             yield b": connected\n\n"
             while not self.is_stopping:
                 news = watch.news
-                batch = await self._next(events, cursor)
+                try:
+                    batch = await self._workers.run(partial(_read, events, cursor))
+                except (RetentiveError, HttpError):  # the client reconnects
+                    return
                 if batch is None:
                     return
                 if batch.has_gap and is_first:
@@ -110,7 +104,7 @@ class Hub:
                     head = f"id: {position_of(change.id)}\nevent: {data.type}\n"
                     yield f"{head}data: {data.model_dump_json()}\n\n".encode()
                 cursor = batch.next
-                if len(batch.items) < BATCH and not await arrived(news, self._keep_alive_s):
+                if len(batch.items) < BATCH and not await arrived(news, KEEP_ALIVE_S):
                     yield b": keep-alive\n\n"
             yield STOPPING
         finally:
@@ -119,28 +113,20 @@ class Hub:
                 del self._watched[events.store.id]
                 watch.task.cancel()
 
-    async def _next(self, events: Events, cursor: str) -> Feed | None:
-        """Return the next batch of changes, or None if the stream must end.
-
-        If storage fails, the stream ends too. The client then reconnects.
-        """
-
-        def read() -> Feed | None:
-            return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None
-
-        with suppress(RetentiveError, HttpError):
-            return await self._run(read)
-        return None
-
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
         """Wake the streams of a memory store each time it has a new change."""
         known = newest = ""
         while not self.is_stopping:
             with suppress(RetentiveError, HttpError):
-                newest = await self._run(store.history.newest)
+                newest = await self._workers.run(store.history.newest)
             if newest != known:
                 known = newest
                 watch.news.set()
                 watch.news = asyncio.Event()  # for those who read from now on
-            await arrived(watch.poke, self._poll_s)
+            await arrived(watch.poke, POLL_S)
             watch.poke.clear()
+
+
+def _read(events: Events, cursor: str) -> Feed | None:
+    """Return the next batch of changes, or None if the stream must end."""
+    return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Unpack
+from typing import Any
 
 import pytest
 
-from retentive.testing.scripted_claude import Options, Script, ScriptedClaude
-from retentive.testing.scripted_claude import scripted_claude as serve
+from retentive.testing.scripted_claude import Script, ScriptedClaude
 from retentive.testing.scripted_claude.script import ScriptFunction
 
 
@@ -29,8 +28,8 @@ def scripted_claude() -> Iterator[Callable[..., ScriptedClaude]]:
     started: list[ScriptedClaude] = []
     with ExitStack() as servers:
 
-        def start(*scripts: Script | ScriptFunction, **options: Unpack[Options]) -> ScriptedClaude:
-            started.append(servers.enter_context(serve(*scripts, **options)))
+        def start(*scripts: Script | ScriptFunction, **options: Any) -> ScriptedClaude:
+            started.append(servers.enter_context(ScriptedClaude(*scripts, **options)))
             return started[-1]
 
         yield start

@@ -28,8 +28,7 @@ docs/testing-your-agent.md lists the supported and the unsupported features.
 
 from __future__ import annotations
 
-from retentive.testing.scripted_claude.claude import MODEL, Exchange, Failure, Options, ScriptedClaude
-from retentive.testing.scripted_claude.http import scripted_claude
+from retentive.testing.scripted_claude.claude import MODEL, Exchange, Failure, ScriptedClaude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
 from retentive.testing.scripted_claude.script import (
     ApiError,
@@ -46,6 +45,8 @@ from retentive.testing.scripted_claude.script import (
     Turn,
 )
 
+scripted_claude = ScriptedClaude
+
 __all__ = [
     "MODEL",
     "ApiError",
@@ -56,7 +57,6 @@ __all__ = [
     "Exchange",
     "Failure",
     "Fault",
-    "Options",
     "Prompt",
     "Raw",
     "Result",

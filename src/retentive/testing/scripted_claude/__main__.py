@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.testing.scripted_claude.http import scripted_claude
+from retentive.testing.scripted_claude.claude import ScriptedClaude
 from retentive.testing.scripted_claude.script import (
     Call,
     Check,
@@ -108,7 +108,7 @@ def main() -> None:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with scripted_claude(*scripts, port=given.port, **options) as server:
+    with ScriptedClaude(*scripts, port=given.port, **options) as server:
         print(server.url, flush=True)
         stopped.wait()
     try:

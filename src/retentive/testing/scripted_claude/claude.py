@@ -1,4 +1,4 @@
-"""`ScriptedClaude`: answers and records requests of the Messages API. The module `http` serves it over HTTP.
+"""`ScriptedClaude`: answers and records requests of the Messages API.
 
 The number of replies in the conversation determines the next turn of a script. A script function computes the turn from
 the prompt. Only message threads keep a state between requests, so any number of conversations can run concurrently.
@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypedDict
+from typing import Self
 
 from retentive.testing.scripted_claude.context import Managed, Summarize, default_summary, edits_of, manage_context
+from retentive.testing.scripted_claude.http import Site
 from retentive.testing.scripted_claude.prompt import (
     COMPACTION,
     Block,
@@ -90,17 +91,8 @@ class Exchange:
         return isinstance(self.body, dict) and self.body.get("stream") is True
 
 
-class Options(TypedDict, total=False):
-    """Options of `scripted_claude`, described in the docstring of `ScriptedClaude`."""
-
-    threads: bool
-    context_window: int | None
-    summarize: Summarize
-    faults: FaultPlan
-
-
 class ScriptedClaude:
-    """Plays scripts, and records requests and failures. `scripted_claude` creates it and serves it over HTTP.
+    """Plays scripts, and records requests and failures. In a `with` block, it is served over HTTP at `url`.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
     `largest_prompt` is the size of the largest prompt, in tokens. The size of a prompt is counted after context edits.
@@ -112,6 +104,7 @@ class ScriptedClaude:
     - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
     - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
     - `faults` defines which requests fail, and how they fail.
+    - `port` is the port on 127.0.0.1. 0 selects a free one.
     - `new_suffix` creates the unique part of each id.
     """
 
@@ -122,6 +115,7 @@ class ScriptedClaude:
         context_window: int | None = None,
         summarize: Summarize = default_summary,
         faults: FaultPlan = MappingProxyType({}),
+        port: int = 0,
         new_suffix: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self.url = ""
@@ -136,10 +130,19 @@ class ScriptedClaude:
         self._context_window = context_window
         self._summarize = summarize
         self._faults = faults
+        self._port = port
         self._new_suffix = new_suffix
         self._count = 0
         self._played: dict[int, int] = {}
         self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self._site = Site(self.answer, self._port)
+        self.url = self._site.url
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._site.stop()
 
     def verify(self) -> None:
         """Raise `AssertionError` if there were failures or unplayed turns.

@@ -5,59 +5,46 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.prompt import Block, as_blocks
 from retentive.testing.scripted_claude.script import (
     ApiError,
     Disconnect,
     ErrorResponse,
     Fault,
-    Script,
-    ScriptFunction,
     StreamError,
     new_request_id,
 )
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.claude import Exchange
 
 BANNER = "scripted Claude: replies come from a script, not from a model"
 PIECE_CHARS = 24  # length of a delta: so short that even a text of a few words has several deltas
 
 
-@contextmanager
-def scripted_claude(
-    *scripts: Script | ScriptFunction, port: int = 0, **options: Unpack[Options]
-) -> Iterator[ScriptedClaude]:
-    """Context manager that yields a `ScriptedClaude` and serves it over HTTP until the `with` block ends.
-
-    The server runs in threads and listens on 127.0.0.1. The attribute `url` of the `ScriptedClaude` is the address of
-    the server. `port` 0 selects a free port. The options are those of `ScriptedClaude`.
-    """
-    claude = ScriptedClaude(*scripts, **options)
-    with Site(claude, port) as site:
-        thread = threading.Thread(target=site.serve_forever, args=(0.05,), name="scripted-claude", daemon=True)
-        thread.start()
-        try:
-            yield claude
-        finally:
-            site.shutdown()
-            thread.join()
-
-
 class Site(ThreadingHTTPServer):
-    """HTTP server for a `ScriptedClaude`, on 127.0.0.1. It sets the attribute `url` of the `ScriptedClaude`."""
+    """HTTP server on 127.0.0.1, in threads. `answer` returns the answer to a `POST /v1/messages`."""
 
     daemon_threads = True
     block_on_close = False  # a client may keep its connection open
     request_queue_size = 128
 
-    def __init__(self, claude: ScriptedClaude, port: int = 0) -> None:
+    def __init__(self, answer: Callable[[Mapping[str, str], bytes], Exchange], port: int) -> None:
         super().__init__(("127.0.0.1", port), _Connection)
-        self.claude = claude
-        claude.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.answer = answer
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), name="scripted-claude", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the server."""
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the traceback of a bug. A client may close its connection at any time."""
@@ -71,13 +58,13 @@ class _Connection(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body are sent together
 
     def do_POST(self) -> None:
-        claude, path = cast("Site", self.server).claude, self.path.partition("?")[0]
+        path = self.path.partition("?")[0]
         headers = {name.lower(): value for name, value in self.headers.items()}
         data = self._body()
         if path != "/v1/messages":
             self._send(404, ApiError(404, "Not Found").body())
             return
-        exchange = claude.answer(headers, data)
+        exchange = cast("Site", self.server).answer(headers, data)
         fault = exchange.fault
         cut = fault.after_events if isinstance(fault, Disconnect) else None
         if exchange.status == 0:

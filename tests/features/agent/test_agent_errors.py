@@ -17,9 +17,17 @@ from retentive.agent import (
     AgentError,
     Finished,
     Stopped,
+    StreamRestarted,
 )
 from retentive.agent.sdk import to_agent_error
-from retentive.testing.scripted_claude import Disconnect, ErrorResponse, Fault, ScriptedClaude, scripted_claude
+from retentive.testing.scripted_claude import (
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    ScriptedClaude,
+    StreamError,
+    scripted_claude,
+)
 from support.fixed_api import Api, message, text
 from support.fixed_api import streamed as streamed_text
 
@@ -150,6 +158,22 @@ def test_a_malformed_response_can_be_asked_for_again(kind: str, name: str, store
     assert raised.value.retryable
     assert isinstance(asked.run()[-1], Finished)
     assert [block["role"] for block in asked.messages] == ["user", "assistant"]
+
+
+@both
+@pytest.mark.parametrize("fault", [Disconnect(after_events=5), StreamError(after_events=5)], ids=str)
+def test_a_broken_stream_is_asked_for_again(
+    kind: str, fault: Fault, server: ScriptedClaude, store: MemoryStore
+) -> None:
+    """Within the run, as often as the client retries. The event says that what was streamed does not count."""
+    PLANNED.set({2: fault})
+    played = play(kind, server.url, TOLD, memory=store, stream=True, max_retries=1)
+    assert len(played.of(StreamRestarted)) == 1
+    assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
+    assert [len(message["content"]) for message in played.messages] == [1, 2, 1, 3, 2, 1]
+    assert [version.operation for version in store.versions()] == ["created"]
+    PLANNED.set({2: fault, 3: fault})
+    assert str(play(kind, server.url, TOLD, memory=store, stream=True, max_retries=1).error)
 
 
 def test_an_unreachable_api_is_a_lost_connection(store: MemoryStore) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
@@ -168,15 +166,6 @@ def _is_harmless(tag: str, given: dict[str, str]) -> bool:
     return is_outward and given.get("rel") == "noopener noreferrer nofollow"
 
 
-@dataclass(frozen=True)
-class Chunks:
-    """The first chunk of a streamed page, all others together, and whether the answer came to its end."""
-
-    first: str
-    others: str
-    is_whole: bool
-
-
 class Person:
     """A person with an API key, whose browser follows redirects and sends the headers of a browser."""
 
@@ -196,21 +185,6 @@ class Person:
 
     def get(self, url: str, **headers: str) -> Seen:
         return _seen(self.http.get(url, headers=_named(headers)))
-
-    def chunks(self, url: str) -> Chunks:
-        """The chunks of a streamed page, as the server sent them."""
-        parts, cookies = (
-            urlsplit(self.api.url),
-            "; ".join(f"{each.name}={each.value}" for each in self.http.cookies.jar),
-        )
-        with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=30)) as connection:
-            connection.request("GET", url, headers={"cookie": cookies})
-            answer, found = connection.getresponse(), list[str]()
-            assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
-            while length := int(answer.fp.readline().strip() or b"0", 16):
-                found.append(answer.fp.read(length).decode())
-                assert answer.fp.readline() == b"\r\n"
-            return Chunks(found[0], "".join(found[1:]), answer.fp.readline() == b"\r\n")
 
     def post(self, url: str, fields: dict[str, Any], **headers: str) -> Seen:
         given = {"origin": self.api.url, "sec-fetch-site": "same-origin", **_named(headers)}

@@ -7,15 +7,11 @@ runs the acknowledged commands of a history; a command in flight is either compl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from .model import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Tree = dict[str, str]
 Command = Mapping[str, object]

@@ -5,31 +5,11 @@ from __future__ import annotations
 import pytest
 
 import retentive
-from retentive.engine import visibility
 from retentive.engine.pending import with_proposals
 from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.history.revisions import Past
 from retentive.review.proposals import pending
 from retentive.storage.contract import Snapshot
-
-
-@pytest.mark.parametrize("oldest_first", [False, True])
-def test_a_limited_snapshot_reads_versions_in_pages(monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool) -> None:
-    """In both directions, its versions are those of the snapshot below whose paths match, and the limit counts them."""
-    monkeypatch.setattr(visibility, "_PAGE", 3)
-    with retentive.open("sqlite://") as opened:
-        store = opened.store()
-        for number in range(10):
-            store.write(f"/memories/{'ab'[number % 2]}", str(number))
-
-        def check(snapshot: Snapshot) -> None:
-            found = within(snapshot, ("/memories/a",))
-            wanted = [one for one in snapshot.versions(oldest_first=oldest_first) if one.path == "/memories/a"]
-            assert len(wanted) == 5
-            for limit in (None, 0, 1, 4, 5, 9):
-                assert list(found.versions(oldest_first=oldest_first, limit=limit)) == wanted[:limit]
-
-        store._core.read(check)
 
 
 @pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])

@@ -98,16 +98,3 @@ def test_damaged_memories_are_named_and_the_others_found(
                 store.load("/memories/b")
         sql(place_of("sqlite", tmp_path), statement, (b"two",))
         assert search() == (["/memories/a", "/memories/b", "/memories/c", "/memories/d/e"], ())
-
-
-def test_a_store_over_the_bound_is_searched_without_a_kept_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "MAX_KEPT_BYTES", 1_000)
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        for number in range(20):
-            run(store, create(f"/memories/{number}", f"text {number} " * 100))
-        small = Corpus()
-        assert len(store._core.read(lambda snapshot: indexed(small, snapshot))) == 20
-        assert small.index is None

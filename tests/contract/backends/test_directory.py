@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -16,7 +15,7 @@ import pytest
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 
 import retentive
-from retentive import MemoryStore, MemoryTool, RetentiveError
+from retentive import MemoryStore, MemoryTool
 from retentive.storage.contract import Transaction, create_or_update
 from support.places import OpenPlace
 from support.profiles import LONG, combined
@@ -90,8 +89,6 @@ EDITS: dict[str, Edit] = {
     "create": Edit(lambda root: make(root / "new.txt", "new"), ("created new.txt",)),
     "create_empty": Edit(lambda root: make(root / "new.txt", ""), ("created new.txt",)),
     "create_deep": Edit(lambda root: make(root / "x/y/z.txt", "z"), ("created x/y/z.txt",)),
-    "create_hidden": Edit(lambda root: make(root / ".h/.new", "h"), ("created .h/.new",)),
-    "create_beside": Edit(lambda root: make(root / "d/new.txt", "new"), ("created d/new.txt",)),
     "same_size": Edit(lambda root: change_in_place(root / "a.txt", "First\nsecond\n"), (A,), "First\nsecond\n"),
     "same_size_and_time": Edit(
         lambda root: change_in_place(root / "a.txt", "FIRST\nsecond\n", keep_time=True), (A,), "FIRST\nsecond\n"
@@ -102,11 +99,8 @@ EDITS: dict[str, Edit] = {
     "append": Edit(lambda root: append(root / "a.txt", "third"), (A,), NOW + "third"),
     "empty": Edit(lambda root: os.truncate(root / "a.txt", 0), (A,), ""),
     "revert": Edit(lambda root: change_in_place(root / "a.txt", OLDER), (A,), OLDER),
-    "revert_by_an_editor": Edit(lambda root: replace_as_editors_do(root / "a.txt", OLDER), (A,), OLDER),
     "prefix": Edit(lambda root: os.truncate(root / "a.txt", 6), (A,), "first\n"),
-    "prefix_of_older": Edit(lambda root: change_in_place(root / "a.txt", "old"), (A,), "old"),
     "delete": Edit(lambda root: (root / "a.txt").unlink(), ("deleted a.txt",)),
-    "delete_deep": Edit(lambda root: (root / "d/e/c.txt").unlink(), ("deleted d/e/c.txt",)),
     "delete_directory": Edit(lambda root: shutil.rmtree(root / "d"), ALL_GONE[1:]),
     "rename": Edit(lambda root: (root / "a.txt").rename(root / "d/a.txt"), ("deleted a.txt", "created d/a.txt")),
     "rename_over": Edit(lambda root: (root / "a.txt").rename(root / "d/b.txt"), ("deleted a.txt", B)),
@@ -126,7 +120,6 @@ EDITS: dict[str, Edit] = {
     ),
     "touch": Edit(lambda root: (root / "a.txt").touch(), ()),
     "mode": Edit(lambda root: (root / "a.txt").chmod(0o644), ()),
-    "mode_of_directory": Edit(lambda root: (root / "d").chmod(0o755), ()),
     "written_again": Edit(lambda root: replace_as_editors_do(root / "a.txt", NOW), ()),
     "there_and_back": Edit(lambda root: [(root / "d").rename(root / "n"), (root / "n").rename(root / "d")], ()),
     "empty_directory": Edit(lambda root: (root / "e/f").mkdir(parents=True), ()),
@@ -366,20 +359,6 @@ def test_a_repeated_listing_shows_each_edit(store_in: MemoryStore, root: Path) -
         (root / "new.md").write_text(text)
         shown = store_in.execute({"command": "view", "path": "/memories"})
         assert f"{len(text)}B\t/memories/new.md" in shown.text
-
-
-def test_a_failed_opening_releases_its_lock(place: Path) -> None:
-    """The next opening does not wait, even while the exception of the failed opening is still referenced."""
-    private = place / ".retentive"
-    (private / "memory.db").mkdir(parents=True)
-    with pytest.raises(RetentiveError) as failed:
-        retentive.open(place)
-    with (private / "live").open() as live:
-        fcntl.flock(live, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    (private / "memory.db").rmdir()
-    with retentive.open(place) as opened:
-        begin(opened.store())
-    assert failed.value.code == "unavailable"
 
 
 @pytest.mark.parametrize("new", ["/memories/b.md", "/memories/d/e/a.md"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,11 +11,7 @@ import pytest
 import retentive
 from retentive.doctor import check_location
 from retentive.errors import UnknownSchema
-from retentive.storage.sql.connection import Row, Value
 from retentive.storage.sql.schema import APPLICATION_ID
-from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.format import SQLITE
 from support.places import place_of
 
 A = "/memories/a"
@@ -156,27 +151,3 @@ def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_p
 
 
 # -- servers -------------------------------------------------------------------------------------------------------
-
-
-class BesideAnotherProcess(SqliteConnection):
-    """A connection with another process beside it, which commits the tables right before one of the statements."""
-
-    def __init__(self, path: Path, statement: int) -> None:
-        self._path, self._until = str(path), -1
-        super().__init__(self._path, timeout_s=1.0)
-        self._until = statement
-
-    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Return the rows of the statement. Before the selected statement, the other process commits."""
-        if self._until == 0:
-            SqliteBackend(self._path).close()
-        self._until -= 1
-        return super().rows(sql, values)
-
-
-@pytest.mark.parametrize("statement", range(4))
-def test_a_file_that_another_process_creates_is_not_foreign(statement: int, tmp_path: Path) -> None:
-    """The version is read as it was before the commit or after it, whichever statement the commit precedes."""
-    (tmp_path / "memory.db").touch()
-    with closing(BesideAnotherProcess(tmp_path / "memory.db", statement)) as connection:
-        assert SQLITE.is_current(connection) in {False, True}

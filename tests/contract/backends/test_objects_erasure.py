@@ -11,14 +11,14 @@ import pytest
 
 from retentive.errors import Damaged, NotFound, Unavailable
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Created, Transaction
+from retentive.storage.contract import Actor, Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend
-from retentive.storage.objects.ordered_map import Rebuild, Sizes
-from retentive.testing.backend_suite.opening import A, B, C, Opened
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers
 
-from .objects import BUCKET, SMALL, Asked, Bottom, Reply, Wire, everything, manifest_of, small
+from .objects import BUCKET, Asked, Bottom, Reply, Wire, everything, small
 
 PERSON = Actor("user", "ann")
 long = pytest.mark.long
@@ -65,24 +65,6 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
             assert one.tree() == left
     assert pack not in Bottom(url).listed()
     assert list(capabilities.check(store.backend)) == []
-
-
-def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
-    """Every erased text stays erased, although several processes rewrite the same pack concurrently."""
-    stores = [Opened(ObjectsBackend(url)) for _ in range(6)]
-    stores[0].create({f"/memories/{number:02}": b"the text %d." % number for number in range(24)})
-    versions = {version.path: version.id for version in stores[0].versions()}
-
-    def erase(store: Opened, first: int) -> None:
-        for number in range(first, 24, 6):
-            path = f"/memories/{number:02}"
-            store.put(path, b"harmless")
-            store.backend.write(store.id, partial(redact, ids=[versions[path]]))
-
-    together([partial(erase, store, first) for first, store in enumerate(stores)])
-    assert all(capabilities.purge(store.backend) for store in stores)
-    assert "the text" not in everything(url)
-    assert set(stores[3].tree().values()) == {b"harmless"}
 
 
 def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
@@ -184,24 +166,6 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     assert SECRET.decode() not in everything(url)
     assert "secret-place" not in everything(url)
     assert store.get(B).data == b"harmless"
-
-
-@long
-def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
-    """The crashed compaction wrote its pages after the redaction.
-
-    The purge of a later redaction finds and deletes them.
-    """
-    store = Opened(ObjectsBackend(url, sizes=Sizes(log=10_000)))
-    ids = a_secret_among_others(store, before=3, after=3)
-    old = manifest_of(url, store.id)
-    prepared = Rebuild(old.tree, old.log, pages=lambda refs: [], sizes=SMALL, generation=old.generation)
-    store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
-    for name, (data, _) in prepared.written.items():
-        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
-    assert "secret-place" in everything(url)
-    store.backend.write(store.id, partial(redact, ids=ids))
-    assert "secret-place" not in everything(url)
 
 
 @long
@@ -316,26 +280,6 @@ def test_a_crash_before_the_deletion_is_completed(wire: Wire) -> None:
     assert SECRET.decode() not in everything(url)
     assert Bottom(url).listed("purging") == []
     assert fresh.backend.read(fresh.id, lambda found: found.state.usage).memories == 3
-
-
-@long
-def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
-    """The check reads objects of every kind, so it reports any missing object."""
-    backend: Backend = small(url)
-    store = Opened(backend)
-    a_secret_among_others(store, before=30, after=30)
-    for number in range(60):
-        store.backend.write(store.id, partial(put_record, key=str(number), value="v" * (number * 40)))
-    assert capabilities.purge(backend)
-    bottom = Bottom(url)
-    for key in bottom.listed(f"stores/{store.id}"):
-        whole = bottom.get(key)
-        bottom.delete(key)
-        subject = "/".join(key.split("/")[2:])
-        assert ("object_missing", subject) in {(one.code, one.subject) for one in capabilities.check(small(url))}
-        bottom.put(key, whole)
-    assert list(capabilities.check(small(url))) == []
-    assert store.get(C).exists is False
 
 
 # -- erased stores -------------------------------------------------------------------------------------------

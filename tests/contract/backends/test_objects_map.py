@@ -68,18 +68,3 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
     between = [value for key, value in everything if low <= key < high]
     assert list(found.values(low, high)) == (between if low < high else [])
     assert found.has_any(low, high) == bool(between)
-
-
-def test_an_edit_during_an_iteration_hides_no_item() -> None:
-    """A transaction edits its map while it reads it. An item that the iteration has not reached yet is not left out."""
-    pages, overlay = Written(), dict[str, str | None]()
-    rebuilt = Rebuild(
-        Tree(), {f"rkind\0{number:02}": "=x" for number in range(60)}, pages=pages.pages, sizes=SIZES, generation=0
-    )
-    pages.add(rebuilt.written)
-    overlay |= {f"rkind\0{number:02}": "=x" for number in range(0, 60, 2)}
-    seen = []
-    for chunk in OrderedMap(rebuilt.tree, overlay, pages.pages).chunks("r", "s"):
-        seen += [key for key, _ in chunk]
-        overlay |= {f"rkind\0{number:02}": "=y" for number in range(60)}
-    assert seen == [f"rkind\0{number:02}" for number in range(60)]

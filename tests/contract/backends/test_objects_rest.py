@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -13,17 +12,14 @@ import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable, UnknownSchema
 from retentive.storage.contract import (
-    Actor,
     Backend,
     Created,
     Snapshot,
-    StoreInfo,
     Transaction,
     create_or_update,
 )
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite.opening import A, Opened
-from retentive.testing.backend_suite.sharing import together
 from retentive.values.paths import ROOT
 
 from .objects import Bottom, small
@@ -139,19 +135,6 @@ def test_a_crashed_creation_is_completed_by_the_next(url: str) -> None:
     assert backend.create_store(key="k", name="second") == made
     assert backend.get_store("k") == made
     assert backend.list_stores() == [made]
-
-
-def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
-    """All callers get the same store, and no other store exists."""
-    backends = [small(url) for _ in range(8)]
-    found: list[StoreInfo] = []
-
-    def make(backend: Backend) -> None:
-        found.append(backend.create_store(key="k", name="n"))
-
-    together([partial(make, one) for one in backends])
-    assert len(set(found)) == 1
-    assert backends[0].list_stores() == found[:1]
 
 
 # -- truncated or modified objects ---------------------------------------------------------------------------
@@ -342,12 +325,3 @@ def test_an_invalid_place_is_refused(place: str, said: str) -> None:
         ObjectsBackend(place)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-def test_a_memory_place_is_shared_by_name(url: str) -> None:
-    """A second handle with the same name sees the same memories, even after the first handle was closed."""
-    with_one = ObjectsBackend(url)
-    Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
-    with_one.close()
-    assert Opened(ObjectsBackend(url)).get(A).data == b"1"
-    assert ObjectsBackend(url + "other").list_stores() == []

@@ -156,33 +156,6 @@ def test_a_command_takes_two_round_trips(server: str, tmp_path: Path, monkeypatc
             assert len(trips) == 2, trips
 
 
-QUERY = "SELECT b FROM x WHERE a = ?"
-
-
-def test_a_plan_for_a_small_table_is_replaced_when_the_table_has_grown(tmp_path: Path) -> None:
-    """The server would keep it until the next ANALYZE, however large the table is by then."""
-    with closing(postgresql(tmp_path)) as backend, closing(backend.connect()) as connection:
-
-        def plan() -> str:
-            sql = "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT b FROM x%'"
-            return str(connection.rows(f"EXPLAIN EXECUTE {connection.rows(sql)[0][0]!s}(1)"))
-
-        def transactions(count: int) -> None:
-            for _ in range(count):
-                connection.begin(writes=False)
-                assert connection.rows(QUERY, (0,)) == [("",)]
-                connection.roll_back()
-
-        connection.run("CREATE TABLE x (a bigint PRIMARY KEY, b text) WITH (autovacuum_enabled = off)")
-        connection.run("INSERT INTO x VALUES (0, '')")
-        connection.rows("ANALYZE x")
-        transactions(15)
-        assert "Seq Scan" in plan()
-        connection.rows("INSERT INTO x SELECT n, repeat('b', 100) FROM generate_series(1, 20000) n")
-        transactions(15)
-        assert "x_pkey" in plan()
-
-
 # -- lost commits --------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,10 +17,6 @@ from support.profiles import LONG, sized
 from support.targets import BACKENDS, Target, open_target, url_of
 
 from .tasks import STORE, create_one, creation_faults, edit, expected, lines_of, prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 T = TypeVar("T")
 THREADS = 8

@@ -77,15 +77,6 @@ def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_one_client_of_the_sdk_tool_is_correct(tmp_path: Path) -> None:
-    """The tool words its replies differently, so only errors and viewed lines are compared."""
-    history = record(
-        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
-    )
-    assert why_not(history, alike=loosely) == ""
-
-
-@pytest.mark.long
 def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None:
     """The tool reads and writes without a lock. The recorder and the checker must detect the changes that it loses."""
     history = record(

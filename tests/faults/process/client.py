@@ -6,16 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from .cases import Case, as_json
 from .injector import FAULTS_OF, KILLS, Call, parse_log
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
 
 TESTS = Path(__file__).resolve().parents[2]
 

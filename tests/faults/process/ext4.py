@@ -8,14 +8,11 @@ import shutil
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 from support.targets import MOUNT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops all data that was
 # not synced, like a power cut; the next mount replays the journal.

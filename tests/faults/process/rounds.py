@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.oracle import Command, Outcome, allowed, below, differs
 from support.targets import STORES, UNKNOWN, disk_faults, leftovers, open_target, url_of
 
 from .stream import Writer, commands
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
 
 TESTS = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0

@@ -6,7 +6,8 @@ The test tries a fixed sample of all calls and faults of a step. SAMPLE is the s
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from support.targets import BACKENDS
 from .cases import COMMANDS, Case
 from .client import FaultServer, Result, all_cases
 from .injector import build, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SAMPLE = sized(quick=1, long=8, full=80)  # number of cases of a step; `create large` alone has thousands of calls
 MOST_SHOWN = 25

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,6 @@ from support.profiles import LONG
 from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
 
 from .ext4 import disk, memory_disk, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STORE = "default"
 SIZE_KB = 4_096

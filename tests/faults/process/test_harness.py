@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from .client import FaultServer, all_cases
 from .injector import build, why_not
 from .rounds import Story, judge
 from .stream import Writer, commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRITER = Writer("default", "/memories/a", 7)
 

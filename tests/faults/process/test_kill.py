@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from support.profiles import sized
 from support.targets import BACKENDS, url_of
 
 from .rounds import judge, look, work_until, writers_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROUNDS = sized(quick=3, long=30, full=300)
 ROUNDS_ON_SERVERS = sized(quick=2, long=8, full=80)  # fewer rounds, because each takes longer on a server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from support.targets import BACKENDS, CONTROL, MOUNT, open_target, url_of
 
 from .ext4 import Disk, disk, why_not
 from .rounds import judge, look, work_until, writers_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROUNDS = sized(quick=3, long=20, full=200)
 ROUNDS_PER_STORE = 10

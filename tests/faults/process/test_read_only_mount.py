@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +17,6 @@ from support.profiles import LONG
 from support.targets import BACKENDS, url_of
 
 from .ext4 import why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 NOTES = "/memories/notes.md"
 REFUSED = "Error: /memories/notes.md is read-only"

@@ -54,41 +54,6 @@ def package_lock(rng: Random) -> str:
     return json.dumps({"name": "app", "lockfileVersion": 3, "packages": found}, indent=2)
 
 
-def yarn_lock(rng: Random) -> str:
-    """Lock file of yarn."""
-    return "".join(
-        f'{name}@^{version}:\n  version "{version}"\n  resolved "https://registry.yarnpkg.com/{name}/-/{name}-{version}'
-        f'.tgz#{of(rng, "hex", 40)}"\n  integrity sha512-{bytes64(rng, 64)}\n\n'
-        for name, version in _packages(rng, 12)
-    )
-
-
-def pnpm_lock(rng: Random) -> str:
-    """Lock file of pnpm."""
-    return "lockfileVersion: '9.0'\n\npackages:\n\n" + "".join(
-        f"  {name}@{version}:\n    resolution: {{integrity: sha512-{bytes64(rng, 64)}}}\n    engines: {{node: '>=18'}}\n\n"
-        for name, version in _packages(rng, 12)
-    )
-
-
-def poetry_lock(rng: Random) -> str:
-    """Lock file of poetry or uv."""
-    return "".join(
-        f'[[package]]\nname = "{name}"\nversion = "{version}"\nfiles = [\n'
-        f'    {{file = "{name}-{version}.tar.gz", hash = "sha256:{of(rng, "hex", 64)}"}},\n]\n\n'
-        for name, version in _packages(rng, 12)
-    )
-
-
-def cargo_lock(rng: Random) -> str:
-    """Lock file of cargo."""
-    return "".join(
-        f'[[package]]\nname = "{name}"\nversion = "{version}"\n'
-        f'source = "registry+https://github.com/rust-lang/crates.io-index"\nchecksum = "{of(rng, "hex", 64)}"\n\n'
-        for name, version in _packages(rng, 12)
-    )
-
-
 def go_sum(rng: Random) -> str:
     """Checksums of Go modules."""
     return "".join(f"github.com/acme/{name} v{number} h1:{bytes64(rng, 32)}\n" for name, number in _packages(rng, 25))
@@ -246,10 +211,6 @@ def hashed(rng: Random) -> str:
 
 MAKERS: dict[str, Make] = {
     "package-lock.json": package_lock,
-    "yarn.lock": yarn_lock,
-    "pnpm-lock.yaml": pnpm_lock,
-    "poetry.lock": poetry_lock,
-    "Cargo.lock": cargo_lock,
     "go.sum": go_sum,
     "RECORD": record,
     "checksums": checksums,

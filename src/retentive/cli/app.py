@@ -191,7 +191,7 @@ def app() -> None:
 
 @click.group(cls=App, sections=ADMIN, params=global_options())
 def admin() -> None:
-    """Back up, move, verify, encrypt and maintain a location. `admin audit` accepts the URL of a server.
+    """Back up, move, verify, encrypt and maintain a location.
 
     \b
     retentive admin backup saved.tar.gz

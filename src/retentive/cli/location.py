@@ -29,7 +29,7 @@ INTEGRATION = "cli"
 """Name of the command line in audit entries."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
 NEEDS_MACHINE = ("admin", "console", "doctor", "init", "keys", "serve")
-"""Commands that refuse the URL of a server, except `admin audit`."""
+"""Commands that refuse the URL of a server."""
 STORAGE_CODES = frozenset(
     ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
 )
@@ -134,7 +134,7 @@ class Location:
         """
         if is_url_of_server(self.url):
             name = click.get_current_context().command_path.partition(" ")[2]
-            if name.startswith(NEEDS_MACHINE) and not name.startswith("admin audit"):
+            if name.startswith(NEEDS_MACHINE):
                 raise InvalidInput(
                     f"`retentive {name}` cannot use a server; run the command on the machine of the server"
                 )

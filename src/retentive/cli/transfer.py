@@ -20,7 +20,6 @@ from retentive.cli.parameters import complete_stores, file_to_write, path_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
-from retentive.remote import remote_location
 from retentive.storage.contract import Backend
 from retentive.store import MemoryStore
 from retentive.transfer.archive import open_archive
@@ -28,7 +27,7 @@ from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.import_files import directory_source, import_files, tar_source
-from retentive.transfer.restore import import_whole, restore, send_whole
+from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
@@ -139,11 +138,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
         location.opened(create=True) as opened,
         output.progress("Importing") as progress,
     ):
-        target = remote_location(opened)
-        if target is None:
-            copy = import_whole(archive, opened.backend, key=key, progress=progress)
-        else:
-            copy = send_whole(archive, target, key)
+        copy = import_whole(archive, opened.backend, key=key, progress=progress)
     output.emit(copy, f"Imported {_contents(copy)} as {copy.key or copy.id}.")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from retentive.remote.location import RemoteLocation
     from retentive.remote.store import RemoteStore
 
 
@@ -20,8 +19,3 @@ def is_remote(opened: object) -> bool:
 def remote_store(store: object) -> RemoteStore | None:
     """Return `store` if it is a memory store on a server. Otherwise return None."""
     return cast("RemoteStore", store) if is_remote(store) else None
-
-
-def remote_location(opened: object) -> RemoteLocation | None:
-    """Return `opened` if it is a location on a server. Otherwise return None."""
-    return cast("RemoteLocation", opened) if is_remote(opened) else None

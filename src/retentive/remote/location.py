@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,7 +21,7 @@ from retentive.values.listing import ListPage
 from retentive.values.properties import StoreInfo
 from retentive.values.records import DEFAULT_WORKSPACE, Actor
 from retentive.wire.base import AnswerPage
-from retentive.wire.stores import StoreDeleted, StoreImported, StoreObject
+from retentive.wire.stores import StoreDeleted, StoreObject
 
 
 class RemoteLocation(Remote, Retentive):
@@ -122,15 +122,6 @@ class RemoteLocation(Remote, Retentive):
         with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
             self.call(StoreDeleted, "DELETE", path, actor)
         return Removed(0, pending=False)
-
-    def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> StoreImported:
-        """Import a memory store from an archive.
-
-        `pieces` returns the bytes of the archive; it is called for each attempt.
-        """
-        by = None if self._actor is None else str(self._actor)
-        path = "/v1/memory_store_imports"
-        return self.client.call(StoreImported, "POST", path, query={"key": key}, actor=by, upload=pieces)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""Parts of a memory store on a server: its history, proposals, trust, memories by their ids, and the audit log.
+"""Parts of a memory store on a server: its history, proposals, trust, and memories by their ids.
 
 A method that is not here needs the storage: the inherited one raises `InvalidInput`.
 """
@@ -6,17 +6,12 @@ A method that is not here needs the storage: the inherited one raises `InvalidIn
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
-from typing import Any, NoReturn, cast
+from typing import Any
 
-from retentive.audit import chain
-from retentive.audit.chain import AuditEntry, Head
-from retentive.audit.reader import Audit, Problem, ProblemKind, Verified
 from retentive.engine.visibility import Level, check_level
-from retentive.errors import InvalidInput, Unavailable
+from retentive.errors import InvalidInput
 from retentive.history.differences import Differences, MemoryDifference, difference_of
 from retentive.history.history import History
 from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, check_limit, no_memory
@@ -59,7 +54,7 @@ from retentive.wire.history import (
     VersionsRedacted,
 )
 from retentive.wire.memories import MemoryDeleted, MemoryObject
-from retentive.wire.stores import AuditEntryObject, AuditReport, MemoryErased
+from retentive.wire.stores import MemoryErased
 
 
 def _selected(only: LogFilter, **more: object) -> JsonFields:
@@ -314,44 +309,3 @@ class RemoteById(RemotePart, ById):
         query = {"expected_content_sha256": if_sha256, **origin}
         self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
-
-
-class RemoteAudit(RemotePart, Audit):
-    """Audit log over HTTP. It has no anchors, because anchors need direct access to the storage."""
-
-    @like(Audit.entries)
-    def entries(self, since: datetime | None) -> Iterator[AuditEntry]:
-        for each in self._listed(since):
-            paths = "" if each.paths is None else json.dumps({"paths": each.paths})
-            entry = chain.parsed(f"{each.stored}\n{paths}")
-            if entry is None:
-                raise Unavailable("the server answered with an entry of the audit log that cannot be parsed")
-            yield entry
-
-    @like(Audit.export)
-    def export(self, since: datetime | None) -> Iterator[str]:
-        return (each.stored for each in self._listed(since))
-
-    def _listed(self, since: datetime | None) -> Iterator[AuditEntryObject]:
-        return self._store.pages(AnswerPage[AuditEntryObject], "/audit_entries", {"since": since})
-
-    @like(Audit.verify)
-    def verify(self, expect: Iterable[Head | str], anchor: str | None, key: str | None) -> Verified:
-        if anchor is not None or key is not None:
-            raise no_route("`audit.verify` with an anchor")
-        heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
-        found = self._store.get(AuditReport, "/audit/verify", {"expect": ",".join(heads) or None})
-        unaudited = tuple(self._store.history.show(each)[0] for each in found.unaudited_memory_version_ids)
-        head = None if found.head is None else Head.parse(found.head)
-        return Verified(found.entries, _problem(found.problem), head, unaudited)
-
-    def anchor(self, path: str, key: str) -> NoReturn:
-        raise no_route("`audit.anchor`")
-
-
-def _problem(text: str | None) -> Problem | None:
-    """Return the problem that a text such as `entry 3: altered` describes."""
-    if text is None:
-        return None
-    number, _, what = text.removeprefix("entry ").partition(": ")
-    return Problem(cast("ProblemKind", what), int(number))

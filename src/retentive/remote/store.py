@@ -27,7 +27,7 @@ from retentive.remote.calls import (
     sent_path,
 )
 from retentive.remote.client import Client
-from retentive.remote.parts import RemoteAudit, RemoteById, RemoteHistory, RemoteReview, RemoteTrust
+from retentive.remote.parts import RemoteById, RemoteHistory, RemoteReview, RemoteTrust
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -273,10 +273,6 @@ class RemoteStore(Remote, MemoryStore):
     @property
     def trust(self) -> RemoteTrust:
         return RemoteTrust(self)
-
-    @property
-    def audit(self) -> RemoteAudit:
-        return RemoteAudit(self)
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:

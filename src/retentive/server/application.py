@@ -183,7 +183,8 @@ class Server:
         """Read the query, the body and the headers of a request into `call`."""
         call.given = read_query(request.scope["query_string"])
         asked = (route.query or Fields).read(call.given)
-        call.arguments = {name: getattr(asked, name) for name in type(asked).model_fields}
+        fields = {name: getattr(asked, name) for name in type(asked).model_fields}
+        call.arguments = {"query": asked} if "query" in route.handler.__annotations__ else fields
         if route.upload:
             if "memory_store_id" in call.ids:
                 await self.workers.run(call.check_store)

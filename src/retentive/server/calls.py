@@ -152,13 +152,17 @@ class RouteCall:
     def answered_by(self, handler: Handler) -> RouteAnswer:
         """Call a handler with the query and the body, and return its result.
 
-        If the handler fails because the memory store was erased meanwhile, `HttpError` 404 is raised instead.
+        If the handler fails because the memory store was erased meanwhile, `HttpError` 404 is raised instead. If the
+        object with the last id in the path is missing, the message does not tell which one.
         """
         try:
             return handler(self, **self.arguments)
-        except (RetentiveError, HttpError):
+        except (RetentiveError, HttpError) as error:
             if "memory_store_id" in self.ids:
                 self.check_store()
+            names = [name for name in self.ids if name != "memory_store_id"]
+            if isinstance(error, NotFound) and names:
+                raise missing(names[-1].removesuffix("_id").replace("_", " ")) from None
             raise
 
     def check_store(self) -> None:
@@ -208,7 +212,7 @@ class Route:
     """Route of the API: an HTTP method and a path, with the function that handles the requests.
 
     An API key needs one of the `scopes`. The handler gets a `RouteCall`, the `body` or the `upload`, and the fields of
-    the query.
+    the query or, if there are many, the `query` itself.
     """
 
     method: Method
@@ -261,9 +265,9 @@ class Routes(list[Route]):
             fields: dict[str, Any] = {
                 each.name: (hints[each.name], ... if each.default is each.empty else each.default)
                 for each in signature(handler).parameters.values()
-                if each.name not in {"call", "body", "upload"}
+                if each.name not in {"call", "body", "upload", "query"}
             }
-            query = create_model(handler.__name__, __base__=Fields, **fields) if fields else None
+            query = create_model(handler.__name__, __base__=Fields, **fields) if fields else hints.get("query")
             self.append(Route(method, path, scopes, handler, query, body, answer, media_types, **options))
             return handler
 

@@ -20,12 +20,12 @@ from retentive.storage.paging import stores_of_users
 from retentive.transfer import copies
 from retentive.transfer.archive import Archive
 from retentive.transfer.copies import Copy
-from retentive.transfer.files import TransferProgress, pieces
+from retentive.transfer.files import TransferProgress
 from retentive.transfer.lines import Copied, Header
 from retentive.values.records import SYSTEM_STORE
 
 if TYPE_CHECKING:
-    from retentive.remote.location import RemoteLocation
+    pass
 
 
 def restore(
@@ -50,10 +50,9 @@ def import_whole(
     target: Backend,
     *,
     key: str | None = None,
-    workspace: str | None = None,
     progress: TransferProgress | None = None,
 ) -> Copy:
-    """Import the memory store of an export with its history. `key` and `workspace` replace those in the export.
+    """Import the memory store of an export with its history. `key` replaces that in the export.
 
     An interrupted import can be run again and then continues. In all other cases, the target must not have the memory
     store. The guards of the target check only later writes. They do not check the imported history.
@@ -61,17 +60,7 @@ def import_whole(
     header = archive.exported()
     if key is not None:
         header = replace(header, key=plain_name("a store key", key))
-    if workspace is not None:
-        header = replace(header, workspace_id=workspace)
     return _restored(archive, target, [header], progress)[0]
-
-
-def send_whole(archive: Archive, location: RemoteLocation, key: str | None) -> Copy:
-    """Send an export to a server, which imports the memory store with its history."""
-    header = archive.exported()
-    found = location.upload(lambda: pieces(archive.raw), key)
-    info = found.memory_store
-    return Copy.of(replace(header, id=info.id, key=info.key), added=found.added_versions)
 
 
 def _restored(

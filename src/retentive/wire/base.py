@@ -39,26 +39,6 @@ from retentive.values.text import plain_name
 T = TypeVar("T")
 VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
-_SENTENCES = {
-    "missing": "this field is required",
-    "extra_forbidden": "this field is unknown",
-    "string_type": "must be a string",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match {pattern}",
-    "bool_type": "must be true or false",
-    "int_type": "must be an integer",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be one of {expected}",
-    "list_type": "must be a list",
-    "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "datetime_type": "must be a time in RFC 3339 format, such as 2026-05-01T12:00:00Z",
-}
-"""What the error about a field says, by the type of pydantic's error."""
 
 
 class Fields(BaseModel):
@@ -152,8 +132,7 @@ def _refusal(error: ValidationError) -> InvalidInput:
     found = error.errors(include_url=False, include_input=False)
     first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
     kind, field = first["type"], ".".join(map(str, first["loc"]))[:80]
-    text = _SENTENCES[kind].format(**first.get("ctx", {})) if kind in _SENTENCES else first["msg"]
-    return (InvalidPath if kind == InvalidPath.code else InvalidInput)(f"{field}: {text}")
+    return (InvalidPath if kind == InvalidPath.code else InvalidInput)(f"{field}: {first['msg']}")
 
 
 def _as_field(function: Callable[[T], object], value: T) -> object:
@@ -292,6 +271,13 @@ CreatedTo = Annotated[
 Source = Annotated[str | None, Field(max_length=2_000, description="Source of the change, such as `user`")]
 Session = Annotated[str | None, Field(max_length=255, description="Session of the change")]
 At = Annotated[Moment | None, Field(description="State at this time, or after the change with this name or version id")]
+
+
+class PageQuery(Fields):
+    """Which page of a list to answer."""
+
+    limit: Limit = 20
+    page: Cursor = None
 
 
 class Sourced(Fields):

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from retentive.engine.lists import StoreEvent
+from retentive.engine.visibility import Level
 from retentive.history.differences import MemoryDifference
 from retentive.history.log import BlameLine
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
@@ -20,19 +21,50 @@ from retentive.values.provenance import Contributor, Flag, Provenance
 from retentive.values.records import Operation, Version
 from retentive.wire.base import (
     ActorObject,
+    ActorPattern,
     Answer,
     AnyPath,
+    Basic,
     Count,
+    CreatedFrom,
+    CreatedTo,
     Fields,
     Moment,
+    NamePattern,
     ObjectOf,
+    PageQuery,
+    QueryFlag,
     Sha256,
     ShownPath,
     Sourced,
     Time,
+    Under,
     UtcTime,
     api_path,
 )
+
+
+class VersionsQuery(PageQuery):
+    """Which versions to list."""
+
+    view: Basic = "basic"
+    created_from: CreatedFrom = None
+    created_to: CreatedTo = None
+    path_prefix: Under = "/"
+    path: AnyPath | None = Field(None, description="Only of the memory at this path across renames, or of a directory")
+    memory_id: str | None = Field(None, max_length=200, description="Only versions of this memory")
+    change: str | None = Field(None, max_length=200, description="Only of this change: r1234, or HEAD~2 of `path`")
+    operation: Operation | None = Field(None, description="Only versions of this kind")
+    session_id: str | None = Field(None, max_length=255, description="Only versions written in this session")
+    api_key_id: str | None = Field(None, max_length=255, description="Only versions written with this key")
+    service_account_id: str | None = Field(None, max_length=255, description="Only versions of this service account")
+    actor: ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
+    source: NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
+    session: NamePattern | None = Field(None, description="Only versions of a session that matches")
+    integration: NamePattern | None = Field(None, description="Only versions written through an integration")
+    flag: NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
+    trust: Level | None = Field(None, description="Only versions at this level of trust")
+    renames: QueryFlag = Field(False, description="Include `path_before` of renamed memories")
 
 
 class VersionRedaction(Fields):

@@ -98,17 +98,6 @@ class ImportResult(Answer):
     proposed: bool
 
 
-class StoreImported(Answer):
-    """Answer to an import of a memory store."""
-
-    type: Literal["import_of_memory_store"] = "import_of_memory_store"
-    memory_store: StoreObject
-    memories: Count
-    content_size_bytes: Count
-    versions: Count
-    added_versions: Count
-
-
 _SCHEMAS: dict[str, Any] = {
     name: TypeAdapter(hint).json_schema() for name, hint in get_type_hints(Settings).items() if name in NAMES
 }
@@ -154,7 +143,7 @@ class UsageObject(ObjectOf[Usage]):
 
 
 class AuditEntryObject(Answer):
-    """Entry of the audit log. `stored` is its stored JSON. `paths` is null if its paths were removed."""
+    """Entry of the audit log."""
 
     type: Literal["audit_entry"] = "audit_entry"
     seq: Count
@@ -165,8 +154,6 @@ class AuditEntryObject(Answer):
     outcome: str
     change_count: Count
     memory_version_ids: list[str]
-    paths: list[str] | None
-    stored: str
 
 
 class AuditReport(Answer):

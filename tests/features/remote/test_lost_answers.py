@@ -165,9 +165,8 @@ IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
 def test_every_method_of_the_place_is_here() -> None:
     reading = {"base", "call", "close", "get", "get_store", "is_on_server", "list_stores", "pages", "post", "records"}
     reading |= {"stores", "through"}
-    transfers = {"upload"}  # tests/features/server/test_imports.py
     names = {name for name in dir(RemoteLocation) if not name.startswith("_")}
-    assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
+    assert names - reading == {name.partition(" ")[0] for name in IN_PLACE}
 
 
 def test_a_store_without_a_key_is_not_created_twice(api: Api, proxy: Proxy, remote: Retentive) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Retentive, errors
-from retentive.audit.reader import AuditEntry
 from retentive.engine.lists import ListedDirectory, ListedMemory
 from support.http_api import Api
 
@@ -31,11 +30,6 @@ def refusal(call: Callable[[], object]) -> str:
     with pytest.raises(errors.RetentiveError) as raised:
         call()
     return str(raised.value)
-
-
-def without_reads(entries: Iterator[AuditEntry]) -> list[AuditEntry]:
-    """The entries of changes: each read of this test adds one."""
-    return [each for each in entries if each.changes or each.facts]
 
 
 READS: dict[str, Callable[[MemoryStore], Any]] = {
@@ -90,8 +84,6 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "feed": lambda store: (plain(store.history.feed().items), store.history.feed().next, store.history.feed().has_gap),
     "feed after a change": lambda store: plain(store.history.feed(store.history.feed(limit=2).next, limit=3).items),
     "newest": lambda store: store.history.newest(),
-    "audit.entries": lambda store: without_reads(store.audit.entries()),
-    "audit.verify": lambda store: store.audit.verify().is_sound,
     "no proposals": lambda store: store.review.pending(),
     "search": lambda store: store.search("which lines are three?"),
     "search for a phrase": lambda store: store.search('"password is" path:d by:*', limit=1),
@@ -258,23 +250,6 @@ def test_redact_all_of_a_path(store: MemoryStore, local: MemoryStore) -> None:
     assert refusal(lambda: store.history.redact([newest])).startswith(newest)
 
 
-def test_an_audit_log_is_that_of_the_storage(store: MemoryStore, local: MemoryStore) -> None:
-    store.change_settings({"audit": True})
-    store.create(A, "one", actor="user:ann")
-    store.view(A)
-    store.history.erase(A)
-    since = next(local.audit.entries()).time
-    assert list(store.audit.export(since)) == list(local.audit.export(since))
-    assert list(store.audit.entries()) == list(local.audit.entries())
-    found = store.audit.verify()
-    assert found == local.audit.verify()
-    assert found.head is not None
-    assert store.audit.verify(expect=[found.head]).is_sound
-    wrong = store.audit.verify(expect=[f"{found.head.seq}:{'0' * 64}"])
-    assert wrong == local.audit.verify(expect=[f"{found.head.seq}:{'0' * 64}"])
-    assert (wrong.is_sound, wrong.problem is None) == (False, False)
-
-
 def test_redact_and_erase(store: MemoryStore, local: MemoryStore) -> None:
     first = store.create(A, "one")
     store.write(A, "two")
@@ -356,8 +331,8 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
         lambda store: store.scan(),
         lambda store: store.sweep(),
         lambda store: store.read_only(),
-        lambda store: store.audit.anchor("a", "b"),
-        lambda store: store.audit.verify(anchor="a", key="b"),
+        lambda store: store.audit.entries(),
+        lambda store: store.audit.verify(),
         lambda store: store.history.page(),
         lambda store: store.trust.page(),
         lambda store: store.trust.levels([]),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
-import json
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -15,13 +13,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.server import requests
 from retentive.server.handlers import stores
-from retentive.transfer.archive import MANIFEST
 from retentive.transfer.export import export_whole
-from retentive.values.records import SYSTEM_STORE
 from support.http_api import Answer, Api
 
 LONG = "/".join(["directory of a long name " * 4] * 5)
@@ -176,58 +171,3 @@ def test_a_body_that_is_cut_imports_nothing(api: Api, store: MemoryStore, at: st
                            encode_chunked=True)  # fmt: skip
     connection.close()
     assert api.get(f"{at}/memories").body["data"] == []
-
-
-def whole(api: Api, archive: bytes, query: str = "", **headers: str) -> Answer:
-    return api.send("POST", f"/v1/memory_store_imports{query}", archive, headers)
-
-
-def copy_of(archive: bytes, store_id: str) -> bytes:
-    """The archive with another store id, and a manifest that fits."""
-    files, manifest = dict[str, bytes](), ""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as given:
-        for member in given.getmembers():
-            name, data = member.name, given.extractfile(member).read()  # type: ignore[union-attr]
-            if name.startswith("stores/"):
-                header, _, rest = data.partition(b"\n")
-                name, data = f"stores/{store_id}.jsonl", json.dumps({**json.loads(header), "id": store_id}).encode()
-                data += b"\n" + rest
-            files[name] = data if name != MANIFEST else manifest.encode()
-            manifest += f"{hashlib.sha256(data).hexdigest()}  {name}\n"
-    return tar_of(files, tarfile.GNU_FORMAT)
-
-
-def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: MemoryStore) -> None:
-    """A repeated request adds nothing."""
-    with retentive.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
-        source = other.store("whole")
-        source.create("/memories/a", "one", actor="user:ann")
-        source.write("/memories/a", "two")
-        export_whole(source, str(tmp_path / "a.tar"))
-        archive, versions = (tmp_path / "a.tar").read_bytes(), source.versions()
-    key = f"copy of {store.key}"[-200:]
-    first = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"))
-    assert (first.status, first.body["added_versions"], first.body["memory_store"]["key"]) == (200, 2, key)
-    found = api.place.opened.store(key)
-    assert (found.id, found.versions()) == (source.id, versions)
-    assert whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F")).body["added_versions"] == 0
-    found.write("/memories/a", "three")
-    assert whole(api, archive).status == 400
-
-
-def test_no_store_of_another_workspace_can_be_named(api: Api, store: MemoryStore, tmp_path: Path) -> None:
-    """Nor the store with the API keys. The workspace in the archive does not count."""
-    store.create("/memories/a", "one")
-    export_whole(store, str(tmp_path / "a.tar"))
-    archive = (tmp_path / "a.tar").read_bytes()
-    foreign = api.with_key("admin", workspace_id="wrkspc_imports")
-    refused = whole(foreign, archive)
-    assert (refused.status, "with the same id exists" in refused.error["message"]) == (400, True)
-    assert whole(api.with_key("admin", stores=("other-*",)), archive).status == 403
-    system = whole(api, copy_of(archive, SYSTEM_STORE))
-    assert system.status == 400
-    new = copy_of(archive, "memstore_" + "ab" * 16)
-    made = whole(foreign, new)
-    assert made.status == 200, made.body
-    assert foreign.get(f"/v1/memory_stores/{made.body['memory_store']['id']}").status == 200
-    assert api.get(f"/v1/memory_stores/{made.body['memory_store']['id']}").status == 404

@@ -14,14 +14,14 @@ from retentive.console.pages.history import neighbour
 from retentive.console.pages.tree import levels
 from retentive.console.rendering import page_path
 from retentive.console.visits import Visit, download, page, redirect
-from retentive.server.errors import HttpError, missing
+from retentive.errors import NotFound
+from retentive.server.errors import missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
 from retentive.server.handlers.memories import read_memory, retrieve_memory
 from retentive.storage.contract import Version
 from retentive.store import core_of
-from retentive.values.paths import ROOT
 from retentive.wire.base import AnswerPage
-from retentive.wire.history import VersionObject
+from retentive.wire.history import VersionObject, VersionsQuery
 from retentive.wire.memories import MemoryObject
 
 LINES = 2_000
@@ -35,13 +35,13 @@ def show_memory(visit: Visit) -> Response:
     path, at, core = visit.memory_path, visit.at, core_of(visit.store)
     try:
         memory = read_memory(visit.call(), path, at=at)
-    except HttpError as error:
-        if error.status != 404 or at:
-            raise
+    except NotFound:
+        if at:
+            raise missing("memory") from None
         return _gone(visit, path, visit.store.history.log(path, limit=20))
     try:
         version = retrieve_memory_version(visit.call(memory_version_id=memory.memory_version_id), "basic")
-    except HttpError:  # a proposed text is no version yet
+    except NotFound:  # a proposed text is no version yet
         version = None
     can_render = MARKDOWN.fullmatch(path) is not None and memory.content_size_bytes <= MAX_RENDERED_BYTES
     wanted, text = visit.query.get("view", ""), memory.content or ""
@@ -65,7 +65,9 @@ def show_memory(visit: Visit) -> Response:
 
 
 def _versions_of(visit: Visit, memory_id: str, limit: int, cursor: str | None = None) -> AnswerPage[VersionObject]:
-    return list_memory_versions(visit.call(), limit=limit, page=cursor, path_prefix=ROOT, memory_id=memory_id)
+    return list_memory_versions(
+        visit.call(), VersionsQuery.read({"limit": limit, "page": cursor, "memory_id": memory_id})
+    )
 
 
 def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[str, object]:
@@ -107,7 +109,7 @@ def by_id(visit: Visit) -> Response:
     memory_id = visit.ids["memory_id"]
     try:
         found = retrieve_memory(visit.call(memory_id=memory_id), view="basic")
-    except HttpError:
+    except NotFound:
         versions = visit.store.history.page(memory_id=memory_id, limit=20).items
         return _gone(visit, (versions[0].path if versions else None) or "", versions)
     return redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))

@@ -11,8 +11,9 @@ from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
 from retentive.console.rendering import page_path
 from retentive.console.visits import Visit, page, redirect
+from retentive.errors import NotFound
 from retentive.history.log import Fate, SinceMoment, since
-from retentive.server.errors import HttpError, missing
+from retentive.server.errors import missing
 from retentive.server.handlers.memories import list_memories, read_memory
 from retentive.storage.contract import Version
 from retentive.store import core_of
@@ -57,8 +58,8 @@ def show_directory(visit: Visit) -> Response:
     if not found.data and path != ROOT and not cursor:
         try:
             read_memory(visit.call(), path, at=visit.at)
-        except HttpError as error:
-            raise missing("directory") if error.status == 404 else error from None
+        except NotFound:
+            raise missing("directory") from None
         return redirect(visit.url("m", page_path(path), at=at))
     then = None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
     recent = () if at else recent_versions(visit.store)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
-from retentive.server.errors import finding, forbidden, invalid, missing
+from retentive.server.errors import forbidden, invalid
 from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
 from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
@@ -130,10 +130,9 @@ def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> Ke
 
 
 def _key_of(call: RouteCall) -> KeyRecord:
-    with finding("API key"):
-        found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
+    found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
     if not _manages(call.caller.key, found.stores):
-        raise missing("API key")
+        raise NotFound("no such API key")
     return found
 
 
@@ -152,7 +151,6 @@ def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
 
 ENDPOINTS = "/v1/webhook_endpoints"
 ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
-NO_ENDPOINT = "webhook endpoint"
 Outcome = Annotated[DeliveryState | None, Field(description="Only deliveries with this outcome")]
 
 
@@ -232,8 +230,7 @@ def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPag
 def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
     """Send a delivery again now, whatever its outcome was."""
     endpoint = _endpoint_of(call)
-    with finding("webhook delivery"):
-        return call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"])
+    return call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"])
 
 
 def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
@@ -241,10 +238,9 @@ def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
 
 
 def _endpoint_of(call: RouteCall) -> Endpoint:
-    with finding(NO_ENDPOINT):
-        endpoint = call.location.webhooks.endpoint(call.ids["webhook_endpoint_id"])
+    endpoint = call.location.webhooks.endpoint(call.ids["webhook_endpoint_id"])
     if not _sees_endpoint(call, endpoint):
-        raise missing(NO_ENDPOINT)
+        raise NotFound("no such webhook endpoint")
     return endpoint
 
 

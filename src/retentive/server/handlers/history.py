@@ -17,10 +17,10 @@ from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import in_scope, memory_at, named_change
 from retentive.review.proposals import DecisionOutcome
 from retentive.server.calls import ADMIN, ERASE, READ, REVIEW, STORE, WRITE, Events, RouteCall, Routes
-from retentive.server.errors import HttpError, finding, invalid, missing
-from retentive.server.handlers.memories import FULL_LIMIT, MEMORY, NO_MEMORY
+from retentive.server.errors import HttpError, invalid, missing
+from retentive.server.handlers.memories import FULL_LIMIT, MEMORY
 from retentive.server.requests import next_of, start_of
-from retentive.storage.contract import Operation, Snapshot, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.store import core_of
 from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT, MemoryPath
@@ -29,17 +29,11 @@ from retentive.values.text import decoded
 from retentive.wire.base import (
     FROM_TEXT,
     VERSION_ID,
-    ActorPattern,
     AnswerPage,
-    AnyPath,
-    Basic,
-    CreatedFrom,
-    CreatedTo,
     Cursor,
     Full,
     Limit,
     NamePattern,
-    QueryFlag,
     Under,
     named_actor,
 )
@@ -63,6 +57,7 @@ from retentive.wire.history import (
     UndoRequest,
     VersionObject,
     VersionRedaction,
+    VersionsQuery,
     VersionsRedacted,
     change_object,
 )
@@ -73,60 +68,25 @@ route = Routes()
 
 
 @route("GET", f"{STORE}/memory_versions", READ)
-def list_memory_versions(
-    call: RouteCall,
-    *,
-    limit: Limit = 20,
-    page: Cursor = None,
-    view: Basic = "basic",
-    created_from: CreatedFrom = None,
-    created_to: CreatedTo = None,
-    path_prefix: Under = "/",
-    memory_id: Annotated[str | None, Field(max_length=200, description="Only versions of this memory")] = None,
-    operation: Annotated[Operation | None, Field(description="Only versions of this kind")] = None,
-    session_id: Annotated[
-        str | None, Field(max_length=255, description="Only versions written in this session")
-    ] = None,
-    api_key_id: Annotated[str | None, Field(max_length=255, description="Only versions written with this key")] = None,
-    service_account_id: Annotated[
-        str | None, Field(max_length=255, description="Only versions written by this service account")
-    ] = None,
-    actor: Annotated[
-        ActorPattern | None, Field(description="Only versions by actors that match, such as session:*")
-    ] = None,
-    source: Annotated[
-        NamePattern | None, Field(description="Only versions with a source that matches, such as web:*")
-    ] = None,
-    session: Annotated[NamePattern | None, Field(description="Only versions of a session that matches")] = None,
-    integration: Annotated[
-        NamePattern | None, Field(description="Only versions written through an integration")
-    ] = None,
-    flag: Annotated[NamePattern | None, Field(description="Only versions with a flag of a kind that matches")] = None,
-    trust: Annotated[Level | None, Field(description="Only versions at this level of trust")] = None,
-    path: Annotated[
-        AnyPath | None, Field(description="Only versions of the memory at this path across renames, or of a directory")
-    ] = None,
-    change: Annotated[
-        str | None, Field(max_length=200, description="Only versions of this change, such as r1234 or HEAD~2 of `path`")
-    ] = None,
-    renames: Annotated[QueryFlag, Field(description="Include `path_before` of renamed memories")] = False,
-) -> AnswerPage[VersionObject]:
+def list_memory_versions(call: RouteCall, query: VersionsQuery) -> AnswerPage[VersionObject]:
     """List the versions of memories, newest first."""
-    named = {"session": session_id, "api_key": api_key_id, "service_account": service_account_id}
-    actors = [str(named_actor(kind, name)) for kind, name in named.items() if name is not None]
-    pattern = actor or (actors[0] if actors else None)  # the names themselves may contain * and ?
-    only = LogFilter(pattern, created_from, created_to, operation, source, session, integration, flag, trust)
-    of = f"{call.path} {memory_id} {only} {actors} {path_prefix} {path} {change}"
-    before = start_of(page, of) or None
-    is_full, core = view == "full", core_of(call.store)
+    core, path, memory_id, is_full = core_of(call.store), query.path, query.memory_id, query.view == "full"
+    ids = {"session": query.session_id, "api_key": query.api_key_id, "service_account": query.service_account_id}
+    actors = [str(named_actor(kind, name)) for kind, name in ids.items() if name is not None]
+    only = LogFilter(
+        query.actor or (actors[0] if actors else None),  # the names themselves may contain * and ?
+        query.created_from,
+        query.created_to,
+        *(query.operation, query.source, query.session, query.integration, query.flag, query.trust),
+    )
+    of = f"{call.path} {query.model_dump(exclude={'page', 'limit', 'view'})}"
     target = None if path is None else MemoryPath.known(path)
 
     def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
         select: Callable[..., Iterable[Version]] = partial(snapshot.versions, memory_id=memory_id)
-        within = "" if path_prefix == ROOT else f"{path_prefix}/"
-        if change is not None:
-            chosen = in_scope(snapshot, named_change(snapshot, change, target), target)
-            select = partial(_slice, chosen)
+        within = "" if query.path_prefix == ROOT else f"{query.path_prefix}/"
+        if query.change is not None:
+            select = partial(_slice, in_scope(snapshot, named_change(snapshot, query.change, target), target))
         elif target is not None and memory_id is None and not target.is_root:
             found_id = memory_at(snapshot, target)
             select = partial(snapshot.versions, memory_id=found_id)
@@ -137,19 +97,15 @@ def list_memory_versions(
             core.settings_of(snapshot),
             fits=lambda each: each.path.startswith(within) and all(by == str(each.actor or "") for by in actors),
             oldest_first=False,
-            after=before,
-            limit=min(limit, FULL_LIMIT) if is_full else limit,
+            after=start_of(query.page, of) or None,
+            limit=min(query.limit, FULL_LIMIT) if is_full else query.limit,
         )
-        earlier = previous_paths(snapshot, found.items) if renames else {}
-        return [
-            VersionObject.of(
-                each,
-                memory_store_id=core.id,
-                content=_text(snapshot, each) if is_full else None,
-                path_before=earlier.get(each.id),
-            )
-            for each in found.items
-        ], found.next
+        earlier = previous_paths(snapshot, found.items) if query.renames else {}
+        shown = []
+        for each in found.items:
+            text, before = _text(snapshot, each) if is_full else None, earlier.get(each.id)
+            shown.append(VersionObject.of(each, memory_store_id=core.id, content=text, path_before=before))
+        return shown, found.next
 
     data, following = core.result_of(Read("log", work))
     return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
@@ -174,8 +130,7 @@ def retrieve_memory_version(call: RouteCall, view: Full = "full") -> VersionObje
     """Retrieve a version."""
     version_id, store = call.ids["memory_version_id"], call.store
     check_version_id(version_id)
-    with finding(NO_VERSION):
-        version, text = core_of(store).result_of(read_version(version_id))
+    version, text = core_of(store).result_of(read_version(version_id))
     content = text if view == "full" else None
     return VersionObject.of(version, store.trust.contributors(version), memory_store_id=store.id, content=content)
 
@@ -193,11 +148,10 @@ def redact_memory_version(call: RouteCall) -> VersionObject:
     If the version is redacted already, nothing changes.
     """
     version_id, store = call.ids["memory_version_id"], call.store
-    with finding(NO_VERSION):
-        store.history.redact([version_id])
-        found = core_of(store).result_of(
-            Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
-        )
+    store.history.redact([version_id])
+    found = core_of(store).result_of(
+        Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
+    )
     return VersionObject.of(found, memory_store_id=store.id, content=None)
 
 
@@ -233,9 +187,8 @@ EventCursor = Annotated[
 def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLevel = None) -> BlameObject:
     """Retrieve each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
-    with finding(NO_MEMORY):
-        found, _ = core_of(store).peek(read_memory(memory_id))
-        lines = store.history.blame(found.path, source=source, trust=trust)
+    found, _ = core_of(store).peek(read_memory(memory_id))
+    lines = store.history.blame(found.path, source=source, trust=trust)
     return BlameObject(
         memory_id=memory_id, path=found.path, lines=[BlameLineObject.of(each, store.id) for each in lines]
     )
@@ -255,11 +208,10 @@ def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> DiffObj
     """Compare a version with another one."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     check_version_id(version_id, version_id if against == PREVIOUS else against)
-    with finding(NO_VERSION):
-        if against == PREVIOUS:
-            found = history.differences(change=version_id).found
-        else:
-            found = history.differences(since=against, until=version_id).found
+    if against == PREVIOUS:
+        found = history.differences(change=version_id).found
+    else:
+        found = history.differences(since=against, until=version_id).found
     return DiffObject.of(found[0], memory_version_id=version_id, memory_store_id=call.store.id)
 
 
@@ -286,8 +238,7 @@ def undo_change(call: RouteCall, body: UndoRequest) -> ChangeResult:
         return _restored(history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
     assert version_id is not None
     check_version_id(version_id)
-    with finding(NO_VERSION):
-        return _restored(history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
+    return _restored(history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
 
 
 @route("POST", f"{STORE}/restore", WRITE, conflicts=True)
@@ -347,8 +298,7 @@ def list_proposals(
 @route("GET", PROPOSAL, REVIEW)
 def retrieve_proposal(call: RouteCall) -> ProposalObject:
     """Retrieve a pending proposal with its texts."""
-    with finding(NO_PROPOSAL):
-        return ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
+    return ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
 
 
 @route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
@@ -359,8 +309,7 @@ def accept_proposal(call: RouteCall, body: Acceptance) -> DecisionObject:
     """
     ids, actor = [call.ids["proposal_id"]], call.caller.actor
     mode: Mode = "force" if body.force else "merge" if body.merge else "refuse"
-    with finding(NO_PROPOSAL):
-        return _decided(call.store.review.accept(ids, actor=actor, mode=mode))
+    return _decided(call.store.review.accept(ids, actor=actor, mode=mode))
 
 
 @route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
@@ -369,8 +318,7 @@ def refuse_proposal(call: RouteCall) -> DecisionObject:
 
     Proposals that build on it are removed too.
     """
-    with finding(NO_PROPOSAL):
-        return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
+    return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
 def _decided(outcome: DecisionOutcome) -> DecisionObject:
@@ -397,8 +345,7 @@ def list_doubted_memories(
 @route("POST", f"{STORE}/trust/confirm", REVIEW)
 def confirm_memories(call: RouteCall, body: Confirmation) -> ConfirmationResult:
     """Trust the present text of a memory, or of all memories below a directory."""
-    with finding(NO_MEMORY):
-        return ConfirmationResult(paths=call.store.trust.confirm(body.path))
+    return ConfirmationResult(paths=call.store.trust.confirm(body.path))
 
 
 @route("POST", f"{STORE}/trust/quarantine", ADMIN)

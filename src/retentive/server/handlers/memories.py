@@ -23,7 +23,7 @@ from retentive.history.revisions import AsOf
 from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes
-from retentive.server.errors import HttpError, api_error, finding, forbidden, invalid, missing
+from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
 from retentive.server.requests import cursor_of, place_in
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, by_id, core_of
@@ -162,8 +162,7 @@ def retrieve_memory(call: RouteCall, *, at: At = None, view: Full = "full") -> M
 
 def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: At, view: Shown) -> MemoryObject:
     store = call.store
-    with finding(NO_MEMORY):
-        found, text = core_of(store).result_of(_at(at, operation))
+    found, text = core_of(store).result_of(_at(at, operation))
     if at is None:
         core_of(store).accesses.note(store.id, found)
     return _shown(found, store, text, view)
@@ -191,8 +190,6 @@ def update_memory(call: RouteCall, body: MemoryUpdate, view: Basic = "basic") ->
         assert written.memory is not None
         is_read = view == "full" and content is None
         text = store.version_text(written.version_id) if is_read else content
-    except NotFound:
-        raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
     return _shown(written.memory, store, text, view)
@@ -213,8 +210,6 @@ def delete_memory(
     memory_id = call.ids["memory_id"]
     try:
         call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
-    except NotFound:
-        raise missing(NO_MEMORY) from None
     except Conflict:
         raise _differs() from None
     return MemoryDeleted(id=memory_id)

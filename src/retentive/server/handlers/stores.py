@@ -10,19 +10,16 @@ from typing import IO, Annotated, Literal
 from pydantic import Field
 
 from retentive.audit.chain import ENTRY, parsed
-from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
-from retentive.server.errors import finding, forbidden, invalid, missing
-from retentive.server.handlers.memories import MEMORY, NO_MEMORY
+from retentive.server.errors import forbidden, invalid, missing
+from retentive.server.handlers.memories import MEMORY
 from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of, start_of
 from retentive.storage.contract import StoreInfo, as_actor
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.archive import Archive
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import spool
-from retentive.transfer.import_files import ImportFiles, import_files, tar_source
-from retentive.transfer.restore import import_whole
+from retentive.transfer.import_files import import_files, tar_source
 from retentive.wire.base import (
     AnswerPage,
     CreatedFrom,
@@ -46,7 +43,6 @@ from retentive.wire.stores import (
     SettingsUpdate,
     StoreCreation,
     StoreDeleted,
-    StoreImported,
     StoreObject,
     StoreUpdate,
     UsageObject,
@@ -209,8 +205,6 @@ def list_audit_entries(
             outcome=each.outcome,
             change_count=len(each.changes),
             memory_version_ids=[change.version_id for change in each.changes],
-            paths=None if each.paths is None else list(each.paths),
-            stored=stored,
         )
         for stored, each in found
         if each is not None and (since is None or each.time >= since)
@@ -236,8 +230,7 @@ def verify_audit(call: RouteCall, expect: Heads = "") -> AuditReport:
 def erase_memory(call: RouteCall) -> MemoryErased:
     """Permanently remove a memory with its history."""
     memory_id = call.ids["memory_id"]
-    with finding(NO_MEMORY):
-        removed = call.store.history.erase(memory_id=memory_id)
+    removed = call.store.history.erase(memory_id=memory_id)
     return MemoryErased.of(removed, id=memory_id)
 
 
@@ -246,7 +239,6 @@ Format = Annotated[
     Literal["tar", "tar.gz", "files"],
     Field(description="Format of the archive; `files` has the memories as plain files in its directory `memories`"),
 ]
-StoreKey = Annotated[Name | None, Field(description="Key of the memory store; default: the one in the export")]
 
 
 @route("GET", f"{STORE}/export", ADMIN, *ARCHIVES, is_long=True)
@@ -299,39 +291,3 @@ def _as_request() -> Iterator[None]:
         yield
     except (Damaged, UnknownSchema) as error:
         raise invalid(f"the body cannot be imported: {error}") from None
-
-
-@route("POST", "/v1/memory_store_imports", ADMIN, upload=ARCHIVES, is_long=True)
-def import_memory_store(call: RouteCall, upload: IO[bytes], key: StoreKey = None) -> StoreImported:
-    """Import the memory store of an export with its ids, times and history."""
-    with _as_request():
-        archive = Archive(upload, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
-    header = archive.exported()
-    _check_store(call, header.id, header.key if key is None else key)
-    done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
-    core_of(call.location.store(header.id, call.caller)[1]).result_of(AuditOnly(ImportFiles.name))
-    info = call.location.info(header.id)
-    call.location.opened.marks.mark(info)
-    return StoreImported(
-        memory_store=StoreObject.of(info),
-        memories=header.memories,
-        content_size_bytes=header.size_bytes,
-        versions=header.versions,
-        added_versions=done.added,
-    )
-
-
-def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
-    """Raise `HttpError` if the caller may not import the memory store of an archive.
-
-    The memory store must match the patterns of the API key. If a memory store with the same id exists, it must be
-    erased or visible to the API key.
-    """
-    if not call.caller.key.sees(store_id, key):
-        raise forbidden("the patterns of the API key do not include the memory store of the archive")
-    try:
-        present = call.location.info(store_id)
-    except NotFound:
-        return
-    if present.erased_at is None and not call.caller.sees(present):
-        raise invalid("the memory store of the archive cannot be imported; a memory store with the same id exists here")

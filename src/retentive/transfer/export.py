@@ -34,7 +34,7 @@ from retentive.transfer.files import (
     new_file,
     spool,
 )
-from retentive.transfer.import_files import LAYOUT, tar_source
+from retentive.transfer.import_files import LAYOUT
 from retentive.transfer.lines import Header, Record, to_json, to_line
 from retentive.values.paths import ROOT, is_reserved
 from retentive.values.text import is_text
@@ -206,21 +206,24 @@ def _unpack(raw: IO[bytes], part: str, store: MemoryStore) -> Exported:
 
     Raises `Damaged` if the tar file is incomplete or cannot come from an export.
     """
-    tar, about = TarReader(raw), None
+    tar, about, sizes, left_out = TarReader(raw), None, list[int](), list[tuple[str, str]]()
     for entry in tar.entries():
-        about = json.loads(tar.data(_MAX_FILE_BYTES)) if entry.name == FILES else None
-    if about is None:
-        raise Damaged("the server sent an incomplete export")
-    sizes, left_out = list[int](), list[tuple[str, str]]()
-    for name, read in tar_source(raw, max_file_bytes=_MAX_FILE_BYTES).items():
-        data = read()
-        if isinstance(data, str) or {"", ".", ".."} & {*name.split("/")}:
+        if entry.name == FILES:
+            about = json.loads(tar.data(_MAX_FILE_BYTES))
+            continue
+        about, name = None, entry.name.removeprefix(f"{LAYOUT}/")  # the description is the last entry
+        if entry.isdir():
+            continue
+        is_below = name != entry.name and not {"", ".", ".."} & {*name.split("/")}
+        if not (entry.isreg() and is_below) or entry.size > _MAX_FILE_BYTES:
             raise Damaged("the server sent a file that is not an export")
-        why = _write_file(part, name, data)
+        why = _write_file(part, name, tar.data(entry.size))
         if why is None:
-            sizes.append(len(data))
+            sizes.append(entry.size)
         else:
             left_out.append((f"{ROOT}/{name}", why))
+    if about is None:
+        raise Damaged("the server sent an incomplete export")
     damaged = [(str(path), "its text is damaged") for path in about["damaged"]]
     return Exported(
         id=store.id,

@@ -114,20 +114,6 @@ def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -
         assert location.startswith("Location: ")
 
 
-def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:
-    """The command gets the error `damaged` and not an error of the driver."""
-    for backend in BACKENDS:
-        directory = tmp_path / backend
-        directory.mkdir()
-        place, _ = filled(backend, directory)
-        with opened(backend, directory) as found:
-            store = found.store()
-            sql(place, "DROP TABLE versions")
-            assert store.execute({"command": "view", "path": A}).code == "damaged"
-            with pytest.raises(Damaged):
-                list(store.versions())
-
-
 def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
     """Create a location, and return it with the ids in it by name."""
     place = place_of(backend, directory)

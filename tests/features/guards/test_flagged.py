@@ -105,6 +105,10 @@ def test_modes_and_allowances(store: MemoryStore) -> None:
         ({"sensitive_likely": "off"}, LIKELY),
         ({"sensitive_likely": "redact", "sensitive_allow": ["password"]}, LIKELY),
         ({"sensitive_likely": "redact", "sensitive_allow": ["/memories/a*"]}, LIKELY),
+        (
+            {"sensitive_likely": "redact", "sensitive_allow": ["/memories/b*"]},
+            "notes\nthe password is [REDACTED:password]\n",
+        ),
         ({"sensitive_likely": "redact", "sensitive_allow": [allowance("hunter2")]}, LIKELY),
         (
             {"sensitive_likely": "redact", "sensitive_allow": [allowance("hunter3")]},

@@ -22,7 +22,6 @@ from retentive import (
 )
 from retentive.storage.contract import Transaction
 from retentive.store import core_of
-from support.commands import A
 
 TWINS: list[tuple[type, type]] = [(MemoryStore, AsyncMemoryStore), (Mounts, AsyncMounts), (Retentive, AsyncRetentive)]
 THROUGH_CALL = {"by_id", "history", "records", "review", "trust", "audit"}
@@ -54,20 +53,6 @@ def test_each_method_has_a_twin_with_the_same_signature(kind: type, twin: type) 
 
 def test_open_async_has_the_arguments_of_open() -> None:
     assert inspect.signature(retentive.open_async) == inspect.signature(retentive.open)
-
-
-def test_many_calls_run_at_once() -> None:
-    """Concurrent calls lose no update."""
-
-    async def run() -> str:
-        async with retentive.open_async("sqlite://") as opened:
-            store = await opened.store()
-            async with anyio.create_task_group() as group:
-                for number in range(20):
-                    group.start_soon(store.append, A, f"{number}")
-            return await store.read(A)
-
-    assert sorted(map(int, anyio.run(run).split())) == list(range(20))
 
 
 def test_calls_that_wait_take_no_thread_of_the_application(tmp_path: Path) -> None:

@@ -147,19 +147,6 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
     assert [one["current"] for one in status] == [True]
 
 
-@pytest.mark.parametrize(
-    "command", [("admin", "backup"), ("export",), ("admin", "audit", "key"), ("admin", "audit", "anchor", "--key", "k")]
-)
-def test_a_dash_is_no_file(command: tuple[str, ...], at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands do not write to standard output, and none makes a file that is called `-`."""
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    ended = here(at, *command, "-")
-    assert ended.exit_code == 2
-    assert "cannot write to standard output; name a file (./- for one called -)" in " ".join(ended.stderr.split())
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
     """The error is clear, and neither the file nor a temporary file beside it exists."""
     with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,15 +20,11 @@ def modules() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
-ELSEWHERE = {"retentive.integrations.adk", "retentive.integrations.strands"}
-"""Modules whose packages need an environment of their own (`make check NAME=frameworks`)."""
-
-
-def import_all() -> None:
-    """Import every module, so that all subclasses of a class are known."""
-    for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
-        if not module.name.endswith(".__main__") and module.name not in ELSEWHERE:
-            importlib.import_module(module.name)
+def import_operations() -> None:
+    """Import every module with an operation, so that all subclasses of its classes are known."""
+    for path in modules():
+        if re.search(r"(Read|Write)?Operation\[", path.read_text("utf-8")):
+            importlib.import_module(".".join(["retentive", *path.relative_to(ROOT).with_suffix("").parts]))
 
 
 @cache

@@ -139,6 +139,18 @@ def test_a_withheld_path_is_shown_as_withheld(tmp_path: Path) -> None:
     assert here(at, "admin", "audit", "verify").exit_code == 0
 
 
+def test_the_paths_in_an_erased_directory_are_withheld(store: MemoryStore) -> None:
+    """Also that of a memory that was moved out of it before, and stays."""
+    store.change_settings({"audit": True})
+    for name in ("stays", "goes"):
+        store.create(f"/memories/{PLACE}/{name}", "text\n")
+    store.rename(f"/memories/{PLACE}/stays", OTHER)
+    store.history.erase(f"/memories/{PLACE}")
+    assert PLACE not in str(store._core.read(lambda found: list(found.records(ENTRY))))
+    assert store.read(OTHER) == "text\n"
+    assert store.audit.verify().is_sound
+
+
 def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     """The path of a memory that still exists is not secret, even if old versions are redacted.
 

@@ -240,3 +240,5 @@ def test_a_log_deleted_whole_is_found_by_the_doctor(backend: str, tmp_path: Path
         assert [finding.subject for finding in check(place.backend) if finding.code == "audit_wrong"] == [
             "entry 1: missing"
         ]
+        store.execute(VIEW)  # starts a new log, whose first entry has a digest of the settings
+        assert [entry.settings_sha256 is None for entry in store.audit.entries()] == [False]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,28 @@ ANN, BOB = "user:ann", "user:bob"
 SECRET = "password = Hunter2$hunter2"
 TEXTS = ("walrus", "ocelot", "Hunter2")
 """Words of the texts of the scene, which no operation has in its arguments."""
-DAY = 86_400.0
+NOW, DAY = 1_800_000_000.0, 86_400.0
+
+
+@cache
+def _database() -> Path:
+    """A database with the history of the scenes, which is made once."""
+    directory = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, directory)
+    with retentive.open(f"sqlite:///{directory}/memory.db", actor=ANN, clock=lambda: NOW, sweep=False) as place:
+        store, other = place.store(), place.store("other")
+        store.change_settings(
+            {"sensitive": "off", "review": ["session:*"], "expire_paths": {"/memories/d/*": 1}, "keep_versions": 1}
+        )
+        for path, text in ((A, "walrus\ntwo\n"), (B, "walrus\ntwo\n"), (GONE, SECRET)):
+            store.create(path, text)
+            other.create(path, "of another store\n")
+        store.edit(A, "walrus", "ocelot")
+        store.delete(GONE)
+        store.create(MARKED, SECRET)
+        store.insert(MARKED, 0, "more")
+        store.create("/memories/p", "proposed", actor="session:s")
+    return directory / "memory.db"
 
 
 class Scene:
@@ -31,21 +56,11 @@ class Scene:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.now = 1_800_000_000.0
+        self.now = NOW
         self.at = f"sqlite:///{directory}/memory.db"
+        shutil.copy(_database(), directory / "memory.db")
         self.place = retentive.open(self.at, actor=ANN, clock=lambda: self.now, sweep=False)
         self.store, self.other = self.place.store(), self.place.store("other")
-        self.store.change_settings(
-            {"sensitive": "off", "review": ["session:*"], "expire_paths": {"/memories/d/*": 1}, "keep_versions": 1}
-        )
-        for path, text in ((A, "walrus\ntwo\n"), (B, "walrus\ntwo\n"), (GONE, SECRET)):
-            self.run("create", path=path, file_text=text)
-            self.other.create(path, "of another store\n")
-        self.run("str_replace", path=A, old_str="walrus", new_str="ocelot")
-        self.run("delete", path=GONE)
-        self.run("create", path=MARKED, file_text=SECRET)
-        self.run("insert", path=MARKED, insert_line=0, insert_text="more")
-        self.run("create", actor="session:s", path="/memories/p", file_text="proposed")
         self.newest, self.oldest = self.store.versions(A)
         self.deleted = self.store.versions(GONE)[0]
         self.proposal = self.store.review.pending()[0].id

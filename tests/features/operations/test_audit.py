@@ -19,7 +19,7 @@ from retentive.audit.reader import AuditEntry
 from retentive.engine import operation
 from retentive.engine.handlers import HANDLERS
 from retentive.errors import RetentiveError
-from support.modules import by_function, import_all
+from support.modules import by_function, import_operations
 
 from .doors import DOORS, Doors
 from .table import BOB, OPERATIONS, ROOT, Operation, Scene, reads
@@ -38,7 +38,7 @@ INVALID: dict[str, Operation] = {
 
 def operations() -> set[str]:
     """Return the names of all operations. `RunCommand` counts for each command, `Read` and `Write` for each name."""
-    import_all()
+    import_operations()
     found = {kind.__name__ for base in (operation.ReadOperation, operation.WriteOperation) for kind in _concrete(base)}
     assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}

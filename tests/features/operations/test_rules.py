@@ -21,7 +21,7 @@ from retentive.storage.sealed.keys import KeyRing
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
 from support.command_line import here
-from support.modules import by_function, import_all
+from support.modules import by_function, import_operations
 
 from .table import ANN, GONE, OPERATIONS, A, B, Scene, state_of
 
@@ -48,7 +48,7 @@ NO_CHANGE = {
 
 def writing(base: type[operation.Operation[Any]] = operation.WriteOperation) -> Iterator[str]:
     """Names of the concrete operations that write."""
-    import_all()
+    import_operations()
     for kind in base.__subclasses__():
         if not inspect.isabstract(kind) and kind.__module__.startswith("retentive."):
             yield kind.__name__

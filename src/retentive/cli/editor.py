@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import tempfile
@@ -19,8 +18,6 @@ from retentive.cli.parameters import decoded, named
 from retentive.engine.handlers import ABSENT
 from retentive.errors import NotFound, RetentiveError
 from retentive.values.replies import Reply
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 
 
 @command(json=CHANGE)
@@ -44,7 +41,14 @@ def edit(location: Location, path: str) -> None:
                     end(perform(store, "create", path=path, file_text=""))
     except NotFound:  # the location or the memory store does not exist; saving creates it
         pass
-    file = _draft(before, path)
+    suffix = path.rpartition(".")[2]  # so that the editor recognizes the type; no editor executes a file of this name
+    try:
+        folder = tempfile.mkdtemp(prefix="retentive-")  # only the user can read it, and backups of the editor in it
+        file = Path(folder, f"memory.{suffix if suffix.isalnum() and suffix.isascii() else 'txt'}")
+        file.touch(0o600)
+        file.write_bytes(before)
+    except OSError as error:
+        raise RetentiveError(f"no temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR") from None
     try:
         value = _edited(location, path, file, before, version_id)
     except RetentiveError as error:
@@ -79,20 +83,3 @@ def _edited(location: Location, path: str, file: Path, before: bytes, version_id
     text = decoded(data)
     with location.created() as store:
         return perform(store, "write", version_id, path=path, file_text=text)
-
-
-def _draft(data: bytes, path: str) -> Path:
-    """Write a text to a file in a directory of its own that only the user can read, as are backups of the editor.
-
-    The file has the name of the memory, so that the editor recognizes its type. Some names are dangerous, because
-    editors execute files such as `.dir-locals.el`; such a file is called `memory.txt`.
-    """
-    name = path.rstrip("/").rpartition("/")[2]
-    try:
-        file = Path(tempfile.mkdtemp(prefix="retentive-"), name if _PLAIN_NAME.fullmatch(name) else "memory.txt")
-        file.touch(0o600)
-        file.write_bytes(data)
-    except OSError as error:
-        message = f"cannot create a temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR"
-        raise RetentiveError(message) from None
-    return file

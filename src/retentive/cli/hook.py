@@ -159,7 +159,7 @@ def _is_reachable(url: str) -> bool:
     connection now. Nothing is tried again, so that no prompt waits twice.
     """
     with suppress(OSError):
-        if abs(time.time() - os.stat(state_file(".down", of=url)).st_mtime) < MAX_OUTAGE_S:
+        if abs(time.time() - state_file(".down", of=url).stat().st_mtime) < MAX_OUTAGE_S:
             return False
     try:
         _within(CONNECT_S + 0.5, partial(_connect, url))
@@ -222,7 +222,7 @@ def push(location: Location, directory: str) -> int:
     already waits, this process does nothing: the waiting process will also synchronise the latest edits.
     """
     real, unavailable = os.path.realpath(directory), status_of("unavailable")
-    waiting, running = (LockFile(state_file(ending, of=real)) for ending in (".waiting", ".running"))
+    waiting, running = (LockFile(str(state_file(ending, of=real))) for ending in (".waiting", ".running"))
     with closing(waiting), closing(running):
         if not waiting.try_to_acquire():
             return 0

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import IO
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from retentive.cli.location import Location
@@ -136,46 +136,42 @@ def longest_wait_s() -> float:
         return WAIT_S
 
 
-def state_file(name: str, *, of: str = "") -> str:
-    """Return the path of a file for the log and the state of hooks. `of` is a text, such as a URL, that it belongs to.
+def state_file(name: str, *, of: str = "") -> Path:
+    """Return a file for the log and the state of hooks. `of` is a text, such as a URL, that it belongs to.
 
     The folder is created if needed.
     """
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     folder = os.path.join(home, "retentive", "hooks")
     make_directory(folder)
-    return os.path.join(folder, sha256(of.encode(errors="surrogateescape")).hexdigest()[:16] + name if of else name)
+    return Path(folder, sha256(of.encode(errors="surrogateescape")).hexdigest()[:16] + name if of else name)
 
 
-def read_state(path: str) -> str | None:
+def read_state(file: Path) -> str | None:
     """Return the text of a state file, or None if there is none."""
-    with suppress(OSError), open(path, encoding="utf-8") as file:
-        return file.read(1_000)
+    with suppress(OSError):
+        return file.read_text("utf-8")
     return None
 
 
-def write_state(path: str, text: str | None) -> None:
+def write_state(file: Path, text: str | None) -> None:
     """Replace the text of a state file at once, or delete the file if `text` is None."""
     if text is None:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        file.unlink(missing_ok=True)
         return
-    with _opened(f"{path}.new", os.O_TRUNC) as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
+    new = file.with_name(f"{file.name}.new")
+    new.touch(FILE_MODE)
+    new.write_text(text, "utf-8")
+    new.replace(file)
 
 
 def log(text: str) -> None:
     """Append a line to the log of hooks. Errors of the disk are ignored: a hook must not fail because of its log."""
     with suppress(OSError):
-        path = state_file("hook.log")
-        with suppress(FileNotFoundError):
-            if os.stat(path).st_size > MAX_LOG_BYTES:
-                os.replace(path, f"{path}.1")
+        file = state_file("hook.log")
+        if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
+            file.replace(f"{file}.1")
+        file.touch(FILE_MODE)
         line = text.replace("\n", " ").encode("ascii", "backslashreplace").decode()
-        with _opened(path, os.O_APPEND) as file:
-            file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}\n")
-
-
-def _opened(path: str, flags: int) -> IO[str]:
-    return open(os.open(path, os.O_WRONLY | os.O_CREAT | flags, FILE_MODE), "w", encoding="utf-8")
+        with file.open("a") as lines:
+            lines.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}\n")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from retentive.cli.exits import PROBLEMS, status_of
+from retentive.cli.exits import PROBLEMS
 from retentive.storage.findings import KINDS
-from support.command_line import here, process
+from support.command_line import here
 from support.damage import fill, sql
 from support.places import opened
 
@@ -59,32 +59,6 @@ def test_json(at: str) -> None:
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is False
     assert first["advice"].startswith("restore it from a backup")
-
-
-def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
-    """Without the keys, a finding says that the store was not checked, with the status of any other command."""
-    at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
-    assert here(at, "--keys", keys, "admin", "encryption", "new").exit_code == 0
-    assert here(at, "--keys", keys, "create", "/memories/a.md", "a").exit_code == 0
-    assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
-    without = here(at, "doctor")
-    assert without.exit_code == here(at, "ls").exit_code == status_of("locked")
-    assert without.stdout.startswith("note\tdefault\tlocked")
-
-
-def test_no_file_of_the_machine_is_named(tmp_path: Path) -> None:
-    """The output contains no real path, even for a directory with many kinds of damage."""
-    with opened("directory", tmp_path) as location:
-        fill(location.store())
-    root = tmp_path / "memory"
-    (root / "memories" / "link").symlink_to(tmp_path)
-    (root / "memories" / "a.md").write_text("secret words")
-    sql(str(root), "UPDATE versions SET text = ?", (b"secret words",))
-    done = process(tmp_path, "--at", str(root), "doctor")
-    assert done.status == PROBLEMS
-    assert str(tmp_path).encode() not in done.out
-    assert b"secret words" not in done.out
-    assert done.err == ""
 
 
 def test_every_kind_of_finding_is_documented() -> None:

@@ -84,12 +84,12 @@ def test_the_edited_text_is_saved_as_one_change(desk: Desk) -> None:
     assert desk.left() == []
 
 
-def test_the_draft_is_private_and_named_as_the_memory(desk: Desk) -> None:
-    """Unless editors execute a file of this name."""
+def test_the_draft_is_private_and_has_the_type_of_the_memory(desk: Desk) -> None:
+    """Its name is not that of the memory, which an editor may execute."""
     file, directory = desk.shown_by('ls -l "$2"; ls -ld "$(dirname "$2")"').decode().splitlines()[:2]
-    assert re.fullmatch(rf"-rw-------.* {desk.drafts}/retentive-\w+/notes\.md", file)
+    assert re.fullmatch(rf"-rw-------.* {desk.drafts}/retentive-\w+/memory\.md", file)
     assert re.fullmatch(rf"drwx------.* {desk.drafts}/retentive-\w+", directory)
-    assert desk.shown_by('basename "$2"', HIDDEN).startswith(b"memory.txt\n")
+    assert desk.shown_by('basename "$2"', HIDDEN).startswith(b"memory.el\n")
 
 
 def test_a_location_is_created_only_to_save_a_text(tmp_path: Path) -> None:

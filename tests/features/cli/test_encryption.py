@@ -128,16 +128,6 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
     assert all(one["current"] and one["readable"] for one in sealed.status().values())
 
 
-def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
-    sealed.file.unlink()
-    sealed.done("admin", "encryption", "new")
-    sealed.done("--store", "third", "create", "/memories/c.md", "three")
-    result = sealed.run("admin", "encryption", "rotate", "--new")
-    assert result.exit_code == 15
-    assert result.stdout == "1 data key wrapped with the current key, 0 already current. Not wrapped: 2 locked.\n"
-    assert sealed.done("--store", "third", "cat", "/memories/c.md") == "three"
-
-
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
     with interactive(sealed.directory, "admin", "encryption", "destroy", "--store", "default", "--at", AT) as shown:
@@ -149,11 +139,8 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     assert sealed.run("admin", "encryption", "destroy", "--yes").exit_code == 2  # no store is the default
     assert sealed.done("cat", "/memories/a.md") == MARKER
     assert here(sealed.at, "admin", "encryption", "destroy", "--store", "nothing", "--yes").exit_code == 3
-    wrapped = wrapped_keys(sealed)["default"]
-    assert wrapped in at_rest(sealed.directory)
     said = here(sealed.at, "admin", "encryption", "destroy", "--store", "default", "--yes")
     assert said.exit_code == 0
-    assert wrapped not in at_rest(sealed.directory)
     for command in (["cat", "/memories/a.md"], ["create", "/memories/b", "x"]):
         refused = sealed.run(*command)
         assert refused.exit_code == 15
@@ -165,20 +152,3 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
         sealed.done("admin", "encryption", "destroy", "--store", "default", "--yes") == said.stdout
     )  # the first time is kept
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
-
-
-def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
-    """Return the stored wrapped data key of each memory store."""
-    import sqlite3
-
-    connection = sqlite3.connect(sealed.directory / "memory.db")
-    try:
-        rows = connection.execute("SELECT store_key, seal FROM stores").fetchall()
-    finally:
-        connection.close()
-    return {key: json.loads(seal)["key"].encode() for key, seal in rows}
-
-
-def at_rest(directory: Path) -> bytes:
-    """Return the bytes of all files except the key files."""
-    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")

@@ -172,7 +172,6 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         ("serve", "uvicorn"),
         ("keys list", "pydantic"),
         ("console", "jinja2"),
-        ("console", "pydantic"),
         ("mcp", "mcp"),
         ("demo", "anthropic"),
         ("ls --at https://localhost", "httpx2"),

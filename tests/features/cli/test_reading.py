@@ -123,14 +123,6 @@ def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: lis
     assert (tmp_path / "file").stat().st_size == 0
 
 
-@pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
-def test_reading_a_directory_without_memories_creates_nothing(tmp_path: Path, command: list[str]) -> None:
-    """The local tool of the SDK leaves such a directory before its first memory."""
-    (tmp_path / "memories").mkdir()
-    assert here(tmp_path, *command).exit_code == 3
-    assert [str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")] == ["memories"]
-
-
 def test_a_missing_memory_store_is_not_created(at: str) -> None:
     for command in (["ls"], ["view"], ["rm", "/memories/a.txt"], ["mv", "/memories/a.txt", "/memories/b.txt"]):
         ended = here(at, "--store", "user-43", *command)

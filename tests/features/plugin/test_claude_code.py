@@ -91,13 +91,6 @@ def test_the_official_packer_accepts_the_bundle(tmp_path: Path) -> None:
         subprocess.run([MODULES / ".bin" / "mcpb", *command], check=True, capture_output=True, timeout=60)
 
 
-def test_it_is_installed_and_its_server_connects(machines: MakeMachine, at: str) -> None:
-    with scripted_claude() as server:
-        machine = machines("home", server, location=at, store="team")
-        assert PLUGIN in machine.claude("plugin", "list")
-        assert "Connected" in machine.claude("mcp", "list")
-
-
 def test_it_works_before_it_is_configured(tmp_path: Path) -> None:
     """Hooks and tools use the same store in the home directory, and no API key."""
     view = Call({"path": "/memories"}, Check(contains=("/memories/tea.md",)), name=VIEW)

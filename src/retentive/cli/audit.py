@@ -138,17 +138,12 @@ def show(location: Location, *, since: datetime | None) -> None:
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))
-    rows, objects = [], []
+    rows = []
     for entry in found:
         operation = (entry.operation or "-") + {None: "", True: " audit=on", False: " audit=off"}[entry.audit]
         marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
         marks += [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
         paths = "withheld" if entry.paths is None else " ".join(entry.paths)
         rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join(marks)))
-        objects.append(
-            output.attributes(entry, "time", "actor", "operation", "integration", "paths", "outcome")
-            | {"changes": [each._asdict() for each in entry.changes], "read": entry.read and entry.read._asdict()}
-            | output.attributes(entry, "listed", "repeated", "audit", "proposed", "withheld", "facts", "seq", "hash")
-        )
     columns = ("time", "actor", "operation", "outcome", "paths", "versions")
-    output.emit(objects, output.table(rows, columns, empty="No entries."))
+    output.emit(found, output.table(rows, columns, empty="No entries."))

@@ -101,8 +101,7 @@ def log(
         table = output.table(found, columns, "No changes.", shortens=("actor", "what"), header=not oneline)
     else:
         cells = [
-            [change.id, each.id, each.created_at, each.actor, *described(each, change)]
-            + ([change.cause] if change.cause else [])
+            [change.id, each.id, each.created_at, each.actor, *described(each, change), *filter(None, [change.cause])]
             for change in found
             for each in change.versions
         ]

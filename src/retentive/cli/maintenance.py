@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 import click
@@ -157,17 +158,16 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         found = list(check_location(location.url, keys=keys, quick=quick, repair=repair, progress=report))
     counts = Counter[str](finding.severity for finding in found)
-    objects = [
-        output.attributes(each, "severity", "store_id", "store_key", "code", "subject")
-        | {"meaning": each.kind.meaning, "advice": each.kind.advice, "repairable": each.kind.mends}
-        for each in found
-    ]
-    columns: dict[str, output.Column] = {
-        "severity": "severity",
-        "store": lambda each: each["store_key"] or each["store_id"] or "-",
-        "code": "code",
-        "description": lambda each: f"{each['meaning']} {each['subject']}".rstrip(),
-    }
+    objects = []
+    for each in found:
+        kind = each.kind
+        facts = {"meaning": kind.meaning, "advice": kind.advice, "repairable": kind.mends}
+        shown = {
+            "store": each.store_key or each.store_id or "-",
+            "description": f"{kind.meaning} {each.subject}".rstrip(),
+        }
+        objects.append(output.attributes(each) | facts | shown)
+    columns = ["severity", "store", "code", "description"]
     below = []
     if output.as_table():
         advice = {each.code: each.kind.advice for each in found if each.severity in {"problem", "note"}}
@@ -177,7 +177,7 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
             f"{totals}, {counts['repaired']} repaired.",
         ]
     else:
-        columns["advice"] = "advice"
+        columns.append("advice")
     is_locked = any(each.code == "locked" for each in found)
     output.emit(
         {"findings": objects, **{name: counts[name] for name in ("ok", "note", "problem", "repaired")}},
@@ -217,28 +217,22 @@ def stats(location: Location, *, days: int) -> None:
     """
     with location.existing() as store:
         found = figures(store, days=days)
-    use, rows = found.use, asdict(found)
-    lists: dict[str, list[dict[str, Any]]] = {
-        "days": [{**day._asdict(), "day": day.day.isoformat()} for day in found.days],
-        "biggest": [output.attributes(each, "path", "size_bytes") for each in use.biggest],
-        "least_used": [each._asdict() for each in use.least_used],
-        "most_changed": [{"path": path, "changes": count} for path, count in found.most_changed],
-        "actors": [{"actor": actor, "changes": count} for actor, count in found.actors],
-    }
+    use = found.use
+    value = output.attributes(found) | output.attributes(use)
+    del value["use"]
+    value["biggest"] = [output.attributes(each, "path", "size_bytes") for each in use.biggest]
+    value |= {"most_changed": dict(found.most_changed), "actors": dict(found.actors)}
     counts = [("memories", use.memories), ("versions", found.versions), ("changes awaiting review", found.proposals)]
     sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes)]
-    active = [day for day in lists["days"] if day["created"] or day["modified"] or day["deleted"]]
+    changes, path = {"changes": itemgetter(1)}, {"path": "path"}
     sections: list[tuple[str, Sequence[Any], Any]] = [
         ("store", counts, ("what", "number")),
         ("bytes", sizes, ("what", "size")),
-        ("activity", active, ("day", "created", "modified", "deleted")),
-        ("biggest", lists["biggest"], {"size": "size_bytes", "path": "path"}),
-        ("least used", lists["least_used"], {"time": "at", "path": "path"}),
-        ("most changed", lists["most_changed"], ("changes", "path")),
-        ("who", lists["actors"], ("changes", "actor")),
+        ("activity", [day for day in found.days if any(day[1:])], ("day", "created", "modified", "deleted")),
+        ("biggest", use.biggest, {"size": "size_bytes"} | path),
+        ("least used", use.least_used, {"time": "at"} | path),
+        ("most changed", found.most_changed, changes | {"path": itemgetter(0)}),
+        ("who", found.actors, changes | {"actor": itemgetter(0)}),
     ]
-    del rows["use"]
-    output.emit(
-        rows | output.attributes(use, "memories", "size_bytes") | lists,
-        *(output.table(rows, columns, title=name) for name, rows, columns in sections if rows),
-    )
+    tables = [output.table(rows, columns, title=name) for name, rows, columns in sections if rows]
+    output.emit(value, *tables)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from io import StringIO
 from typing import Any, TypeAlias
 from unicodedata import combining, east_asian_width
@@ -112,11 +112,10 @@ def emit(
 
 def _csv(value: object, rows: str | None) -> str:
     """Return a result as CSV: a header, and a line for each record. Cells that are not strings are JSON."""
-    value = json.loads(to_json(value))
-    if rows is not None and isinstance(value, dict) and rows in value:
-        value = value[rows]
-    records: list[Any] = value if isinstance(value, list) else [value]
-    records = [each if isinstance(each, dict) else {"value": each} for each in records]
+    value = _plain(value)
+    value = value[rows] if rows is not None and isinstance(value, dict) and rows in value else value
+    listed = value if isinstance(value, list) else [value]
+    records = [each if isinstance(each, dict) else {"value": each} for each in listed]
     names = list(dict.fromkeys(name for each in records for name in each))
     writer = csv.writer(file := StringIO(), lineterminator="\n")
     for each in [dict(zip(names, names, strict=True)), *records] if names else ():
@@ -127,25 +126,31 @@ def _csv(value: object, rows: str | None) -> str:
 
 def to_json(value: object) -> str:
     """Convert a value to one line of JSON in ASCII. Every program can decode such output and split it into lines."""
-    return json.dumps(value, default=_json_form)
+    return json.dumps(_plain(value))
 
 
-def _json_form(value: object) -> object:
+def _plain(value: Any) -> Any:
     match value:
         case datetime():  # as Anthropic's hosted memory stores
             return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case date():
+            return value.isoformat()
         case Actor():
             return str(value)
+        case Mapping():
+            return {name: _plain(each) for name, each in value.items()}
+        case tuple() if hasattr(value, "_asdict"):
+            return _plain(value._asdict())
         case _ if is_dataclass(value):
-            return attributes(value, *(field.name for field in fields(value)))
-        case Iterator():
-            return list(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+            return _plain(attributes(value))
+        case list() | tuple() | Iterator():
+            return list(map(_plain, value))
+    return value
 
 
-def attributes(value: object, *names: str) -> dict[str, object]:
-    """Return a dictionary with the attributes of `value` that have the given names."""
-    return {name: getattr(value, name) for name in names}
+def attributes(value: Any, *names: str) -> dict[str, Any]:
+    """Return a dictionary with the attributes of `value` that have the given names. The default is all its fields."""
+    return {name: getattr(value, name) for name in names or [each.name for each in fields(value)]}
 
 
 def without_keys(text: str) -> str:

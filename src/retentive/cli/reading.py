@@ -151,10 +151,8 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     with location.existing() as store:
         found = store.search(" ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
     is_cut = len(found.hits) < found.total
-    names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets", "trust", "score")
     output.emit(
-        {"total": found.total, "hits": [output.attributes(hit, *names, "actor") for hit in found.hits]}
-        | output.attributes(found, "damaged", "unknown", "relaxed"),
+        found,
         output.hits(found),
         f"{output.counted(found.total, 'memory')}." if output.as_table() and not is_cut else "",
         rows="hits",

@@ -38,8 +38,9 @@ def init(location: Location) -> None:
     url = repr(location.url) if location.shown == location.url else 'os.environ["RETENTIVE_AT"]'  # it has a password
     keys = "" if location.keys is None else f", keys={location.keys!r}"
     code = "import os\n\n" if "os.environ" in url else ""
-    named = "" if key == DEFAULT_KEY else repr(key)
-    code += f"import retentive\n\nstore = retentive.open({url}{keys}).store({named})\n"
+    code += (
+        f"import retentive\n\nstore = retentive.open({url}{keys}).store({'' if key == DEFAULT_KEY else repr(key)})\n"
+    )
     said = f"The memory store {key} is at {location.shown}, with {output.counted(memories, 'memory')}."
     value = {"at": location.shown, "store": key, "memories": memories, "code": code}
     output.emit(value, f"{said}\n\nTo use it:\n\n{textwrap.indent(code, '    ')}")

@@ -117,10 +117,10 @@ def import_(
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
     only = "" if found.inside is None else f" (only the files in {found.inside}/)"
-    rows = [(each.became, each.path or each.name, *([each.why] if each.why else [])) for each in done.files]
+    rows = [(each.became, each.path or each.name, *filter(None, [each.why])) for each in done.files]
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
-        {**summed, "dry_run": dry_run, "inside": found.inside, "files": done.files},
+        summed | {"dry_run": dry_run, "inside": found.inside, "files": done.files},
         output.table(rows, ("became", "path", "why"), header=False),
         rows="files",
         notes=[
@@ -167,10 +167,8 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
         done = back_up(backend, path, stores=chosen, progress=progress)
         if keep is not None:
             with mapped_os_errors():
-                others = sorted(
-                    set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.gz", root_dir=file)) - {os.path.basename(path)}
-                )
-                deleted = others[: max(0, len(others) - keep + 1)]
+                kept = set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.gz", root_dir=file))
+                deleted = sorted(kept - {os.path.basename(path)})[: 1 - keep or None]
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it
                         os.unlink(os.path.join(file, each))

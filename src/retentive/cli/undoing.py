@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.history import actors_option, change_object, described
+from retentive.cli.history import actors_option, change_object
 from retentive.cli.location import Location, no_store
 from retentive.cli.options import command
 from retentive.cli.parameters import (
@@ -28,7 +28,6 @@ from retentive.history.removal import Removed
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.locations import find_store, local_path
 from retentive.remote import is_remote
-from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 from retentive.values.replies import REPLIES
 
@@ -115,9 +114,12 @@ def undo(
         path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
-            if sys.stdin is None or not sys.stdin.isatty():
+            if sys.stdin is None or not sys.stdin.isatty() or output.as_object():
                 raise click.UsageError(_NAME_IT)
-            change, path = _confirmed(store, path, mode), None
+            planned = store.undo(change, path=path, mode=mode, dry_run=True)
+            _emit_outcome(planned, _UNDO_ADVICE, mode)
+            output.confirm("Undo this change?", yes=False, done="undone")
+            change, path = as_revision(planned.undone[0].versions[0].id), None  # also if there is a newer one now
         if by is not None:
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
         else:
@@ -138,34 +140,20 @@ _NAME_IT = (
 )
 
 
-def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
-    """Show the newest change and the effect of undoing it, and ask for confirmation.
-
-    Returns the id of a version of the change, as a revision. Exits if the user declines.
-    """
-    outcome = store.undo(parse("HEAD", datetime.now(UTC)), path=path, mode=mode, dry_run=True)
-    if outcome.conflicts:
-        _emit_outcome(outcome, _UNDO_ADVICE, mode)
-    change = outcome.undone[0]
-    did = [" ".join(described(version, change)) for version in reversed(change.versions)]
-    steps = [" ".join(_step_row(step, is_done=False)) for step in outcome.steps]
-    lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:", *did]
-    output.note("\n  ".join(lines) + "\n" + "\n  ".join(["Undoing it:", *steps]))
-    output.confirm("Undo this change?", yes=False, done="undone")
-    return as_revision(change.versions[0].id)
-
-
 def _emit_outcome(outcome: RestoreOutcome, advice: str, mode: Mode) -> None:
     is_plan = outcome.dry_run or outcome.proposed
     rows = [_step_row(step, is_done=not is_plan) for step in outcome.steps]
     below = REPLIES.awaits_review if outcome.proposed else "" if rows else "Nothing to do."
     is_partial, versions = mode == "partial", sum(len(change.versions) for change in outcome.undone)
     notes = []
-    if versions > 1 and not outcome.conflicts:
+    if outcome.undone and not outcome.conflicts and (is_plan or versions > 1):
+        last, first = outcome.undone[0], outcome.undone[-1]
+        what = f"{last.id} by {last.actor or 'an actor without a name'}, {output.local_time(last.at)}"
+        if versions > 1:
+            span = " to ".join(dict.fromkeys([first.id, last.id]))
+            what = f"{output.counted(len(outcome.undone), 'change')}, {span}, with {versions:,} versions"
         part = " a part of" if outcome.left else ""
-        count = output.counted(len(outcome.undone), "change")
-        span = " to ".join(dict.fromkeys([outcome.undone[-1].id, outcome.undone[0].id]))
-        notes = [f"{'This would undo' if is_plan else 'This undid'}{part} {count}, {span}, with {versions:,} versions."]
+        notes = [f"{'This would undo' if is_plan else 'This undid'}{part} {what}."]
     why = "was left as it is" if is_partial else "was not fully restored"
     notes += [f"{each.path} {why}: {each.reason}." for each in outcome.left]
     error = ""

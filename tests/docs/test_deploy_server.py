@@ -20,13 +20,13 @@ import retentive
 from retentive.cli.server import serve
 from retentive.errors import InvalidInput
 from retentive.server.health import is_healthy
-from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
+from retentive.server.options import CONFIG, PREFIX, ServeOptions, read_configuration, settings
 from support.http_api import serving
 from support.pages import ROOT
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "retentive"
-KNOWN = {each.variable for each in settings()} | {CONFIG}
+KNOWN = {PREFIX + each.name.upper() for each in settings()} | {CONFIG}
 TLS = {"locationSecret": "db", "tlsSecret": "tls"}
 
 

@@ -17,7 +17,7 @@ from retentive.cli.options import Group, command
 from retentive.errors import InvalidInput
 from retentive.locations import location_exists
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore
-from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
+from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
 
@@ -44,17 +44,18 @@ def _configure(ctx: click.Context, option: click.Parameter, path: str | None) ->
 def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
     """Decorator that adds options to a command: `--config`, and one option for each setting of the server."""
     for each in reversed(settings()):
-        kind = click.IntRange(each.low, each.high) if each.kind is int else each.kind
-        shape: dict[str, Any] = {"is_flag": True} if each.kind is bool else {"type": kind}
-        names = [each.flag, each.name] if each.default is not True else [f"--{each.flag[5:]}/{each.flag}", each.name]
+        kind, about = kind_of(each), each.metadata
+        shape: dict[str, Any] = {"type": click.IntRange(about["low"], about["high"]) if kind is int else kind}
+        words = each.name.replace("_", "-")
         function = click.option(
-            *names,
+            f"--{words}/--no-{words}" if each.default is True else f"--{words}",
+            each.name,
             default=each.default,
-            show_default=each.kind is not bool and each.default is not None,
-            envvar=each.variable,
-            metavar=each.metavar or None,
-            help=each.text,
-            **shape,
+            show_default=kind is not bool and each.default is not None,
+            envvar=PREFIX + each.name.upper(),
+            metavar=about["metavar"] or None,
+            help=about["text"],
+            **({"is_flag": True} if kind is bool else shape),
         )(function)
     return click.option(
         "--config",

@@ -5,13 +5,12 @@ One table defines the flags and environment variables of `retentive serve`, and 
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
 
 from retentive.errors import InvalidInput
 from retentive.wire.stores import rate_of
@@ -27,40 +26,11 @@ DEADLINE_S = 60
 """Default deadline of a request. It is shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
 
-Default: TypeAlias = "str | int | bool | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Option that users can set on the command line, in the environment or in the configuration file."""
-
-    default: Default
-    text: str
-    metavar: str = ""
-    low: int = 0
-    high: int | None = None
-    name: str = ""
-
-    @property
-    def flag(self) -> str:
-        """Flag on the command line. For a switch that is on by default, this flag turns it off."""
-        words = self.name.replace("_", "-")
-        return f"--no-{words}" if self.default is True else f"--{words}"
-
-    @property
-    def variable(self) -> str:
-        """Name of the environment variable."""
-        return PREFIX + self.name.upper()
-
-    @property
-    def kind(self) -> type:
-        """Type of the value."""
-        return str if self.default is None else type(self.default)
-
-
-def option(default: Default, text: str, **limits: Any) -> Any:
-    """Return a field of `ServeOptions` that users can set. The arguments are those of `Setting`."""
-    return field(default=default, metadata={"setting": Setting(default, text, **limits)})
+def option(
+    default: str | int | bool | None, text: str, *, metavar: str = "", low: int = 0, high: int | None = None
+) -> Any:
+    """Return a field of `ServeOptions` that users can set, with its description and the bounds of a number."""
+    return field(default=default, metadata={"text": text, "metavar": metavar, "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +92,14 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def settings() -> list[Setting]:
-    """Return all settings, in the order in which the help lists them."""
-    found = dataclasses.fields(ServeOptions)
-    return [dataclasses.replace(each.metadata["setting"], name=each.name) for each in found if each.metadata]
+def settings() -> list[Field[Any]]:
+    """Return the fields that users can set, in the order in which the help lists them."""
+    return [each for each in fields(ServeOptions) if each.metadata]
+
+
+def kind_of(setting: Field[Any]) -> type:
+    """Return the type of the values of a setting."""
+    return str if setting.default is None else type(setting.default)
 
 
 def read_configuration(path: str) -> Mapping[str, Any]:
@@ -140,7 +114,7 @@ def read_configuration(path: str) -> Mapping[str, Any]:
         raise InvalidInput(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
-    kinds: dict[str, type] = {"at": str, "keys": str} | {each.name: each.kind for each in settings()}
+    kinds: dict[str, type] = {"at": str, "keys": str} | {each.name: kind_of(each) for each in settings()}
     for name, value in found.items():
         if name not in kinds:
             raise InvalidInput(f"{path}: there is no setting {name!r}; `retentive serve --help` lists them")

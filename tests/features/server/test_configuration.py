@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import retentive.server.serve as server
 from retentive.cli.app import app
 from retentive.errors import InvalidInput
-from retentive.server.options import ServeOptions, read_configuration, settings
+from retentive.server.options import ServeOptions, kind_of, read_configuration, settings
 from support.pages import ROOT
 
 
@@ -58,13 +58,14 @@ def test_every_setting_has_a_flag_a_variable_and_a_name_in_the_file(
     """Each way sets it to the same value, and without any it has its default."""
     file = tmp_path / "server.toml"
     for each in settings():
-        value = 3 if each.kind is int else not each.default if each.kind is bool else "x"
-        text = str(value).lower() if each.kind is bool else str(value)
-        file.write_text(f"{each.name} = {text if each.kind is not str else repr(text)}\n")
-        flag = [each.flag] if each.kind is bool else [each.flag, text]
+        kind, words = kind_of(each), each.name.replace("_", "-")
+        value = 3 if kind is int else not each.default if kind is bool else "x"
+        text = str(value).lower() if kind is bool else str(value)
+        file.write_text(f"{each.name} = {text if kind is not str else repr(text)}\n")
+        flag = [f"--no-{words}" if each.default is True else f"--{words}", *([] if kind is bool else [text])]
         for done in (
             serve("serve", *flag),
-            serve("serve", **{each.variable: text}),
+            serve("serve", **{f"RETENTIVE_SERVE_{each.name.upper()}": text}),
             serve("serve", f"--config={file}"),
         ):
             assert done.output == "", each.name

@@ -15,6 +15,7 @@ from retentive import MemoryStore
 from retentive.errors import InvalidInput
 from retentive.server.keys import CACHE_S, KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
+from support.clock import Clock
 from support.http_api import Api
 
 KEYS = "/v1/organizations/api_keys"
@@ -39,15 +40,6 @@ def test_a_typing_error_is_found_without_storage(place: int) -> None:
     other = "x" if text[place] != "x" else "y"
     assert id_in(text[:place] + other + text[place + 1 :]) is None
     assert id_in(text[:-1]) is id_in(text + "x") is id_in("") is None
-
-
-class Clock:
-    """A clock for both times of a `KeyStore`."""
-
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,19 @@ from joserfc.jwk import ECKey, RSAKey
 import retentive
 from retentive.errors import InvalidInput
 from retentive.server.oauth import KEYS_S, REFETCH_S, Issuer, Tokens
-from support.http_api import Answer, Api, serving
+from support import http_api
+from support.clock import Clock
+from support.http_api import Api, serving
+from support.listener import Answer, Received, listening
 
 RESOURCE = "https://memory.example.com"
 Key = RSAKey | ECKey
 
 
 class Provider:
-    """An issuer: its description, its public keys, and its tokens."""
+    """An issuer at `url`: its description, its public keys, and its tokens."""
+
+    url: str
 
     def __init__(self) -> None:
         self.keys: dict[str, Key] = {
@@ -39,31 +43,16 @@ class Provider:
         self.described: dict[str, dict[str, Any]] = {}
         self.requests: list[str] = []
         self.is_down = False
-        provider = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                provider.requests.append(self.path)
-                body = json.dumps(provider.answer(self.path)).encode()
-                self.send_response(500 if provider.is_down else 200)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def answer(self, path: str) -> object:
-        if path == "/.well-known/openid-configuration":
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+    def answer(self, request: Received) -> Answer:
+        self.requests.append(request.path)
         shown = [
             key.as_dict(private=False) | {"use": "sig", **self.described.get(n, {})} for n, key in self.shown.items()
         ]
-        return {"keys": shown}
+        found: object = {"keys": shown}
+        if request.path == "/.well-known/openid-configuration":
+            found = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        return 200, json.dumps(found).encode()
 
     def token(self, key: str = "rsa", header: dict[str, Any] | None = None, **claims: Any) -> str:
         """A token; a claim that is None is left out."""
@@ -77,12 +66,17 @@ class Provider:
         return jwt.encode({"alg": algorithm, "kid": chosen.kid, **(header or {})}, present, chosen)
 
 
+@contextmanager
+def providing() -> Iterator[Provider]:
+    found = Provider()
+    with listening(found.answer) as found.url:
+        yield found
+
+
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    found = Provider()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+    with providing() as found:
+        yield found
 
 
 def issuer(provider: Provider, **options: Any) -> Issuer:
@@ -90,22 +84,15 @@ def issuer(provider: Provider, **options: Any) -> Issuer:
     return Issuer.read({"issuer": provider.url, "audience": RESOURCE, **given, **options})
 
 
-class Clock:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture(scope="module")
 def lasting() -> Iterator[tuple[Api, Provider]]:
     """A server and its provider for tests whose tokens are all refused, so that they cannot affect each other."""
-    provider = Provider()
-    tokens = Tokens(RESOURCE, [issuer(provider, stores_claim="stores")])
-    with retentive.open("sqlite://") as opened, serving(opened, tokens=tokens) as found:
+    with (
+        providing() as provider,
+        retentive.open("sqlite://") as opened,
+        serving(opened, tokens=Tokens(RESOURCE, [issuer(provider, stores_claim="stores")])) as found,
+    ):
         yield found, provider
-    provider.server.shutdown()
-    provider.server.server_close()
 
 
 @pytest.fixture
@@ -157,7 +144,7 @@ def test_tokens_with_wrong_claims_are_refused(lasting: tuple[Api, Provider], cla
     refused(with_token(api, provider.token(**{"stores": "*", **claims})).get("/v1/memory_stores"))
 
 
-def refused(answer: Answer) -> None:
+def refused(answer: http_api.Answer) -> None:
     metadata = f"{RESOURCE}/.well-known/oauth-protected-resource"
     assert (answer.status, answer.headers["www-authenticate"]) == (401, f'Bearer resource_metadata="{metadata}"')
     assert answer.error["message"] == "invalid API key"

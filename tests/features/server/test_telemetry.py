@@ -7,11 +7,9 @@ import logging
 import os
 import re
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from retentive import MemoryStore
 from retentive.server.calls import ServedLocation
 from retentive.server.telemetry import CAPTURE, JsonLog, Telemetry
 from support.http_api import Api, serving
+from support.listener import Answer, Received, listening
 from support.pages import ROOT
 from support.served_process import started
 from support.waiting import until
@@ -151,46 +150,29 @@ def test_contents_are_in_spans_only_if_asked_for(tmp_path: Path, monkeypatch: py
     assert SECRET in listed[-1]["gen_ai.memory.records"]
 
 
-class Collector(BaseHTTPRequestHandler):
+class Collector:
     """Receives spans and metrics like an OpenTelemetry collector."""
 
-    spans: list[str]
-    measured: set[str]
+    def __init__(self) -> None:
+        self.spans: list[str] = []
+        self.measured: set[str] = set()
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        if self.path == "/v1/traces":
-            sent = ExportTraceServiceRequest.FromString(body)
+    def answer(self, request: Received) -> Answer:
+        if request.path == "/v1/traces":
+            sent = ExportTraceServiceRequest.FromString(request.body)
             self.spans += [span.name for r in sent.resource_spans for s in r.scope_spans for span in s.spans]
         else:
-            measured = ExportMetricsServiceRequest.FromString(body)
+            measured = ExportMetricsServiceRequest.FromString(request.body)
             self.measured |= {m.name for r in measured.resource_metrics for s in r.scope_metrics for m in s.metrics}
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def collector() -> Iterator[tuple[str, type[Collector]]]:
-    received = type("Received", (Collector,), {"spans": [], "measured": set()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), received)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", received
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        return 200, b""
 
 
 @pytest.mark.long
 def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
     """The sum is exact on every worker, also after one was killed. The log has a line of JSON for each request."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with collector() as (endpoint, received):
+    received = Collector()
+    with listening(received.answer) as endpoint:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
         with started("--at", at, "--workers", "2", directory=tmp_path, **variables) as (process, lines):
             url, key = lines[-1].rpartition(" ")[2], lines[0].rpartition(" ")[2]

@@ -10,10 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import anthropic
@@ -26,17 +25,19 @@ from retentive.server.background import Background, Leader
 from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import BATCH, LOOK_S, MARKED_S, PAUSES_S, SEEN, Deliverer
 from retentive.server.webhooks import PENDING, Webhooks, check_url, is_public
+from support.clock import Clock
 from support.http_api import Api, serving
+from support.listener import Answer, Received, listening
 from support.places import LASTING, place_of
 from support.served_process import process_serving
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
-Received = tuple[str, dict[str, str], str]
-"""Path, headers with lowercase names, and body of a request."""
 
 
 class Receiver:
-    """HTTP server that keeps its requests. It answers when `go` is set: with the next of `statuses`, then 200."""
+    """Keeps the requests to `url`. It answers when `go` is set: with the next of `statuses`, then 200."""
+
+    url: str
 
     def __init__(self) -> None:
         self.got: Queue[Received] = Queue()
@@ -44,22 +45,10 @@ class Receiver:
         self.go = Event()
         self.go.set()
 
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"])).decode()
-                receiver.got.put((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-                receiver.go.wait()
-                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
-                self.send_header("location", "/elsewhere")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?a=b"
+    def answer(self, request: Received) -> Answer:
+        self.got.put(request)
+        self.go.wait()
+        return self.statuses.pop(0) if self.statuses else 200, b""
 
     def events(self) -> list[Received]:
         """The requests received until now."""
@@ -69,15 +58,12 @@ class Receiver:
 @contextmanager
 def running() -> Iterator[Receiver]:
     found = Receiver()
-    thread = Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield found
-    finally:
-        found.go.set()
-        found.server.shutdown()
-        thread.join()
-        found.server.server_close()
+    with listening(found.answer, location="/elsewhere") as url:
+        found.url = f"{url}/hook?a=b"
+        try:
+            yield found
+        finally:
+            found.go.set()
 
 
 @pytest.fixture
@@ -159,13 +145,14 @@ def test_signed_events_of_memory_stores(api: Api, receiver: Receiver, rounds: Ro
     received = sorted(receiver.events(), key=lambda each: json.loads(each[2])["created_at"])
     assert data_of(received) == [(event, store) for event in ALL]
     client = anthropic.Anthropic(api_key="x")
-    for path, headers, body in received:
+    for path, headers, data in received:
+        body = data.decode()
         assert path == "/hook?a=b"
         event = client.beta.webhooks.unwrap(body, headers=headers, key=secret)
         assert (event.type, event.id, event.data.type in ALL) == ("event", headers["webhook-id"], True)
         assert type(event.data).__name__.startswith("BetaWebhookMemoryStore")
-        data: Any = event.data
-        assert (data.organization_id, data.workspace_id) == ("org_default", "wrkspc_default")
+        about: Any = event.data
+        assert (about.organization_id, about.workspace_id) == ("org_default", "wrkspc_default")
         Webhook(secret).verify(body, headers)
         with pytest.raises(WebhookVerificationError):
             Webhook(secret).verify(body + " ", headers)
@@ -466,17 +453,9 @@ def test_a_name_with_a_private_address_gets_nothing(api: Api, receiver: Receiver
     assert receiver.events() == []
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_one_leader_within_a_lease(opened: retentive.Retentive) -> None:
     """The first leads; the second takes over within a lease of the last renewal, after the first has stopped."""
-    clock = Time()
+    clock = Clock()
     first, second = (Leader(opened.records, lease_s=10, monotonic=clock) for _ in range(2))
     assert (first.tick(), second.tick()) == (True, False)
     for _ in range(20):
@@ -497,7 +476,7 @@ def test_of_many_processes_one_leads_at_a_time(opened: retentive.Retentive) -> N
     """The result holds for each order of their steps and each pause between them."""
     import random
 
-    chooser, clock = random.Random(7), Time()
+    chooser, clock = random.Random(7), Clock()
     leaders = [Leader(opened.records, lease_s=10, monotonic=clock) for _ in range(4)]
     for _ in range(400):
         clock.now += chooser.choice([0, 0.5, 2, 7])

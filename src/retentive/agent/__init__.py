@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retentive.agent.context import betas_of, memory_context
 from retentive.agent.events import (
     AgentError,
     Compaction,
@@ -25,7 +24,7 @@ from retentive.agent.events import (
     UsageReport,
 )
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
-from retentive.agent.request import Budget
+from retentive.agent.request import Budget, betas_of, memory_context
 from retentive.agent.tools import run_tools
 from retentive.integrations.function_tool import FunctionTool, function_tool
 

@@ -1,23 +1,79 @@
-"""Arguments that become fields of API requests: the budget, tools, context edits and extra fields."""
+"""Fields of API requests: context management, the budget, tools and extra fields.
+
+    context = memory_context(clear_over=30_000)
+    client.beta.messages.create(..., context_management=context, betas=betas_of(context))
+
+A context edit shortens a long conversation before the model reads it. It clears old tool results or thinking, or
+replaces the conversation with a summary. The edits are plain dicts; the SDK has the type
+`BetaContextManagementConfigParam`.
+
+Source: "Context editing", "Compaction" and the API reference, linked in docs/agents.md.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
-from retentive.agent.context import BETAS, COMPACT, betas_of
 from retentive.agent.conversation import check_at_least, check_list, check_text
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
+from retentive.integrations.schemas import MEMORY
 
+CLEAR_TOOL_USES: Final = "clear_tool_uses_20250919"
+COMPACT: Final = "compact_20260112"
+BETAS: Final[Mapping[str, str]] = {
+    CLEAR_TOOL_USES: "context-management-2025-06-27",
+    "clear_thinking_20251015": "context-management-2025-06-27",
+    COMPACT: "compact-2026-01-12",
+}
 MAX_UNSTREAMED_TOKENS = 21_333  # above this, the SDK requires streaming, because a response may take over 10 minutes
-_BETAS = "`betas` in `request` must be a list of strings"
 CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {
     *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
 }
+
+
+def memory_context(
+    *,
+    clear_over: int = 100_000,
+    keep: int = 3,
+    clear_at_least: int = 20_000,
+    exclude_memory: bool = True,
+    compact_over: int | None = 150_000,
+) -> dict[str, Any]:
+    """Return the context edits of an agent with a memory, as the field `context_management` of a request.
+
+    Above `clear_over` tokens, the oldest tool results are cleared, at least `clear_at_least` tokens at a time, because
+    clearing invalidates the prompt cache. The newest `keep` results are never cleared, and neither are those of the
+    memory tool: Claude would have to view the memories again. With `exclude_memory=False`, they are cleared like all
+    others. A conversation of `compact_over` tokens, at least 50,000, is replaced with a summary; None means never.
+    Raises `InvalidInput`.
+    """
+    for name, value in (("clear_over", clear_over), ("keep", keep), ("clear_at_least", clear_at_least)):
+        check_at_least(0, f"`{name}`", value)
+    clear: dict[str, Any] = {
+        "type": CLEAR_TOOL_USES,
+        "trigger": {"type": "input_tokens", "value": clear_over},
+        "keep": {"type": "tool_uses", "value": keep},
+        "clear_at_least": {"type": "input_tokens", "value": clear_at_least},
+    }
+    edits = [{**clear, "exclude_tools": [MEMORY]} if exclude_memory else clear]
+    if compact_over is not None:
+        check_at_least(50_000, "`compact_over`", compact_over)
+        edits.append({"type": COMPACT, "trigger": {"type": "input_tokens", "value": compact_over}})
+    return {"edits": edits}
+
+
+def betas_of(context: Mapping[str, Any]) -> list[str]:
+    """Return the beta names that a request with these context edits needs. Raises `InvalidInput`."""
+    given: object = context
+    edits = given.get("edits") if isinstance(given, Mapping) else None
+    if not isinstance(edits, list | tuple) or not all(isinstance(edit, Mapping) for edit in edits):
+        raise InvalidInput("`context` must be a dict with a list of `edits`, such as the result of `memory_context()`")
+    return list(dict.fromkeys(BETAS[edit["type"]] for edit in edits if edit.get("type") in BETAS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +101,13 @@ class Budget:
 
 
 def request_fields(
-    model: str, budget: Budget, *, stream: bool, cache: bool, request: Mapping[str, Any] | None
+    model: str, budget: Budget, system: str, *, stream: bool, cache: bool, request: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the fields that all requests share, without messages, tools and system prompt. Raises `InvalidInput`."""
+    """Return the fields that all requests share, without messages and tools. Raises `InvalidInput`.
+
+    With `cache`, there is a cache breakpoint at the end of the system prompt, and one at the end of the conversation.
+    Context edits change the conversation but not the system prompt, so the system prompt stays cached.
+    """
     check_text("`model`", model)
     if not model:
         raise InvalidInput("`model` must not be empty")
@@ -58,35 +118,26 @@ def request_fields(
         )
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
         raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
-    extra_betas = check_list(extra.pop("betas", None) or (), _BETAS)
-    if not all(isinstance(beta, str) and beta for beta in extra_betas):
-        raise InvalidInput(_BETAS)
-    fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "betas": extra_betas}
-    if cache:
-        fields.setdefault("cache_control", dict(CACHE))
-    return fields
+    wrong = "`betas` in `request` must be a list of strings"
+    betas = check_list(extra.pop("betas", None) or (), wrong)
+    if not all(isinstance(beta, str) and beta for beta in betas):
+        raise InvalidInput(wrong)
+    found = {**extra, "model": model, "max_tokens": budget.max_tokens, "betas": betas}
+    if system:
+        found["system"] = [{"type": "text", "text": system, "cache_control": dict(CACHE)}] if cache else system
+    return {"cache_control": dict(CACHE), **found} if cache else found
 
 
 def request_of(
-    fields: Mapping[str, Any], context: Mapping[str, Any] | None, messages: Sequence[Mapping[str, Any]]
+    shared: Mapping[str, Any], context: Mapping[str, Any] | None, messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the fields of a request with these messages."""
     has_summary = any(block["type"] == "compaction" for message in messages for block in message["content"])
-    betas = [*fields["betas"], *(() if context is None else betas_of(context))]
-    betas += [BETAS[COMPACT]] if has_summary else []
-    request = {**fields, "messages": messages, "betas": list(dict.fromkeys(betas))}
+    betas = [*shared["betas"], *(() if context is None else betas_of(context)), *([BETAS[COMPACT]] * has_summary)]
+    request = {**shared, "messages": messages, "betas": list(dict.fromkeys(betas))}
     if not betas:
         del request["betas"]
     return request if context is None else {**request, "context_management": dict(context)}
-
-
-def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
-    """Return the system prompt. With `cache`, there is a cache breakpoint at its end.
-
-    Context edits change the conversation but not the system prompt. With its own breakpoint, the system prompt stays
-    cached. The request field `cache_control` adds a second breakpoint at the end of the conversation.
-    """
-    return [{"type": "text", "text": prompt, "cache_control": dict(CACHE)}] if cache else prompt
 
 
 def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
@@ -95,6 +146,7 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
     Raises `InvalidInput` for an invalid tool, and for an async tool unless `is_async` is True.
     """
     checked = check_list(tools, "`tools` must be a list of tools")
+    names = list[object]()
     for tool in checked:
         entry = isinstance(tool, Mapping) and any(isinstance(tool.get(name), str) for name in ("type", "name"))
         if not entry and not (hasattr(tool, "to_dict") and hasattr(tool, "call")):
@@ -102,16 +154,14 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
                 "each tool must be a function decorated with the SDK's beta_tool or beta_async_tool, "
                 "or a tool definition as a dict"
             )
-    names = [tool.get("name") if isinstance(tool, Mapping) else tool.name for tool in checked]
-    if TOOL["name"] in names:
-        raise InvalidInput(
-            f"the agent already has a tool named {TOOL['name']!r}; pass the memory as the argument `memory`"
-        )
-    if twice := next((name for name in names if name is not None and names.count(name) > 1), None):
-        raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
-    for tool in checked:
+        name = tool.get("name") if isinstance(tool, Mapping) else tool.name
+        if name == TOOL["name"]:
+            raise InvalidInput(f"the agent already has a tool named {name!r}; pass the memory as the argument `memory`")
+        if name is not None and name in names:
+            raise InvalidInput(f"two tools are named {name!r}; the API accepts each name once")
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
-            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define the tool with `beta_tool`")
+            raise InvalidInput(f"the tool {name!r} is async; use AsyncAgent, or define the tool with `beta_tool`")
+        names.append(name)
     return checked
 
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from retentive.agent.context import betas_of, memory_context
 from retentive.agent.conversation import (
     MessageDict,
     Response,
@@ -46,7 +45,15 @@ from retentive.agent.events import (
     usage,
 )
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import Budget, check_fields, request_fields, request_of, system_blocks, tool_list
+from retentive.agent.request import (
+    Budget,
+    betas_of,
+    check_fields,
+    memory_context,
+    request_fields,
+    request_of,
+    tool_list,
+)
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.errors import InvalidInput
@@ -137,12 +144,11 @@ class Conversation(Generic[C, R]):
         cache: bool = True,
         request: Mapping[str, Any] | None = None,
     ) -> None:
-        self._fields = request_fields(model, budget, stream=stream, cache=cache, request=request)
+        prompt = system_prompt(system, language=language, tidy=tidy, topic=topic)
+        self._fields = request_fields(model, budget, prompt, stream=stream, cache=cache, request=request)
         self._context = context
         if context is not None:
             betas_of(context)  # checks it
-        if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
-            self._fields["system"] = system_blocks(prompt, cache=cache)
         self._budget = budget
         self._stream = stream
         given = tool_list(tools, is_async=self._is_async)

@@ -141,19 +141,6 @@ def test_a_search_takes_sentences_and_returns_the_best() -> None:
             assert asyncio.run(found(service, query)) == []
 
 
-def test_a_deletion_takes_the_whole_id() -> None:
-    """In all sessions, and nothing whose id only contains it."""
-    with retentive.open("sqlite://") as opened:
-        service = AdkMemoryService(opened)
-        for session_id in ("e1", "s/2"):
-            events = [event(each, "tea") for each in ("e1", "e11", "s", "a/b")]
-            asyncio.run(service.add_session_to_memory(session(events, session_id)))
-        assert "a/b user tea" in asyncio.run(found(service, "tea"))
-        for memory_id in ("e1", "unknown", "a/b", ""):
-            asyncio.run(service.delete_memory(**ANN, memory_id=memory_id))
-        assert asyncio.run(found(service, "tea")) == ["e11 user tea"] * 2 + ["s user tea"] * 2
-
-
 def test_users_are_apart_and_a_search_creates_no_store() -> None:
     with retentive.open("sqlite://") as opened:
         service = AdkMemoryService(opened)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from retentive.values.extras import pip_install
 
@@ -37,6 +39,26 @@ if TYPE_CHECKING:
     from retentive.storage.contract import Memory
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _errors_in(result: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a method that returns an error as a `result`, as the protocol wants it."""
+
+    def decorated(method: Callable[P, R]) -> Callable[P, R]:
+        @wraps(method)
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            try:
+                return method(*args, **options)
+            except (RetentiveError, ValueError) as error:  # the second is for a glob pattern
+                return result(error=str(error))
+
+        return call
+
+    return decorated
+
+
 class MemoryBackend(BackendProtocol):
     """Backend that stores the files of a deep agent as memories: the file `/a.md` is the memory `/memories/a.md`.
 
@@ -52,37 +74,32 @@ class MemoryBackend(BackendProtocol):
         """Open the memory store. Raises `InvalidInput` and storage errors."""
         self._store = open_store(memory, store, "deepagents", actor)
 
+    @_errors_in(LsResult)
     def ls(self, path: str) -> LsResult:
         """List the files (with their sizes) and directories in a directory. Names of directories end with a slash."""
         base = _path(path)
-        try:
+        found: list[Memory] = []
+        with suppress(NotFound):
             found = self._store.memories(base)
-        except NotFound:
-            return LsResult(entries=[])
-        except RetentiveError as error:
-            return LsResult(error=str(error))
         files = [_info(each) for each in found if "/" not in each.path.removeprefix(f"{base}/") and each.path != base]
         deeper = (each.path.removeprefix(f"{base}/") for each in found if each.path.count("/") > base.count("/") + 1)
         names = {path.split("/")[0] for path in deeper}
         directories = [FileInfo(path=f"{_name(base).rstrip('/')}/{name}/", is_dir=True) for name in names]
         return LsResult(entries=sorted([*files, *directories], key=lambda each: each["path"]))
 
+    @_errors_in(ReadResult)
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Return lines of a file. Line ends are converted to LF."""
-        try:
-            memory, text = self._store.load(_path(file_path))
-        except RetentiveError as error:
-            return ReadResult(error=str(error))
+        memory, text = self._store.load(_path(file_path))
         return utils.slice_read_response(_data(memory, text), offset, limit)
 
+    @_errors_in(WriteResult)
     def write(self, file_path: str, content: str) -> WriteResult:
         """Create a file, or replace the text of an existing file."""
-        try:
-            self._store.write(_path(file_path), content)
-        except RetentiveError as error:
-            return WriteResult(error=str(error))
+        self._store.write(_path(file_path), content)
         return WriteResult(path=file_path)
 
+    @_errors_in(EditResult)
     def edit(
         self,
         file_path: str,
@@ -106,37 +123,27 @@ class MemoryBackend(BackendProtocol):
             self._store.write(memory.path, found[0], if_version=memory.version_id)
             return EditResult(path=file_path, occurrences=found[1])
 
-        try:
-            return until_no_conflict(edit)
-        except RetentiveError as error:
-            return EditResult(error=str(error))
+        return until_no_conflict(edit)
 
+    @_errors_in(DeleteResult)
     def delete(self, file_path: str) -> DeleteResult:
         """Delete a file, or a directory with everything in it."""
-        try:
-            self._store.delete(_path(file_path))
-        except RetentiveError as error:
-            return DeleteResult(error=str(error))
+        self._store.delete(_path(file_path))
         return DeleteResult(path=file_path)
 
+    @_errors_in(GrepResult)
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
         """Find lines that contain a text, in the files at or below a path."""
-        try:
-            files = self._files(path)
-        except RetentiveError as error:
-            return GrepResult(error=str(error))
-        return utils.grep_matches_from_files(files, pattern, path or "/", glob, max_count=max_count)
+        return utils.grep_matches_from_files(self._files(path), pattern, path or "/", glob, max_count=max_count)
 
+    @_errors_in(GlobResult)
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find the files below `path` that match the glob pattern `pattern`, newest first."""
         base = "/" if path is None else f"/{path.strip('/')}"
-        try:
-            is_match = utils.compile_grep_include_glob(pattern)
-            found = self._memories(base)
-        except (RetentiveError, ValueError) as error:
-            return GlobResult(error=str(error))
+        is_match = utils.compile_grep_include_glob(pattern)
+        found = self._memories(base)
         below = base.rstrip("/") + "/"
         matching = [each for each in found if is_match(_name(each.path).removeprefix(below).removeprefix("/"))]
         matching.sort(key=lambda each: each.updated_at, reverse=True)

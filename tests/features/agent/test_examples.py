@@ -92,15 +92,6 @@ def test_basic_py_runs_both_loops(claude: ScriptedClaude, tmp_path: Path, way: s
 
 
 @pytest.mark.long
-def test_basic_py_accepts_a_location_and_a_model(claude: ScriptedClaude, tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/memory.db"
-    command = [sys.executable, str(EXAMPLES / "basic.py"), "--at", at, "--model", "claude-opus-5-5"]
-    assert_played(claude, run(claude, command, tmp_path), at)
-    body: Any = claude.requests[0].body
-    assert body["model"] == "claude-opus-5-5"
-
-
-@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="examples/basic.sh needs curl, which is not installed")
 def test_basic_sh_runs_with_curl_and_exec(claude: ScriptedClaude, tmp_path: Path) -> None:
     done = run(claude, [str(EXAMPLES / "basic.sh"), "./notes"], tmp_path)

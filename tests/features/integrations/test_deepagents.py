@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import product
 from threading import Thread
 from typing import Any
 
@@ -51,49 +52,40 @@ def test_each_method_has_the_signature_of_the_protocol() -> None:
             assert list(inspect.signature(method).parameters) == list(known), name
 
 
-@pytest.mark.parametrize("path", ["/", "/notes", "/notes/", "/notes/deep", "/none"])
-def test_listings_equal_those_of_deepagents(pair: Any, path: str) -> None:
-    ours, theirs = (each.ls(path) for each in pair)
-    assert [(each["path"], each["is_dir"]) for each in ours.entries] == [
-        (each["path"], each["is_dir"]) for each in theirs.entries
-    ]
+PATTERNS = (
+    "*", "*.md", "**/*.md", "notes/*", "/*.md", "**", "n*/**/*.md", "c.md", "[ab].md", "{a,c}.md", "*.none", "[", "",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("base", [None, "/", "/notes", "/none", "/a.md"])
-@pytest.mark.parametrize(
-    "pattern",
-    ["*", "*.md", "**/*.md", "notes/*", "/*.md", "**", "n*/**/*.md", "c.md", "[ab].md", "{a,c}.md", "*.none", "[", ""],
-)
-def test_globs_equal_those_of_deepagents(pair: Any, pattern: str, base: str | None) -> None:
-    ours, theirs = (each.glob(pattern, base) for each in pair)
-    assert (ours.error is None) == (theirs.error is None)
-    assert {each["path"] for each in ours.matches or ()} == {each["path"] for each in theirs.matches or ()}
+def test_listings_and_globs_equal_those_of_deepagents(pair: Any) -> None:
+    for path in ("/", "/notes", "/notes/", "/notes/deep", "/none"):
+        listed = [[(each["path"], each["is_dir"]) for each in one.ls(path).entries] for one in pair]
+        assert listed[0] == listed[1], path
+    for pattern, base in product(PATTERNS, (None, "/", "/notes", "/none", "/a.md")):
+        ours, theirs = (each.glob(pattern, base) for each in pair)
+        assert (ours.error is None) == (theirs.error is None), (pattern, base)
+        assert {each["path"] for each in ours.matches or ()} == {each["path"] for each in theirs.matches or ()}
 
 
-@pytest.mark.parametrize("most", [None, 1, 2])
-@pytest.mark.parametrize("base", [None, "/notes", "/a.md", "/none"])
-@pytest.mark.parametrize("only", [None, "*.md", "["])
-@pytest.mark.parametrize("pattern", ["one", "two one", ".", ""])
-def test_searches_equal_those_of_deepagents(
-    pair: Any, pattern: str, only: str | None, base: str | None, most: int | None
-) -> None:
-    ours, theirs = (each.grep(pattern, base, only, max_count=most) for each in pair)
-    assert (ours.error, ours.truncated) == (theirs.error, theirs.truncated)
-    if not ours.truncated:  # the order of files is not that of deepagents
-        listed = ([(m["path"], m["line"], m["text"]) for m in each.matches or ()] for each in (ours, theirs))
-        assert sorted(next(listed)) == sorted(next(listed))
-    assert len(ours.matches or ()) == len(theirs.matches or ())
+def test_searches_equal_those_of_deepagents(pair: Any) -> None:
+    bases = (None, "/notes", "/a.md", "/none")
+    for pattern, only, base, most in product(("one", "two one", ".", ""), (None, "*.md", "["), bases, (None, 1, 2)):
+        ours, theirs = (each.grep(pattern, base, only, max_count=most) for each in pair)
+        assert (ours.error, ours.truncated) == (theirs.error, theirs.truncated), (pattern, only, base, most)
+        if not ours.truncated:  # the order of files is not that of deepagents
+            found = [sorted((m["path"], m["line"], m["text"]) for m in each.matches or ()) for each in (ours, theirs)]
+            assert found[0] == found[1], (pattern, only, base, most)
+        assert len(ours.matches or ()) == len(theirs.matches or ())
 
 
-@pytest.mark.parametrize("window", [(0, 2000), (1, 1), (5, 10), (0, 0), (-1, 3)])
-@pytest.mark.parametrize("path", ["/a.md", "/d.txt"])
-def test_reads_equal_those_of_deepagents(pair: Any, path: str, window: tuple[int, int]) -> None:
-    ours, theirs = (each.read(path, *window) for each in pair)
-    for each in (ours, theirs):
-        for name in ("created_at", "modified_at"):
-            if each.file_data is not None:
-                each.file_data.pop(name)
-    assert ours == theirs
+def test_reads_equal_those_of_deepagents(pair: Any) -> None:
+    for path, window in product(("/a.md", "/d.txt"), ((0, 2000), (1, 1), (5, 10), (0, 0), (-1, 3))):
+        ours, theirs = (each.read(path, *window) for each in pair)
+        for each in (ours, theirs):
+            for name in ("created_at", "modified_at"):
+                if each.file_data is not None:
+                    each.file_data.pop(name)
+        assert ours == theirs, (path, window)
 
 
 @pytest.mark.parametrize(

@@ -124,17 +124,6 @@ def test_other_models_get_a_function_tool(store: MemoryStore) -> None:
     assert function == {"name": "memory", "description": DESCRIPTION, "parameters": INPUT_SCHEMA}
 
 
-def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
-    """A tool call returns a message, and a plain input returns the text. A string is not a valid command."""
-    tool = memory_tool(store)
-    view = {"command": "view", "path": "/memories"}
-    call = AIMessage("", tool_calls=[{"name": "memory", "args": view, "id": "toolu_1"}]).tool_calls[0]
-    message = tool.invoke(call)
-    assert (message.status, message.content, message.tool_call_id) == ("success", store.execute(view).text, "toolu_1")
-    assert tool.invoke(view) == asyncio.run(tool.ainvoke(view)) == store.execute(view).text
-    assert tool.invoke("view") == store.execute("view").text
-
-
 def test_in_a_thread_of_langgraph_a_task_that_runs_again_makes_its_change_once(store: MemoryStore) -> None:
     """The first run dies after the change. Two tasks may use the same id of a call, as many models do."""
     store.create(A, "")

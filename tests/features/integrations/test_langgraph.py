@@ -28,7 +28,6 @@ import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.integrations.langgraph import LangGraphStore
-from support.places import OpenPlace
 from support.profiles import sized
 
 ALL = 1_000
@@ -251,23 +250,3 @@ def test_nodes_of_a_graph_share_the_store(store: MemoryStore) -> None:
     compiled = graph.compile(store=LangGraphStore(store))
     said = [asyncio.run(compiled.ainvoke({"said": fact}))["said"] for fact in ("likes tea", "pays in euros")]
     assert said == ["likes tea", "likes tea, pays in euros"]
-
-
-def test_mounts_and_options_without_effect_are_refused(open_place: OpenPlace) -> None:
-    store = open_place("sqlite://").store()
-    with pytest.raises(InvalidInput, match="`store` has no effect"):
-        LangGraphStore(store, store="other")
-    with pytest.raises(InvalidInput, match="or a MemoryStore"):
-        LangGraphStore(retentive.Mounts({"/memories": store}))  # type: ignore[arg-type]  # on purpose
-
-
-@pytest.mark.parametrize("bound", [{"$gt": 1}, {"$gte": 2}, {"$lt": 3}, {"$lte": 1, "$ne": 0}])
-def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) -> None:
-    """LangGraph's store in memory fails for them; its store on PostgreSQL leaves them out as well."""
-    ours, model = LangGraphStore("sqlite://"), Model()
-    for n in range(4):
-        ours.put(("a",), str(n), {"n": n})
-        model.put(("a",), str(n), {"n": n})
-    ours.put(("a",), "none", {})
-    op = SearchOp(("a",), {"n": bound})
-    assert [plain(each) for each in ours.batch([op])] == model.results([op])

@@ -89,14 +89,6 @@ def test_the_six_methods_accept_sdk_objects(place: str) -> None:
     tool.close()
 
 
-def test_the_six_methods_accept_dicts_with_or_without_the_command(place: str) -> None:
-    for extra in (False, True):
-        tool = MemoryTool(place, store=f"store-{extra}")
-        replies = [getattr(tool, name)({"command": name, **fields} if extra else fields) for name, _, fields in STORY]
-        assert replies == REPLIES
-        tool.close()
-
-
 @pytest.mark.anyio
 async def test_the_async_tool_behaves_the_same(place: str) -> None:
     tool = AsyncMemoryTool(place)

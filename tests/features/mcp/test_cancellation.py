@@ -33,22 +33,6 @@ class Blocked:
         self.has_ended.set()
 
 
-def test_a_cancelled_read_is_abandoned(store: MemoryStore) -> None:
-    work = Blocked()
-
-    async def run() -> None:
-        target = fixed_target(store)
-        task = asyncio.ensure_future(target.run(work, is_read=True))
-        await asyncio.to_thread(work.has_begun.wait, WAIT_S)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, WAIT_S)
-        assert not work.has_ended.is_set()
-        work.may_end.set()
-
-    asyncio.run(run())
-
-
 def test_a_cancelled_change_ends_first(store: MemoryStore) -> None:
     work = Blocked()
 

@@ -50,9 +50,10 @@ class Shown:
         """Number of removed lines."""
         return sum(row.kind == "removed" for row in self.rows)
 
-    @property
-    def pairs(self) -> list[tuple[TableRow | None, TableRow | None]]:
-        """Pairs of rows for a view of both texts side by side."""
+    def pairs(self, split: bool) -> list[tuple[TableRow | None, TableRow | None]]:
+        """Return pairs of rows for a view of both texts side by side; without `split`, each row as the first."""
+        if not split:
+            return [(row, None) for row in self.rows]
         found: list[tuple[TableRow | None, TableRow | None]] = []
         for is_changed, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
             rows = list(group)

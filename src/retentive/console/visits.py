@@ -174,28 +174,6 @@ class Visit:
             common |= {"at": self.query.get("at", "")}
         return html_page(template, title, status, **(common | values))
 
-    def ask(
-        self,
-        heading: str,
-        button: str,
-        action: str,
-        back: str,
-        about: str,
-        *,
-        name: str = "",
-        kind: str = "main",
-        typed: str = "",
-        fields: Sequence[tuple[str, str, str, int]] = (),
-        **hidden: str,
-    ) -> Response:
-        """Return a page that is one small form, with a button beside the link that leaves it.
-
-        `name` is what it is about, and `typed` what a person must type. Each field has its name, label, value and
-        maximum length.
-        """
-        values = {"action": action, "button": button, "back": back, "about": about, "name": name, "kind": kind}
-        return self.page("ask.html", heading, **values, typed=typed, fields=fields, hidden=hidden)
-
 
 def redirect(url: str) -> Response:
     """Return a redirect (status 303) to another page of the console."""

@@ -87,7 +87,7 @@ def find_blame_and_compare(visitor: Visitor) -> None:
     visitor.link("Difference")
     expect(page.locator("td.del")).to_contain_text("two")
     visitor.link("Unified")
-    expect(page.locator("tr.add")).to_contain_text("2")
+    expect(page.locator("td.add")).to_contain_text("2")
     page.go_back()
     visitor.open("m/notes/a.md?view=history")
     visitor.press("Compare")

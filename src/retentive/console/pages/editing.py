@@ -141,9 +141,9 @@ def rename(visit: Visit) -> Response:
         return _saved(visit, visit.store.rename(path, visit.given("path").strip(), if_version=visit.given("version")))
     with finding("memory"):
         version = visit.store.load(path)[0].version_id
-    about, field = "The id, the history and links by id stay.", ("path", "New path", path, 1_024)
-    action, back = visit.url("move", address), visit.url("m", address)
-    return visit.ask("Rename", "Rename", action, back, about, fields=[field], version=version)
+    about, fields = "The id, the history and links by id stay.", [("path", "New path", path, 1_024)]
+    action, back, hidden = visit.url("move", address), visit.url("m", address), {"version": version}
+    return visit.page("ask.html", "Rename", action=action, back=back, about=about, fields=fields, hidden=hidden)
 
 
 @page("GET POST", "delete/{path:path}", "write", "tree")
@@ -156,8 +156,9 @@ def delete(visit: Visit) -> Response:
     with finding("memory"):
         memory = visit.store.load(path)[0]
     about = f"{size(memory.size_bytes)}. The versions are kept, so this can be undone."
-    action, back = visit.url("delete", address), visit.url("m", address)
-    return visit.ask("Delete", "Delete", action, back, about, name=path, kind="danger", version=memory.version_id)
+    action, back, hidden = visit.url("delete", address), visit.url("m", address), {"version": memory.version_id}
+    values = {"name": path, "about": about, "kind": "danger"}
+    return visit.page("ask.html", "Delete", action=action, back=back, hidden=hidden, **values)
 
 
 def _saved(visit: Visit, written: Written) -> Response:

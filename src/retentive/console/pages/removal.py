@@ -39,10 +39,9 @@ def redact(visit: Visit) -> Response:
     check_version_id(version_id)
     if not visit.is_post:
         about = "Its text, path, size and hash are removed permanently. Actor and time are kept. This cannot be undone."
-        return visit.ask(
-            "Redact a version", "Redact", visit.url("redact"), visit.url("v", version_id), about, kind="danger",
-            name=version_id, typed="redact", version=version_id,
-        )  # fmt: skip
+        action, back, hidden = visit.url("redact"), visit.url("v", version_id), {"version": version_id}
+        values = {"name": version_id, "about": about, "typed": "redact", "kind": "danger"}
+        return visit.page("ask.html", "Redact a version", action=action, back=back, hidden=hidden, **values)
     if visit.given("typed").strip() != "redact":
         raise invalid("type the word `redact` to confirm; nothing was removed")
     visit.check_key()

@@ -27,8 +27,9 @@ from retentive.wire.base import VERSION_ID, moment
 
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
-PLANNED = 200
-"""Maximum number of memories whose undo is planned whole for a preview. Of more, those on the page are planned."""
+PLANNED, AT_ONCE = 200, 20
+"""Maximum number of memories whose undo is planned whole for a preview. Of more, those on the page are planned: so many
+that the storage looks them up one by one, and does not read all memories."""
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
@@ -51,8 +52,8 @@ def undo(visit: Visit) -> Response:
         heading = f"Undo the session {session}{by}" if session else f"Undo everything{by}"
 
     def shown(total: int) -> slice:
-        first = _first(visit, total)
-        return slice(first - 1, first - 1 + FILES)
+        first = _first(visit, total, AT_ONCE)
+        return slice(first - 1, first - 1 + AT_ONCE)
 
     on_page = choose if mode != "refuse" else choose_some(choose, PLANNED, shown, large)
     return _answer(
@@ -97,9 +98,9 @@ def _answer(
         outcome, large = run(), ()
         if not outcome.conflicts:
             return _done(visit, outcome)
-    total, mode = int(large[0]) if large else len(outcome.steps), _mode(visit)
-    first = _first(visit, total)
-    steps = outcome.steps if large else outcome.steps[first - 1 : first - 1 + FILES]
+    total, length, mode = *((int(large[0]), AT_ONCE) if large else (len(outcome.steps), FILES)), _mode(visit)
+    first = _first(visit, total, length)
+    steps = outcome.steps if large else outcome.steps[first - 1 : first - 1 + length]
     return visit.page(
         "preview.html",
         heading,
@@ -112,19 +113,19 @@ def _answer(
         conflicts=outcome.conflicts[:CONFLICTS],
         seen=seen,
         first=first,
-        last=min(first - 1 + FILES, total),
+        last=min(first - 1 + length, total),
         total=total,
         is_large=bool(large),
         is_late=is_late,
         asked={**fields, "mode": "" if mode == "refuse" else mode},
-        per_page=FILES,
+        per_page=length,
     )
 
 
-def _first(visit: Visit, total: int) -> int:
+def _first(visit: Visit, total: int, length: int) -> int:
     """Return the number of the first step on the page. A number after the last step means the last page."""
     first = visit.number("from")
-    return first if first <= total else max(total - 1, 0) // FILES * FILES + 1
+    return first if first <= total else max(total - 1, 0) // length * length + 1
 
 
 def _done(visit: Visit, done: RestoreOutcome) -> Response:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
 
 from retentive.audit.chain import AuditEntry, entries_page
+from retentive.console.rendering import counted, size
 from retentive.engine.lists import events_of, newest_event
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
@@ -66,7 +67,8 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> St
 
     def work(snapshot: Snapshot) -> StoreRow:
         newest, settings = next(iter(snapshot.versions(limit=1)), None), core.settings_of(snapshot)
-        at, full = info.created_at if newest is None else newest.created_at, fullness(info, settings)
+        at = info.created_at if newest is None else newest.created_at
+        full = max((full for _, full in limits_of(info, settings)), default=0)
         if core.scope:
             return StoreRow(info, at, newest, full, is_audited=settings.audit)
         days = tuple(count for _, count in _days(snapshot, datetime.now(UTC).date(), ROW_DAYS))
@@ -79,10 +81,14 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> St
         return StoreRow(info, info.created_at, problem=error.code)
 
 
-def fullness(info: StoreInfo, settings: Settings) -> int:
-    """Return the used percentage of the limit that the store is closest to: number of memories, or total size."""
-    pairs = (info.memories, settings.max_memories), (info.size_bytes, settings.max_store_bytes)
-    return max((100 * used // limit for used, limit in pairs if limit), default=0)
+def limits_of(info: StoreInfo, settings: Settings) -> list[tuple[str, int]]:
+    """Return for each limit of a store how much of it is used, as text and as percentage."""
+    memories, most = counted(settings.max_memories, "memory", "memories"), size(settings.max_store_bytes)
+    rows = [
+        (f"{info.memories:,} of {memories}", info.memories, settings.max_memories),
+        (f"{size(info.size_bytes)} of {most}", info.size_bytes, settings.max_store_bytes),
+    ]
+    return [(text, 100 * used // limit) for text, used, limit in rows if limit]
 
 
 def number_waiting(store: MemoryStore) -> int:

@@ -150,7 +150,7 @@ def create_rename_and_delete(visitor: Visitor) -> None:
     page = visitor.page
     visitor.open("tree/")
     visitor.link("New memory")
-    page.fill("#path", "/memories/made.md")
+    page.get_by_label("Path", exact=True).fill("/memories/made.md")
     page.fill("#text", "# Made\n")
     visitor.press("Save")
     for name, button in (("Rename", "Rename"), ("Delete", "Delete")):

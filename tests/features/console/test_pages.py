@@ -53,11 +53,10 @@ def test_past_states_and_links_that_stay(person: Person, store: MemoryStore, at:
     assert "two" in person.get(f"{at}/v/{versions[1].id}").text
     store.rename("/memories/notes/a.md", "/memories/c.md")
     assert person.get(f"{at}/id/{versions[0].memory_id}").url.endswith("/m/c.md")
-    gone = person.get(f"{at}/m/notes/a.md")
-    assert (gone.status, "Its history is kept" in gone.text) == (404, True)
+    assert "The memory now" in person.get(f"{at}/m/notes/a.md").text
     store.delete("/memories/c.md")
     gone = person.get(f"{at}/id/{versions[0].memory_id}")
-    assert (gone.status, "Its history is kept" in gone.text) == (404, True)
+    assert ("/v/" in gone.url, "Its history is kept" in gone.text) == (True, True)
 
 
 def test_an_unknown_actor_is_no_link(person: Person, store: MemoryStore, at: str) -> None:
@@ -177,7 +176,7 @@ def test_an_actor_under_review_previews_changes_to_own_proposals(api: Api, store
     assert moved.problems() == []
     assert "renamed from /memories/notes/moved.md" in moved.text
     person.submit(f"{at}/restore?path=/memories&to=r1", "/restore")
-    assert person.get(f"{at}/m/b.txt").status == 404
+    assert "/v/" in person.get(f"{at}/m/b.txt").url
     assert store.read("/memories/b.txt") == "plain\n"
     person.close()
 

@@ -46,5 +46,5 @@ def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str) -
     page = person.get(f"{at}/m/b.txt")
     assert "Viewed not yet" in page.text
     core_of(store).accesses.flush()
-    assert "Viewed last" in person.get(page.url).text
+    assert "to the hour" in person.get(page.url).text
     assert "Viewed not yet" in person.get(f"{at}/m/notes/a.md").text

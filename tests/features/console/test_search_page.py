@@ -55,7 +55,7 @@ def test_a_directory_is_normalised(person: Person, store: MemoryStore, at: str, 
 def test_a_choice_of_a_private_search_has_no_address(person: Person, found: MemoryStore, at: str) -> None:
     page = person.submit(f"{at}/search", "/search", q="rare")
     assert not [link for link in page.links if "rare" in link]
-    fields = next(fields for method, to, fields in page.forms if method == "post" and "q" in fields and fields["q"])
+    fields = page.form("/search")
     chosen = person.post(f"{at}/search", {**fields, "actor": "session:s1"})
     assert "1 memory" in chosen.text
     assert "rare" not in chosen.url

@@ -38,7 +38,7 @@ def show_memory(visit: Visit) -> Response:
     except NotFound:
         if at:
             raise missing("memory") from None
-        return _gone(visit, path, visit.store.history.log(path, limit=20))
+        return _last_version(visit, visit.store.history.log(path, limit=1))
     try:
         version = retrieve_memory_version(visit.call(memory_version_id=memory.memory_version_id), "basic")
     except NotFound:  # a proposed text is no version yet
@@ -96,11 +96,11 @@ def lines_of(text: str) -> list[str]:
     return rows[:-1] if rows[-1] == "" else rows
 
 
-def _gone(visit: Visit, path: str, versions: Sequence[Version]) -> Response:
-    """Show the last versions of a deleted memory. Raises `HttpError` 404 if there are none."""
+def _last_version(visit: Visit, versions: Sequence[Version]) -> Response:
+    """Redirect from a memory that is gone to its last version. Raises `HttpError` 404 if there is none."""
     if not versions:
         raise missing("memory")
-    return visit.page("gone.html", path or "Deleted memory", 404, path=path, versions=versions)
+    return redirect(visit.url("v", versions[0].id))
 
 
 @page("GET", "id/{memory_id}", "read", "tree")
@@ -110,8 +110,7 @@ def by_id(visit: Visit) -> Response:
     try:
         found = retrieve_memory(visit.call(memory_id=memory_id), view="basic")
     except NotFound:
-        versions = visit.store.history.page(memory_id=memory_id, limit=20).items
-        return _gone(visit, (versions[0].path if versions else None) or "", versions)
+        return _last_version(visit, visit.store.history.page(memory_id=memory_id, limit=1).items)
     return redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
 
 

@@ -70,25 +70,29 @@ def erase(visit: Visit) -> Response:
             raise invalid(f"type `{sentence}` to confirm; nothing was removed")
         visit.check_key()
         return _erase(visit, {str(each["id"]): bool(each["is_present"]) for each in chosen}, query)
-    pending = visit.store.review.pending()
-    return visit.page(
-        "erase.html",
-        "Erase",
-        chosen=chosen,
+    pending, versions = visit.store.review.pending(), [int(str(each["versions"])) for each in chosen]
+    return _page(
+        visit,
+        "check",
+        query,
+        rows=chosen,
         sentence=sentence,
-        most=VERSIONS,
+        versions=counted(sum(versions), "version") + (" or more" if VERSIONS in versions else ""),
         proposals=sum(any(change.memory_id in ids for change in each.changes) for each in pending),
-        q=query,
         others=[hit.path for hit in _hits(visit, query) if hit.memory_id not in ids] if query else [],
     )
+
+
+def _page(visit: Visit, step: str, query: str, **values: object) -> Response:
+    usual = {"hits": {}, "erased": "", "left": {}, "is_deep": False}
+    return visit.page("erase.html", "Erase", step=step, q=query, **{**usual, **values})
 
 
 def _find(visit: Visit, query: str, **result: object) -> Response:
     is_deep = visit.given("deep") == "1"
     found = {hit.memory_id: hit for hit in _hits(visit, query, is_deep=is_deep) if hit.memory_id} if query else {}
-    values = {"erased": 0, "left": {}, "hits": found, "more": max(len(found) - AT_ONCE, 0), **result}
-    rows = _to_erase(visit, list(found)[:AT_ONCE])
-    return visit.page("erase_find.html", "Erase", q=query, is_deep=is_deep, rows=rows, **values)
+    rows, more = _to_erase(visit, list(found)[:AT_ONCE]), max(len(found) - AT_ONCE, 0)
+    return _page(visit, "find", query, hits=found, rows=rows, more=more, is_deep=is_deep, **result)
 
 
 def _hits(visit: Visit, query: str, *, is_deep: bool = False) -> Sequence[Hit]:
@@ -124,4 +128,8 @@ def _erase(visit: Visit, chosen: dict[str, bool], query: str) -> Response:
         is_pending = removed.pending
     if not erased:
         raise invalid(f"nothing was erased ({', '.join(sorted(set(left.values())))})")
-    return _find(visit, query, erased=erased, erased_versions=versions, is_pending=is_pending, left=left)
+    what = f"Erased {counted(erased, 'memory', 'memories')} with {counted(versions, 'version')}."
+    about = "Backups, exports and the logs of database servers may still have the texts."
+    if is_pending:
+        about += " The storage may keep their bytes until a reader ends; `retentive admin maintain` then removes them."
+    return _find(visit, query, erased=what, about=about, left=left)

@@ -50,7 +50,6 @@ def search(visit: Visit) -> Response:
         "search.html",
         f"Search: {asked['q']}" if asked["q"] else "Search",
         asked=asked,
-        filled=asked if not visit.is_post else dict.fromkeys(asked, ""),  # the form puts its fields into the URL
         found=found,
         marked=marked,
         age=lambda at: age(at, now),

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 import retentive
-from retentive.console.figures import NEAR, StoreRow, chart, fullness, paths_of, recent_versions, store_row
+from retentive.console.figures import NEAR, StoreRow, chart, limits_of, paths_of, recent_versions, store_row
 from retentive.console.rendering import BASE, counted, name_of, store_url, with_query
 from retentive.console.visits import Visit, download, page, redirect
 from retentive.server.errors import forbidden, invalid
@@ -209,7 +209,7 @@ def stats(visit: Visit) -> Response:
         actors=Counter(str(each.actor or "") for each in recent).most_common(TOP),
         often=_often(visit, recent),
         newest=len(recent),
-        full=fullness(visit.info, settings),
+        limits=limits_of(visit.info, settings) if visit.is_whole else [],
         use=memory_use(store) if is_counted else None,
         used_days=USED_DAYS,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from retentive.console.figures import chart, newest_of, recent_versions
+from retentive.console.figures import chart, limits_of, newest_of, recent_versions
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import news_url
 from retentive.console.rendering import page_path
@@ -81,7 +81,7 @@ def show_directory(visit: Visit) -> Response:
         index=html,
         strip=chart(visit.store, moment=moment) if path == ROOT and not cursor else None,
         again=again,
-        settings=visit.store.settings(),
+        limits=limits_of(visit.info, visit.store.settings()) if visit.is_whole else [],
     )
 
 

@@ -45,10 +45,3 @@ def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
         assert [each.id for each in done] == [store.id]
         assert opened.store(store.id).read("/memories/b.txt") == "plain\n"
     assert "backup" in [each.operation for each in store.audit.entries()]
-
-
-def test_a_key_without_stores_gets_no_backup(api: Api, store: MemoryStore) -> None:
-    other = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
-    assert "/console/backup/file" not in other.get("/console/backup").links
-    assert other.get("/console/backup/file").status == 400
-    other.close()

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
-from retentive.console.web import console
 from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, next_proposal, signed_in
-from support.http_api import Api, serving
-from support.profiles import FULL, combined
+from support.http_api import Api
+from support.profiles import combined
 
 __all__ = ["browser"]
 PATH = "/memories/notes/a.md"
@@ -224,33 +220,6 @@ def erase_what_is_found(visitor: Visitor) -> None:
     assert [each.path for each in store.memories()] == ["/memories/b.txt", PATH]
 
 
-def take_copies(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.open("export")
-    page.get_by_label("The present texts as plain files").check()
-    with page.expect_download() as file:
-        page.get_by_role("button", name="Download").click()
-    assert file.value.suggested_filename == f"{visitor.store.id}.files.tar"
-    page.goto("/console/")
-    visitor.check()
-    visitor.link("Back up all")
-    with page.expect_download() as file:
-        page.get_by_role("link", name="Download a backup").click()
-    assert file.value.suggested_filename.endswith(".tar.gz")
-
-
-def find_a_store_that_needs_a_person(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.store.change_settings({"max_memories": 2})
-    page.goto("/console/")
-    visitor.check()
-    visitor.link("near a limit")
-    row = page.locator("tbody tr").first
-    expect(row).to_contain_text("100 % of a limit")
-    row.get_by_role("link").first.click()
-    visitor.sees("2 of 2 memories")
-
-
 FLOWS: dict[str, Callable[[Visitor], None]] = {
     each.__name__: each
     for each in (
@@ -263,8 +232,6 @@ FLOWS: dict[str, Callable[[Visitor], None]] = {
         review,
         administer,
         erase_what_is_found,
-        take_copies,
-        find_a_store_that_needs_a_person,
     )
 }
 
@@ -276,38 +243,3 @@ def test_a_flow(browser: Browser, api: Api, store: MemoryStore, flow: str, looks
     with signed_in(browser, api, scheme=scheme, width=width, js=js, problems=problems) as page:
         FLOWS[flow](Visitor(page, store, api, js=js))
     assert [each for each in problems if not re.search("status of (403|409)", each)] == []
-
-
-@pytest.mark.parametrize("looks", LOOKS if FULL else LOOKS[1:2])
-def test_nothing_is_left_of_an_erased_memory(browser: Browser, tmp_path: Path, looks: Looks) -> None:
-    """Afterwards no file of the storage has its bytes."""
-    problems: list[str] = []
-    scheme, width, js = looks
-    with (
-        retentive.open(f"sqlite:///{tmp_path}/m.db") as opened,
-        serving(opened, more=lambda server: console(server).routes()) as api,
-        signed_in(browser, api, scheme=scheme, width=width, js=js, problems=problems) as page,
-    ):
-        store = opened.store("s")
-        store.create("/memories/ann-7c1f.md", "born 1970-51f3\n", actor="session:s1")
-        store.write("/memories/ann-7c1f.md", "born 1971-51f3\n", actor="session:s2")
-        store.create("/memories/other.md", "other\n")
-        assert "51f3" in bytes_in(tmp_path)
-        visitor = Visitor(page, store, api, js=js)
-        visitor.open(f"m/{quote('ann-7c1f.md')}")
-        page.locator("main details.menu summary").click()
-        visitor.link("Erase permanently")
-        visitor.sees("ann-7c1f.md")
-        page.fill("#typed", "erase 1 memory")
-        page.get_by_label("Type the API key again").fill(api.key)
-        visitor.press("Erase permanently")
-        visitor.sees("Erased 1 memory with 2 versions.")
-        visitor.open("search?q=51f3")
-        visitor.sees("0 memories")
-        assert opened.store("s").read("/memories/other.md") == "other\n"
-        assert [each for each in ("51f3", "7c1f") if each in bytes_in(tmp_path)] == []
-    assert problems == []
-
-
-def bytes_in(directory: Path) -> str:
-    return "".join(each.read_bytes().decode("latin-1") for each in directory.rglob("*") if each.is_file())

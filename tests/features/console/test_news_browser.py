@@ -87,13 +87,3 @@ def test_a_revoked_key_shows_that_the_person_is_signed_out(browser: Browser, api
         link.click()
         expect(page.locator("h1")).to_have_text("Sign in")
     assert problems == []
-
-
-@pytest.mark.parametrize("at", PAGES)
-def test_without_scripts_a_page_reads_as_before(browser: Browser, api: Api, store: MemoryStore, at: str) -> None:
-    problems: list[str] = []
-    with signed_in(browser, api, problems=problems, js=False) as page:
-        page.goto(f"/console/s/{store.id}/{at}")
-        expect(page.locator("#listing")).to_contain_text("b.txt")
-        expect(page.locator("#news")).to_have_text("")
-    assert problems == []

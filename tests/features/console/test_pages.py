@@ -7,18 +7,8 @@ import pytest
 from retentive import MemoryStore
 from retentive.console.pages import history
 from retentive.console.web import MAX_FIELDS
-from support.console import Person, url_name
+from support.console import Person
 from support.http_api import Api
-
-
-def test_the_list_of_stores_shows_sizes_and_the_last_actor(person: Person, store: MemoryStore) -> None:
-    assert store.key is not None
-    page = person.get(f"/console/?q={store.key[-40:]}")
-    assert store.key in page.text
-    assert "user:ann" in page.text
-    assert f"/console/s/{url_name(store)}/tree/" in page.links
-    assert "No store matches" in person.get("/console/?q=unknown-store").text
-    assert person.get(f"/console/s/{url_name(store)}").status == 200
 
 
 def test_a_directory_lists_one_level_and_renders_its_index(person: Person, store: MemoryStore, at: str) -> None:
@@ -132,15 +122,6 @@ def test_an_edit_has_a_precondition(person: Person, store: MemoryStore, at: str)
     assert store.read("/memories/notes/a.md") == merged["text"]
 
 
-def test_an_edit_of_overlapping_lines_keeps_the_typed_text(person: Person, store: MemoryStore, at: str) -> None:
-    fields = person.get(f"{at}/edit/b.txt").form("/edit/")
-    store.write("/memories/b.txt", "theirs\n")
-    conflict = person.post(f"{at}/edit/b.txt", {**fields, "text": "mine\n"})
-    assert conflict.form("/edit/")["text"] == "mine\n"
-    assert "theirs" in conflict.text
-    assert store.read("/memories/b.txt") == "theirs\n"
-
-
 @pytest.mark.parametrize("text", ["\n\nfirst lines are empty\n", "a\r\nb\r\n", "<b>&amp;\u202e\n", "no end"])
 def test_a_text_survives_the_form(person: Person, store: MemoryStore, at: str, text: str) -> None:
     store.create("/memories/t.txt", text)
@@ -189,14 +170,6 @@ def test_a_writer_without_review_sees_the_activity_after_a_proposal(api: Api, st
         assert (done.status, done.url.partition("?")[0].endswith("/activity")) == (200, True)
     assert [len(each.changes) for each in store.review.pending()] == [1, 1]
     person.close()
-
-
-def test_search_finds_words_and_patterns(person: Person, at: str) -> None:
-    assert "<mark>three</mark>" in person.get(f"{at}/search?q=three").body
-    assert "Nothing found" in person.get(f"{at}/search?q=unheard").text
-    private = person.submit(f"{at}/search", "/search", q="plain")
-    assert "b.txt" in private.text
-    assert "plain" not in private.url
 
 
 def test_a_level_of_the_tree_is_a_list(person: Person, store: MemoryStore, at: str) -> None:
@@ -253,19 +226,6 @@ def test_trust_shows_the_text_and_confirms_it(person: Person, store: MemoryStore
     assert "Quarantine session:s1 Hide or release memories" in person.get(f"{at}/trust").text
 
 
-def test_an_erasure_needs_the_sentence_and_the_key(person: Person, store: MemoryStore, at: str, api: Api) -> None:
-    memory = store.load("/memories/notes/a.md")[0]
-    url = f"{at}/erase?id={memory.id}"
-    assert person.submit(url, "/erase", typed="erase", key=api.key).status == 400
-    assert person.submit(url, "/erase", typed="erase 1 memory", key="wrong").status == 403
-    assert len(store.versions(memory_id=memory.id)) == 2
-    assert "2 versions, 0 waiting proposals" in person.get(url).text
-    page = person.submit(url, "/erase", typed="erase 1 memory", key=api.key)
-    assert "Erased 1 memory with 2 versions." in page.text
-    assert store.versions(memory_id=memory.id) == []
-    assert person.get(f"{at}/id/{memory.id}").status == 404
-
-
 def test_a_redacted_version_has_no_text(person: Person, store: MemoryStore, at: str, api: Api) -> None:
     old = store.versions("/memories/notes/a.md")[1]
     person.submit(f"{at}/redact?version={old.id}", "/redact", typed="redact", key=api.key)
@@ -279,16 +239,6 @@ def test_findings_name_kinds_and_never_values(person: Person, store: MemoryStore
     page = person.get(f"{at}/sensitive?scan=1")
     assert "/memories/k.md" in page.text
     assert "AKIA" not in page.body
-
-
-def test_the_audit_log_has_the_reads_of_the_console(person: Person, store: MemoryStore, at: str) -> None:
-    store.change_settings({"audit": True})
-    person.get(f"{at}/m/b.txt")
-    page = person.get(f"{at}/audit?verify=1")
-    assert "Sound:" in page.text
-    assert "load /memories/b.txt" in page.text
-    assert " console ok" in page.text
-    assert "Not sound" in person.get(f"{at}/audit?verify=1&expect=9:{'0' * 64}").text
 
 
 def test_keys_are_created_once_shown_and_revoked(person: Person, api: Api) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
-from retentive.history.log import since
-from retentive.store import core_of
 from support.console import Person, Seen
 
 
@@ -109,30 +104,3 @@ def test_an_earlier_state_is_answered_with_its_status(
     answer = person.get(f"{at}/{page}")
     assert f"{answer.status} {answer.url.partition(at)[2].removeprefix('/')}" == answered
     assert ("one.md" in answer.text) == (page == "tree/gone?at=r11")
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[MemoryStore]:
-    """A store of its own."""
-    with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
-        yield place.store("s")
-
-
-def test_the_fates_of_memories(alone: MemoryStore) -> None:
-    alone.create("/memories/moved.md", "x")
-    alone.create("/memories/again.md", "x")
-    alone.create("/memories/same.md", "x")
-    alone.rename("/memories/moved.md", "/memories/there.md")
-    alone.delete("/memories/again.md")
-    alone.history.undo("HEAD")
-    alone.create("/memories/again2.md", "x")
-    found = core_of(alone).peek(since("r3", 100))
-    fates = {version.path: fate for fate, version in found.fates.values()}
-    assert fates == {
-        "/memories/there.md": "changed",
-        "/memories/again.md": "changed",
-        "/memories/again2.md": "new",
-    }
-    assert (found.changes, found.is_cut, found.last is not None) == (4, False, True)
-    assert core_of(alone).peek(since("r3", 2)).is_cut
-    assert core_of(alone).peek(since("HEAD", 100)).fates == {}

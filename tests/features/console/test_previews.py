@@ -43,13 +43,6 @@ def test_the_steps_have_pages_and_the_undo_from_any_page_does_all_steps(
     assert [each.path for each in store.memories("/memories/many")] == moved
 
 
-def test_a_number_after_the_last_step_shows_the_last_page(person: Person, at: str, moved: list[str]) -> None:
-    page = person.get(f"{at}/undo?change=HEAD&from=9999")
-    assert "Steps 101 to 120 of 120." in page.text
-    assert moved[-1] in page.text
-    assert [person.get(f"{at}/undo?change=HEAD&from={number}").status for number in ("0", "x", "-1")] == [400] * 3
-
-
 def test_the_pages_keep_the_mode(person: Person, store: MemoryStore, at: str, moved: list[str]) -> None:
     store.write("/memories/other/000.md", "later\n", actor="session:s6")
     following = linked(person.get(f"{at}/undo?actor=session:s5&mode=merge").links, 51)
@@ -98,3 +91,24 @@ def test_a_preview_lists_some_of_many_conflicts(
     page = person.get(f"{at}/undo?actor=session:s4")
     assert f"{MOVED} memories were changed afterwards" in page.text
     assert "Only the first 2 are listed." in page.text
+
+
+def test_a_large_change_is_planned_page_by_page_and_undone_whole(
+    person: Person, store: MemoryStore, at: str, moved: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later change of a memory on another page stops the undo, and the answer names it."""
+    monkeypatch.setattr(undo, "PLANNED", 100)
+    page = person.get(f"{at}/undo?change=HEAD&from=21")
+    assert [path for path in moved if path in page.text] == moved[20:40]
+    assert "Memories 21 to 40 of 120." in page.text
+    assert "Undo: 120 memories" in page.text
+    form = next(to for method, to, _ in page.forms if method == "post" and "/undo" in to)
+    store.rename("/memories/other/000.md", "/memories/elsewhere.md", actor="session:s6")
+    page = person.get(f"{at}/undo?actor=session:s5&from=21")
+    stopped = person.post(form, page.form("/undo"))
+    assert (stopped.status, "1 memory was changed afterwards" in stopped.text) == (409, True)
+    assert len(store.memories("/memories/other")) == len(moved) - 1
+    store.history.undo("HEAD")
+    done = person.post(form, person.get(f"{at}/undo?actor=session:s5&from=21").form("/undo"))
+    assert done.status == 200
+    assert [each.path for each in store.memories("/memories/many")] == moved

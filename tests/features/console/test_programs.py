@@ -17,7 +17,6 @@ import pytest
 import retentive
 from retentive.server.keys import KeyStore
 from retentive.store.location_records import LocationRecords
-from support.command_line import process
 from support.profiles import LONG
 
 PATIENCE_S = 60  # of a request; the default of 5 s is too short beside other work
@@ -69,15 +68,6 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
     with retentive.open(at) as opened:
         newest = opened.store().versions()[0]
         assert (str(newest.actor), newest.provenance.integration) == ("user:ann", "console")
-
-
-def test_a_console_needs_a_location_that_exists(tmp_path: Path) -> None:
-    """It creates nothing, like the other commands that read: a console cannot create a memory store."""
-    at = tmp_path / "none"
-    ended = process(tmp_path, "--at", str(at), "console", "--no-browser")
-    assert ended.status == 3
-    assert ended.err == f"Error: there is no location {at}; `retentive create` creates it\n"
-    assert not at.exists()
 
 
 @pytest.mark.skipif(not LONG, reason="several processes: RETENTIVE_PROFILE=long")

@@ -30,17 +30,6 @@ def test_the_api_key_of_a_change(person: Person, api: Api, store: MemoryStore, a
     assert "Key apikey_" not in person.get(f"{at}/m/b.txt").text
 
 
-def test_the_api_key_of_a_person_in_the_console(person: Person, api: Api, store: MemoryStore, at: str) -> None:
-    made = api.place.keys.create("ann", scopes=("read", "write"), principal="user:ann")
-    ann = Person(api, made.text)
-    ann.submit(f"{at}/edit/b.txt", "/edit/", text="by ann\n")
-    page = ann.get(f"{at}/m/b.txt")
-    ann.close()
-    assert f"Actor user:ann Through console Key {made.record.id}" in page.text
-    assert page.problems() == []
-    assert store.versions(B)[0].provenance.api_key_id == made.record.id
-
-
 def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str) -> None:
     """The time is that of a view before the page."""
     page = person.get(f"{at}/m/b.txt")

@@ -104,10 +104,3 @@ def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pyt
     assert order(person.get("/console/?after=memstore_unknown").text) == ["store-0", "store-1"]
     assert person.get("/console/?sort=colour").status == 400
     person.close()
-
-
-def test_the_bars_are_the_days(many: tuple[Api, list[MemoryStore]]) -> None:
-    person = Person(many[0])
-    page = person.get("/console/?q=store-3")
-    assert f'aria-label="Changes on each of the last 14 days: {"0, " * 13}4"' in page.body
-    person.close()

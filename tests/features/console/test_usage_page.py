@@ -15,7 +15,7 @@ from retentive.console import figures
 from retentive.console.pages import stores
 from retentive.console.web import console
 from support.console import Person
-from support.http_api import Api, serving
+from support.http_api import serving
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
@@ -36,17 +36,6 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
     shown = re.findall(r'<tr><td>(\d{4}-\d\d-\d\d)</td><td class="num">(\d+)</td></tr>', page.body)
     assert shown == [(day, count) for day, count in rows if count != "0"]
     assert sum(int(count) for _, count in rows) == len(store.history.log(limit=1_000))
-
-
-def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: MemoryStore, at: str) -> None:
-    store.change_settings({"audit": True})
-    for paths, status in (((), 200), (("/memories/notes/**",), 403)):
-        person = Person(api, api.with_key("read", paths=paths).key)
-        assert person.get(f"{at}/stats?format=csv").status == status
-        assert person.get(f"{at}/stats").status == 200
-        person.close()
-    entries = [(each.operation, each.integration) for each in store.audit.entries()]
-    assert ("usage", "console") in entries
 
 
 DAY_S = 86_400

@@ -147,7 +147,7 @@ def create_store(visit: Visit) -> Response:
         about = "The key is the name in programs and URLs, such as team-notes. It cannot be changed later."
         fields = [("key", "Key", "", 255), ("name", "Name for people", "", 255), ("text", "What it is for", "", 1_024)]
         action, back = f"{BASE}/stores/new", f"{BASE}/"
-        return visit.page("ask.html", "New store", action=action, back=back, about=about, fields=fields)
+        return visit.page("ask.html", "Create a store", action=action, back=back, about=about, fields=fields)
     key = visit.given("key").strip() or None
     if key is not None and api.list_memory_stores(visit.call(), key=key, include_archived=True).data:
         raise invalid("key: there is a store with this key")

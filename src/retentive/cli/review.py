@@ -115,13 +115,8 @@ def _emit(done: str, outcome: DecisionOutcome, advice: str = "") -> None:
     lines += [f"{each} was already {done}" for each in outcome.already]
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     left = f"Error: {'not everything' if lines else 'nothing'} was {done}."
-    value = {
-        done: outcome.done,
-        "already": outcome.already,
-        "obstacles": [{"id": each.proposal_id, "path": each.path, "text": each.text} for each in outcome.obstacles],
-    }
     output.emit(
-        value | ({"with_them": outcome.with_them} if done == "refused" else {}),
+        outcome,
         "".join(f"{line}.\n" for line in lines) or ("" if obstacles else _NONE),
         error="\n".join([left, *obstacles]) if obstacles else "",
         notes=[advice] if obstacles and advice else [],

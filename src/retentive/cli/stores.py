@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -25,8 +24,6 @@ _FIELDS = (
     *("id", "key", "name", "memories", "size_bytes", "created_at", "workspace_id", "description", "metadata"),
     *("updated_at", "archived_at", "damage"),
 )
-_UNITS = {"k": 1, "m": 2, "g": 3}
-_DAYS = {"d": 1, "w": 7, "y": 365}
 
 
 @command(json="Print a JSON object.")
@@ -212,12 +209,11 @@ def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
         raise InvalidInput(f"{change!r} does not have the form NAME=VALUE, such as max_memories=500")
-    if unit := re.fullmatch(r"([0-9]{1,12})([kKmMgG]|[dwy])", value, re.ASCII):
-        number, letter = int(unit[1]), unit[2].lower()
-        is_time = letter in _DAYS and "days" in name
-        if is_time or (letter in _UNITS and "days" not in name):
-            factor = _DAYS[letter] if is_time else (1_024 if "bytes" in name else 1_000) ** _UNITS[letter]
-            return name, number * factor
+    kilo = 1_024 if "bytes" in name else 1_000
+    units = {"d": 1, "w": 7, "y": 365} if "days" in name else {"k": kilo, "m": kilo**2, "g": kilo**3}
+    number, unit = value[:-1], value[-1:].lower()
+    if unit in units and len(number) < 13 and number.isascii() and number.isdigit():
+        return name, int(number) * units[unit]
     try:
         return name, json.loads(value)
     except ValueError:

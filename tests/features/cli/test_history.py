@@ -194,15 +194,16 @@ def test_show_has_a_header_and_the_exact_text(location: str) -> None:
     head, _, text = here(location, "show", first.id).stdout.partition("\n\n")
     assert text == "one\ntwo words here\nthree"
     assert dict(line.split(maxsplit=1) for line in head.splitlines()) == {
-        "version": first.id,
-        "memory": first.memory_id,
+        "id": first.id,
+        "memory_id": first.memory_id,
         "path": A,
         "change": "r1",
         "operation": "created",
         "actor": "user:ann",
-        "time": first.created_at.astimezone().isoformat(timespec="microseconds"),
+        "created_at": first.created_at.astimezone().isoformat(timespec="microseconds"),
         "integration": "python",
-        "size": "24 bytes",
+        "size_bytes": "24",
+        "sha256": first.sha256,
     }
     assert json.loads(here(location, "show", first.id, "--json").stdout)["text"] == text
     deleted = here(location, "show", version_ids(location)[-1]).stdout

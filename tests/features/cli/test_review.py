@@ -40,7 +40,6 @@ def test_list_has_a_line_for_each(location: str) -> None:
         (second, "session:s2", f"created {B}"),
     ]
     assert here(location, "review", "list", "--by", "session:s2").stdout.startswith(second)
-    assert here(location, "review", "list", "--by", "session:s3").stdout == ""
     assert here(location, "review", "list", "--by", "s1").stdout == ""  # the user of this name
     found = json.loads(here(location, "review", "list", "--json", "--by", "session:s2").stdout)
     assert [(each["id"], each["actor"], each["changes"]) for each in found] == [

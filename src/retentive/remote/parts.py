@@ -38,10 +38,10 @@ from retentive.store.by_id import ById
 from retentive.values import diff
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
-from retentive.values.records import Memory, Version, Written, as_actor
+from retentive.values.records import Memory, Version, as_actor
 from retentive.wire import history as wire
 from retentive.wire.base import AnswerPage
-from retentive.wire.memories import MemoryDeleted, MemoryObject
+from retentive.wire.memories import MemoryObject
 from retentive.wire.stores import MemoryErased
 
 
@@ -172,11 +172,6 @@ class RemoteHistory(RemotePart, History):
         chosen = memory_id if memory_id is not None else self._store.load(path or "")[0].id
         return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", None, actor).value()
 
-    @like(History.text_at)
-    def text_at(self, path: str, at: Named) -> tuple[Version, str]:
-        memory, text = self._store.load_at(path, at)
-        return self.show(memory.version_id)[0], text
-
     @like(History.blame)
     def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:
         LogFilter(source=source, trust=trust)
@@ -270,30 +265,10 @@ class RemoteTrust(RemotePart, Trust):
 
 
 class RemoteById(RemotePart, ById):
-    """Access by id over HTTP. The server refuses a text with sensitive values; a local store may redact them."""
+    """Access by id over HTTP, which only reads."""
 
     @like(ById.get)
     def get(self, memory_id: str) -> tuple[Memory, str]:
         missing = f"there is no memory {memory_id}"
         found = self._store.get(MemoryObject, f"/memories/{segment(memory_id)}", missing=missing)
         return found.value(), found.content or ""
-
-    @like(ById.update)
-    def update(
-        self, memory_id: str, text: str | None, path: str | None, if_sha256: str | None, actor: Who, **origin: Any
-    ) -> Written:
-        if text is None and path is None:
-            raise InvalidInput("specify a text, a path or both")
-        before, _ = self.get(memory_id)
-        condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
-        body = {"content": text, "path": _path(path), "precondition": condition, **origin}
-        found = self._store.post(MemoryObject, f"/memories/{segment(memory_id)}", body, actor).value()
-        is_changed = found.version_id != before.version_id
-        return Written(found.path, found.version_id, int(is_changed), memory_id=found.id, memory=found)
-
-    @like(ById.delete)
-    def delete(self, memory_id: str, if_sha256: str | None, actor: Who, **origin: Any) -> Written:
-        found, _ = self.get(memory_id)
-        query = {"expected_content_sha256": if_sha256, **origin}
-        self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
-        return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
-from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
+from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire
@@ -29,21 +29,15 @@ def create_api_key(call: RouteCall, body: wire.KeyCreation) -> wire.NewKeyObject
 
     Only the response to this call contains the text of the key.
     """
-    own, stores = call.caller.key, tuple(body.stores or ())
-    if not _manages(own, stores):
+    own = call.caller.key
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in dict(body).items() if value
+    }
+    if not _manages(own, given.get("stores", ())):
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
-    made = call.location.keys.create(
-        body.name,
-        workspace_id=own.workspace_id,
-        scopes=tuple(body.scopes or DEFAULT_SCOPES),
-        stores=stores,
-        paths=tuple(body.paths or ()),
-        act_as=tuple(body.act_as or ()),
-        principal=None if body.principal is None else str(body.principal),
-        expires_at=body.expires_at,
-        created_by=str(call.caller.actor),
-        rate_limit=body.rate_limit,
-    )
+    given |= {} if body.principal is None else {"principal": str(body.principal)}
+    by = {"workspace_id": own.workspace_id, "created_by": str(call.caller.actor)}
+    made = call.location.keys.create(**given, **by)
     return wire.NewKeyObject(**dict(_key(call, made.record)), api_key=made.text)
 
 
@@ -97,9 +91,8 @@ def retrieve_api_key(call: RouteCall) -> wire.KeyObject:
 @route("POST", KEY, ADMIN, conflicts=True)
 def update_api_key(call: RouteCall, body: wire.KeyUpdate) -> wire.KeyObject:
     """Rename, limit, deactivate or archive an API key."""
-    change, workspace_id = call.location.keys.change, call.caller.workspace_id
-    key_id = _key_of(call).id
-    return _key(call, change(key_id, workspace_id, name=body.name, status=body.status, rate_limit=body.rate_limit))
+    key_id, workspace_id = _key_of(call).id, call.caller.workspace_id
+    return _key(call, call.location.keys.change(key_id, workspace_id, **dict(body)))
 
 
 def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> wire.KeyObject:
@@ -145,15 +138,10 @@ def create_webhook_endpoint(call: RouteCall, body: wire.EndpointCreation) -> wir
     """Create a webhook endpoint; the answer shows its secret once."""
     if not body.enabled_events:
         raise invalid("enabled_events: must not be empty")
-    made = call.location.webhooks.create(
-        call.caller.workspace_id,
-        _checked_url(call, body.url),
-        dict.fromkeys(body.enabled_events),
-        name=body.name or "",
-        description=body.description or "",
-        stores=call.caller.key.stores,
-    )
-    return _with_secret(made)
+    given = {**body.model_dump(exclude_none=True), "url": _checked_url(call, body.url)}
+    events = dict.fromkeys(given.pop("enabled_events"))
+    workspace_id, stores = call.caller.workspace_id, call.caller.key.stores
+    return _with_secret(call.location.webhooks.create(workspace_id, events=events, stores=stores, **given))
 
 
 @route("GET", ENDPOINTS, ADMIN)
@@ -210,13 +198,6 @@ def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPag
     found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
     found.sort(key=lambda each: each.created_at, reverse=True)
     return AnswerPage[wire.DeliveryObject](data=[each for each in found if state in {None, each.state}])
-
-
-@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN)
-def retry_webhook_delivery(call: RouteCall) -> wire.DeliveryObject:
-    """Send a delivery again now, whatever its outcome was."""
-    endpoint = _endpoint_of(call)
-    return call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"])
 
 
 def _with_secret(endpoint: Endpoint) -> wire.NewEndpointObject:

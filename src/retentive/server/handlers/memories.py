@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -199,18 +199,9 @@ def search_memories(call: RouteCall, body: wire.SearchRequest) -> wire.SearchAns
     store = call.store
     if body.at is not None and body.history:
         raise invalid("history: cannot be combined with at")
-    found = store.search(
-        body.query,
-        mode="all" if body.mode == "all" else "ranked",
-        regex=body.mode == "regex",
-        under=body.path_prefix,
-        at=body.at,
-        paths=body.paths,
-        source=body.source,
-        trust=body.trust,
-        history=body.history,
-        limit=body.limit,
-    )
+    mode: Literal["all", "ranked"] = "all" if body.mode == "all" else "ranked"
+    asked = body.model_dump(exclude={"mode", "path_prefix"})
+    found = store.search(mode=mode, regex=body.mode == "regex", under=body.path_prefix, **asked)
     return wire.SearchAnswer.of(
         found,
         data=[

@@ -37,13 +37,8 @@ def create_memory_store(call: RouteCall, body: wire.StoreCreation) -> wire.Store
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: must match a pattern in the field `stores` of the API key")
-    made = call.location.opened.create_store(
-        body.name,
-        description=body.description or "",
-        metadata=body.metadata,
-        key=key,
-        workspace=call.caller.workspace_id,
-    )
+    given = body.model_dump(exclude_none=True)
+    made = call.location.opened.create_store(**given, workspace=call.caller.workspace_id)
     if made.erased_at is not None:
         raise missing(NO_STORE)
     return wire.StoreObject.of(made)
@@ -101,11 +96,8 @@ def _shown_to(call: RouteCall, info: StoreInfo) -> wire.StoreObject:
 @route("POST", STORE, ADMIN, conflicts=True)
 def update_memory_store(call: RouteCall, body: wire.StoreUpdate) -> wire.StoreObject:
     """Change a memory store."""
-    change = call.location.opened.update_store
-    actor = call.caller.actor
-    return wire.StoreObject.of(
-        change(call.info.id, name=body.name, description=body.description, metadata=body.metadata, actor=actor)
-    )
+    update = call.location.opened.update_store
+    return wire.StoreObject.of(update(call.info.id, **dict(body), actor=call.caller.actor))
 
 
 @route("DELETE", STORE, ADMIN)

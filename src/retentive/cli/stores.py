@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
@@ -15,7 +14,6 @@ from retentive.cli.location import INTEGRATION, Location
 from retentive.cli.options import Group, command
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
-from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.settings import NAMES, describe
 
@@ -28,19 +26,15 @@ _FIELDS = (
 
 @command(json="Print a JSON object.")
 def init(location: Location) -> None:
-    """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
+    """Create the location and the memory store. Existing memories are kept, and files of a directory become memories.
+
+    The Python code to use it is `retentive.open(LOCATION).store(KEY)`.
+    """
     location.take_over()
     with location.created() as store:
         key, memories = store.key or location.store_key, store.usage().memories
-    url = repr(location.url) if location.shown == location.url else 'os.environ["RETENTIVE_AT"]'  # it has a password
-    keys = "" if location.keys is None else f", keys={location.keys!r}"
-    code = "import os\n\n" if "os.environ" in url else ""
-    code += (
-        f"import retentive\n\nstore = retentive.open({url}{keys}).store({'' if key == DEFAULT_KEY else repr(key)})\n"
-    )
     said = f"The memory store {key} is at {location.shown}, with {output.counted(memories, 'memory')}."
-    value = {"at": location.shown, "store": key, "memories": memories, "code": code}
-    output.emit(value, f"{said}\n\nTo use it:\n\n{textwrap.indent(code, '    ')}")
+    output.emit({"at": location.shown, "store": key, "memories": memories}, said)
 
 
 @click.group("stores", cls=Group, default="list")

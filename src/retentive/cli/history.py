@@ -13,7 +13,9 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
     Decorator,
+    complete_paths,
     named,
+    path_argument,
     revision_option,
     revisions_and_path,
     source_option,
@@ -42,7 +44,7 @@ def actors_option(text: str) -> Decorator:
 
 
 @command(json="Print a JSON list of versions; with -p, of changes with their differences.")
-@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @click.option("--oneline", is_flag=True, help="One line for each change.")
 @click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
@@ -129,7 +131,7 @@ def described(version: Version, change: LoggedChange) -> tuple[str, str]:
 
 
 @command(json="Print a JSON object: a version with its text, or a change with its versions and differences.")
-@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
@@ -180,7 +182,7 @@ def _head(value: dict[str, Any], made: Provenance) -> str:
 
 
 @command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
-@click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @revision_option("--since", "Compare with the state at a time or after a change; with --by: only changes since.")
 @revision_option("--until", "End the comparison then, instead of now; with --by: only changes until then.")
 @actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
@@ -248,7 +250,7 @@ def _notes(found: Differences) -> list[str]:
 
 
 @command(json="Print a JSON list.")
-@click.argument("path")
+@path_argument("path")
 @source_option
 @trust_option
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None) -> None:

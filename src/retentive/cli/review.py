@@ -12,7 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import mode_options, user_by_default
+from retentive.cli.parameters import mode_options, path_argument, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
 from retentive.review.session import DecisionOutcome, Proposal
@@ -142,7 +142,7 @@ def trust() -> None:
 
 
 @command("list", group=trust, json="Print a JSON list.")
-@click.argument("path", default=ROOT)
+@path_argument("path", default=ROOT)
 @click.option("--trust", "level", type=click.Choice(_DOUBTED), help="Only memories at this level.")
 def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
     """List the memories that are not trusted, with the reasons. Hidden ones are included.
@@ -157,7 +157,7 @@ def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
 
 
 @command("confirm", group=trust, json="Print a JSON list of paths.")
-@click.argument("path")
+@path_argument("path")
 def confirm(location: Location, path: str) -> None:
     """Trust the current text of a memory, or of all memories below a directory.
 

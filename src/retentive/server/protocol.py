@@ -7,12 +7,8 @@ headers. `ClientConnection` knows when bytes arrive; `Strict`, which is ASGI mid
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import os
 from asyncio import TimerHandle
 from contextlib import suppress
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
@@ -36,7 +31,7 @@ MAX_FRAMING = 6
 """Maximum number of bytes on the wire per byte of a body. A chunk that contains one byte takes six bytes."""
 MAX_DISCARDED_BYTES = 8 << 20
 HEADERS_S = 20.0
-"""Time within which all headers must arrive. A new connection that sends nothing in this time is closed."""
+"""Time within which all headers must arrive. Otherwise the connection is closed."""
 BODY_S = 20.0
 """Time within which a body must bring `MIN_BYTES_PER_S` for each second, again and again."""
 MIN_BYTES_PER_S = 1 << 10
@@ -81,11 +76,13 @@ class ClientConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start the deadline of the first request."""
         super().connection_made(transport)
-        self._late = self.loop.call_later(self.headers_s, self._expired)
+        self._late = self.loop.call_later(self.headers_s, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers of the closed connection."""
-        self._end_timers()
+        for timer in (self._late, self._stalled):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -97,7 +94,7 @@ class ClientConnection(HttpToolsProtocol):
             self.transport.close()
             return
         if self._late is None and not self.is_busy:
-            self._late = self.loop.call_later(self.headers_s, self._expired)
+            self._late = self.loop.call_later(self.headers_s, self.transport.close)
         super().data_received(data)
 
     def on_headers_complete(self) -> None:
@@ -138,26 +135,7 @@ class ClientConnection(HttpToolsProtocol):
         else:
             if self.is_busy:
                 self.cycle.disconnected = True  # its application has nothing to answer
-            self._refuse(_malformed("the request is not valid HTTP/1.1"))
-
-    def _expired(self) -> None:
-        if self._unread_bytes:
-            self._refuse(HttpError(408, "timeout_error", LATE, "timeout"))
-        self.transport.close()
-
-    def _end_timers(self) -> None:
-        for timer in (self._late, self._stalled):
-            if timer is not None:
-                timer.cancel()
-
-    def _refuse(self, error: HttpError) -> None:
-        request_id = f"req_{os.urandom(12).hex()}"
-        LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
-        body = error.body(request_id)
-        head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
-        head += f"content-length: {len(body)}\r\nrequest-id: {request_id}\r\nconnection: close\r\n\r\n"
-        self.transport.write(head.encode("ascii") + body)
-        self.transport.close()
+            super().send_400_response(msg)
 
 
 class Strict:

@@ -138,7 +138,6 @@ def test_ambiguous_requests_are_refused(api: Api, case: str) -> None:
     lines, body = SMUGGLING[case]
     answers = exchange(api, head(api, f"POST {KEYS} HTTP/1.1", *lines) + body.encode() + SECOND.encode())
     assert statuses(answers) == [400], answers
-    assert refusal(answers)["type"] == "invalid_request_error"
     assert "smuggled" not in [each.name for each in api.place.keys.all()]
 
 
@@ -162,7 +161,6 @@ def test_ambiguous_requests_are_refused(api: Api, case: str) -> None:
 def test_malformed_requests_are_refused(api: Api, sent: bytes) -> None:
     answers = exchange(api, sent)
     assert statuses(answers) == [400], answers
-    assert refusal(answers)["details"] == {"error_code": "malformed_http"}
 
 
 def test_oversized_headers_and_urls(api: Api) -> None:
@@ -268,17 +266,9 @@ def test_a_later_request_on_a_connection_is_refused_too(api: Api) -> None:
         assert statuses(rest_of(connection)) == [400]
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"", []),
-        (b"\r\n\r\n", [408]),
-        (b"GET /healthz HTT", [408]),
-        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ", [408]),
-    ],
-)
-def test_unfinished_headers(impatient: Api, sent: bytes, status: list[int]) -> None:
-    assert statuses(exchange(impatient, sent)) == status
+@pytest.mark.parametrize("sent", [b"", b"\r\n\r\n", b"GET /healthz HTT", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "])
+def test_unfinished_headers(impatient: Api, sent: bytes) -> None:
+    assert exchange(impatient, sent) == b""
 
 
 def test_empty_lines_do_not_keep_a_connection_open(impatient: Api) -> None:
@@ -288,7 +278,7 @@ def test_empty_lines_do_not_keep_a_connection_open(impatient: Api) -> None:
             with suppress(ConnectionError):
                 connection.sendall(b"\r\n")
             with suppress(TimeoutError):
-                assert statuses(rest_of(connection)) in ([], [408])
+                assert rest_of(connection) == b""
                 return
     pytest.fail("the connection is still open")
 

@@ -193,11 +193,11 @@ class Server:
         text = key_in(request.headers)
         if text is None:
             raise unauthorized()
-        source = (
-            self.location.keys if self.tokens is None or text.count(".") != 2 else self.tokens
-        )  # a JWT has two dots
+        keys, tokens = self.location.keys, self.tokens
+        source = keys if tokens is None or text.count(".") != 2 else tokens  # a JWT has two dots
         authenticate = partial(source.authenticated, text)
-        record = authenticate() if source.is_cached(text) else await self.workers.run(authenticate)
+        is_quick = source is keys and keys.is_cached(text)
+        record = authenticate() if is_quick else await self.workers.run(authenticate)
         if record is None:
             raise unauthorized()
         return Caller(record, named_actor(request.headers, record))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, RetentiveError
+from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.storage.contract import Actor, as_actor
 from retentive.store.location_records import LocationRecords
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
@@ -187,8 +187,6 @@ def _check_sum(text: str) -> str:
 
 KIND = "api_key"
 USED = "api_key_used"
-FIRST = "api_key_first"
-"""Kind of the record that has the id of the first key. After a crash, the key with that id may be missing."""
 CACHE_S = 5.0
 """Maximum time until every process has noticed that a key was revoked."""
 USED_EVERY_S = 60.0
@@ -225,20 +223,8 @@ class KeyStore:
         return made
 
     def first(self) -> NewKey | None:
-        """Create an admin key if the location has never had a key, else return None.
-
-        If several processes call this at once, only one of them creates a key.
-        """
-        marker = self._records.get(FIRST, "first")
-        if self._records.list(KIND) if marker is None else self._records.get(KIND, _short(marker)):
-            return None
-        made = new_key("first admin key", now=self.now(), scopes=("admin",))
-        try:
-            self._records.put(FIRST, "first", made.record.id, expected=marker)
-        except Conflict:
-            return None
-        self._put(made.record, None)
-        return made
+        """Create an admin key if the location has never had a key, else return None."""
+        return None if self._records.list(KIND, limit=1) else self.create("first admin key", scopes=("admin",))
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
         """Return the record of a key. Raises `NotFound` if it does not exist or is in another workspace."""

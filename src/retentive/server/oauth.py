@@ -133,13 +133,7 @@ def _usable(given: object) -> Key | None:
 
 
 LEEWAY_S = 30
-CACHE_S = 60.0
-"""Time for which a verified token is cached.
-
-It stays valid for that time even if its issuer withdraws the signing key.
-"""
 MAX_TOKEN_CHARS = 16 << 10
-_MAX_CACHED = 10_000
 
 
 class Issuer(Fields):
@@ -210,7 +204,7 @@ class Issuer(Fields):
 
 
 class Tokens:
-    """Verifies OAuth tokens, and caches the results. Threads may share it."""
+    """Verifies OAuth tokens. Threads may share it."""
 
     def __init__(
         self,
@@ -223,8 +217,6 @@ class Tokens:
         self.resource = resource.rstrip("/")
         self._issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
         self._clock = clock
-        self._monotonic = monotonic
-        self._cached: dict[bytes, tuple[float, KeyRecord]] = {}
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
@@ -265,27 +257,11 @@ class Tokens:
             "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],
         }
 
-    def is_cached(self, text: str) -> bool:
-        """Return whether a token was verified within the last minute."""
-        return self._cached.get(_digest(text), (0.0, None))[0] > self._monotonic()
-
     def authenticated(self, text: str) -> KeyRecord | None:
         """Verify a token. Return its rights, or None if it is invalid.
 
         Raises `HttpError` 503 if the keys of the issuer cannot be fetched.
         """
-        digest = _digest(text)
-        until, record = self._cached.get(digest, (0.0, None))
-        if until <= self._monotonic():
-            record = self._verified(text)
-            if record is not None:
-                if len(self._cached) >= _MAX_CACHED:
-                    self._cached.clear()
-                self._cached[digest] = self._monotonic() + CACHE_S, record
-        is_valid = record is not None and record.status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active"
-        return record if is_valid else None
-
-    def _verified(self, text: str) -> KeyRecord | None:
         if len(text) > MAX_TOKEN_CHARS or not text.isascii():
             return None
         try:
@@ -295,10 +271,6 @@ class Tokens:
             return issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
         except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
 def _text(value: object) -> str:

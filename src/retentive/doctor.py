@@ -30,7 +30,8 @@ from retentive.errors import (
     Unavailable,
     UnknownSchema,
 )
-from retentive.history.expiry import CLOCK, SWEPT, parsed_times
+from retentive.history.expiry import CLOCK, parsed_times
+from retentive.history.packing import SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.locations import is_foreign, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption

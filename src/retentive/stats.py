@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from typing import NamedTuple
 
 from retentive.engine.operation import Read
 from retentive.review.proposals import PROPOSAL
+from retentive.storage import capabilities
 from retentive.storage.contract import Memory, Snapshot
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
@@ -64,7 +65,9 @@ class MemoryUse:
 class Stats:
     """Statistics of one memory store at the time `at`. Each list has at most `TOP` entries.
 
-    `versions_bytes` is the size of the texts of all versions; a rename stores no text. `days` has an entry for each of
+    `versions_bytes` is the size of the texts of all versions; a rename stores no text. `history_bytes` is the size of
+    the superseded ones among them, and `stored_bytes` what they take in the storage: consecutive texts are compressed
+    together (None if the storage does not know it). `days` has an entry for each of
     the last `window_days` days; the last entry is today. Pruned versions are not counted. `actors` and `most_changed`
     count the changes of these days; a deleted memory has its last path. `proposals` is the number of proposals that
     wait for review.
@@ -77,6 +80,8 @@ class Stats:
     use: MemoryUse
     versions: int
     versions_bytes: int
+    history_bytes: int
+    stored_bytes: int | None
     days: tuple[Day, ...]
     most_changed: tuple[tuple[str, int], ...]
     actors: tuple[tuple[str, int], ...]
@@ -137,13 +142,16 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
             use=_use(memories, viewed, at),
             versions=versions,
             versions_bytes=versions_bytes,
+            history_bytes=versions_bytes - sum(memory.size_bytes for memory in memories),
+            stored_bytes=None,
             days=tuple(Day(day, *(counts[day, kind] for kind in ("created", "modified", "deleted"))) for day in window),
             most_changed=tuple((paths[memory_id], number) for memory_id, number in changed.most_common(TOP)),
             actors=tuple(actors.most_common(TOP)),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
 
-    return core.result_of(Read("stats", work, sees_all=True))
+    found = core.result_of(Read("stats", work, sees_all=True))
+    return replace(found, stored_bytes=capabilities.history_bytes(core.backend, core.id))
 
 
 def _use(

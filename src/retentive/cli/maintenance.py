@@ -129,12 +129,13 @@ def maintain(location: Location) -> None:
     """
     with location.opened() as found:
         run = maintain_location(found)
-    totals = {"stores": run.stores, "expired": run.expired, "pruned": run.pruned, "orphans": run.orphans}
+    counts = (run.stores, "memory store"), (run.expired, "memory"), (run.pruned, "version"), (run.orphans, "orphan")
+    stores, expired, pruned, orphans = (output.counted(*each) for each in counts)
     clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
     failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
     output.emit(
         run.to_json(),
-        output.table(list(totals.items()), ("what", "number"), header=False),
+        f"{stores}: {expired} expired, {pruned} and {orphans} removed.\n",
         notes=[clocks] if run.waiting else [],
         error=failed if run.code else "",
         status=status_of(run.code) if run.code else 0,
@@ -222,7 +223,8 @@ def stats(location: Location, *, days: int) -> None:
     value["biggest"] = [output.attributes(each, "path", "size_bytes") for each in use.biggest]
     value |= {"most_changed": dict(found.most_changed), "actors": dict(found.actors)}
     counts = [("memories", use.memories), ("versions", found.versions), ("changes awaiting review", found.proposals)]
-    sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes)]
+    sizes = [("memories", use.size_bytes), ("versions", found.versions_bytes), ("history", found.history_bytes)]
+    sizes += [] if found.stored_bytes is None else [("history as stored", found.stored_bytes)]
     changes, path = {"changes": itemgetter(1)}, {"path": "path"}
     sections: list[tuple[str, Sequence[Any], Any]] = [
         ("store", counts, ("what", "number")),

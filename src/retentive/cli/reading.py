@@ -13,10 +13,8 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
     absolute,
-    complete_paths,
     line_range,
     named,
-    path_argument,
     path_option,
     revision,
     revision_option,
@@ -37,7 +35,7 @@ _as_of_option = revision_option(
 
 
 @command(json=MEMORIES)
-@path_argument("path", default=ROOT)
+@click.argument("path", default=ROOT)
 @click.option("-l", "--long", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
 @_as_of_option
 def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) -> None:
@@ -58,7 +56,7 @@ def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) 
 
 
 @command(json="Print a JSON object with the fields of `ls`, and the text.")
-@click.argument("what", metavar="PATH", shell_complete=complete_paths)
+@click.argument("what", metavar="PATH")
 @_as_of_option
 def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
     """Print the exact bytes of a memory. `REVISION:PATH` prints its text at an earlier time, as --as-of does.
@@ -86,7 +84,7 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
 
 
 @command(json='Print one JSON object: {"text", "is_error", "code", "path"}.')
-@path_argument("path", default=ROOT)
+@click.argument("path", default=ROOT)
 @click.option(
     "--range",
     "view_range",

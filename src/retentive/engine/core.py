@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self, TypeVar, Unpack, cast
@@ -25,7 +25,7 @@ from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
+from retentive.storage.contract import Actor, Backend, Clock, Recorded, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.listing import Listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
@@ -65,7 +65,7 @@ class StoreCore:
     request: RequestKey | None = None
     scope: tuple[str, ...] = ()
     before_write: Callable[[StoreInfo], None] | None = None
-    after_write: Callable[[], None] | None = None
+    after_write: Callable[[Sequence[Recorded]], None] | None = None
     hides_history: bool = False
     api_key_id: str = ""
     known_settings: tuple[str | None, Settings | None] = (None, None)

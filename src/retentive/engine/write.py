@@ -115,7 +115,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
                 return latest  # the full disk only prevented the entry of a refusal, which changed nothing
         raise
     if store.after_write is not None:
-        store.after_write()
+        store.after_write(outcome.recorded)
     return outcome
 
 

@@ -22,6 +22,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.history.packing import SWEPT, packing
 from retentive.history.revisions import newest_at
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
@@ -32,7 +33,7 @@ from retentive.values.settings import Settings
 
 EXPIRY = Actor("job", "expiry")
 """Actor of deletions by expiry."""
-SWEPT, LAST, POSITION = "swept", "last", "position"
+LAST, POSITION = "last", "position"
 CLOCK, SEEN = "clock", "seen"
 """Kind and key of the record of the last check of a clock."""
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
@@ -102,6 +103,8 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     """
     now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
+    for _ in () if dry_run else packing(context):
+        pass
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
         swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
@@ -133,9 +136,8 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
     now, jump = _checked_clock(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
-        return
     is_noted = position != ROOT
-    for _, following in _pieces(context, position, now):
+    for _, following in () if jump else _pieces(context, position, now):
         is_full = following not in {_FIRST_VERSION, ""}
         if is_full or (is_noted and not following):
             is_noted = is_full
@@ -143,6 +145,7 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
             context.follow_up(lambda tx, value=value: tx.put_record(SWEPT, POSITION, value), may_use_reserve=True)  # type: ignore[misc]
         if is_full:
             yield
+    yield from packing(context)
 
 
 def parsed_times(text: str) -> tuple[float, float]:

@@ -40,7 +40,7 @@ class ServedLocation:
         self._store = lru_cache(1_000)(self._opened)
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
-        """Open a memory store for a caller. Return its description and the open memory store. Raises `HttpError`.
+        """Open a memory store for a caller. Return its description and the open memory store. Raises `NotFound`.
 
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
@@ -63,10 +63,10 @@ class ServedLocation:
         )
 
     def info(self, store_id: str) -> StoreInfo:
-        """Return the current description of a memory store. Raises `HttpError` 404."""
+        """Return the current description of a memory store. Raises `NotFound`."""
         found = self.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
         if found is None or found.id != store_id:
-            raise missing(NO_STORE)
+            raise NotFound(NO_STORE)
         return found
 
 
@@ -125,7 +125,10 @@ class RouteCall:
     @property
     def info(self) -> StoreInfo:
         """Current description of the memory store in the path. Raises `HttpError` 404 if the caller may not see it."""
-        return self._seen(self.location.info(self.ids["memory_store_id"]))
+        try:
+            return self._seen(self.location.info(self.ids["memory_store_id"]))
+        except NotFound:
+            raise missing(NO_STORE) from None
 
     @property
     def store(self) -> MemoryStore:
@@ -134,7 +137,10 @@ class RouteCall:
         This check uses a cached description. This is safe, because the id, key and workspace of a memory store
         never change.
         """
-        info, store = self.location.store(self.ids["memory_store_id"], self.caller)
+        try:
+            info, store = self.location.store(self.ids["memory_store_id"], self.caller)
+        except NotFound:
+            raise missing(NO_STORE) from None
         self._seen(info)
         return store if self.request is None else with_options(store, request=self.request)
 

@@ -56,6 +56,13 @@ class Maintained:
         """Delete the orphans of a store: objects that nothing refers to. Returns the number of deleted objects."""
         return 0
 
+    def history_bytes(self, store_id: str) -> int | None:
+        """Return the number of bytes of superseded texts as they are stored: packs, and texts that are not packed yet.
+
+        Returns None if the storage does not know it.
+        """
+        return None
+
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
     """Return the outermost layer of `backend` that has the capability `kind`, or None.
@@ -92,6 +99,11 @@ def _maintained(backend: Backend) -> Maintained:
 def collect(backend: Backend, store_id: str) -> int:
     """Call `Maintained.collect`."""
     return _maintained(backend).collect(store_id)
+
+
+def history_bytes(backend: Backend, store_id: str) -> int | None:
+    """Call `Maintained.history_bytes`."""
+    return _maintained(backend).history_bytes(store_id)
 
 
 def purge(backend: Backend) -> bool:

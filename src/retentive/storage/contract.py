@@ -24,6 +24,7 @@ from datetime import datetime
 from typing import NamedTuple, Required, TypedDict, TypeVar, Unpack
 
 from retentive.errors import Damaged
+from retentive.storage.packs import PackingOf, plain_packing
 from retentive.values.changes import (
     Again,
     Change,
@@ -282,12 +283,24 @@ class Transaction(Snapshot):
         all its earlier texts are removed, because without it, an earlier version would look current.
         """
 
+    def pack(self, version_ids: Sequence[str]) -> None:
+        """Compress the texts of superseded versions together with the neighbouring texts of the same memory.
+
+        No text changes, and `version` reads and verifies it as before. Left as they are: current texts, texts of
+        redacted versions, texts over `packs.FULL_BYTES`, and full packs. A pack that is not full and has the text of
+        one of these versions gets the others too. `redact` and `prune` write a pack again without what they remove.
+        A backend may also compress nothing.
+        """
+
 
 class Backend(ABC):
     """Storage of memory stores at one location.
 
     A backend is open when it is created. Close it after use. No data is lost if the process ends without closing it.
+    `packing` says how packs are encoded. The encryption layer sets it.
     """
+
+    packing: PackingOf = staticmethod(plain_packing)
 
     @abstractmethod
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:

@@ -75,6 +75,7 @@ KINDS: dict[str, Kind] = {
         # Databases
         Kind("rows_left", "Rows belong to no memory store."),
         Kind("text_left", "A text in the database belongs to no version."),
+        Kind("pack_wrong", "A pack of earlier texts is damaged, or has texts that belong to no version."),
         # Plain files
         _note(
             "directory_plain",

@@ -8,11 +8,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakSet
@@ -24,6 +26,7 @@ from retentive.engine.lists import EventType
 from retentive.engine.operation import Plan, Write
 from retentive.errors import InvalidInput, NotFound, RetentiveError, StorageReadOnly
 from retentive.history.expiry import sweep_of_today
+from retentive.history.packing import SOON, pack_memory
 from retentive.history.removal import Removed, erase_store
 from retentive.locations import existing_store, find_store
 from retentive.storage import capabilities
@@ -31,6 +34,7 @@ from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
     Backend,
+    Recorded,
     Snapshot,
     StoreInfo,
     as_actor,
@@ -45,44 +49,66 @@ from retentive.values.listing import ListPage
 from retentive.values.properties import Properties, listed, named, properties_of
 from retentive.values.records import SYSTEM_STORE, to_us
 
-_open: WeakKeyDictionary[Accesses, tuple[Backend, WeakSet[DailySweep]]] = WeakKeyDictionary()
-"""Backends and sweeps of open locations. All memory stores of a location keep its access times, and so keep it open."""
+_open: WeakKeyDictionary[Accesses, tuple[Backend, WeakSet[Upkeep]]] = WeakKeyDictionary()
+"""Backends and upkeep of open locations. All memory stores of a location keep its access times, and so keep it open."""
 
 DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
 _AT_ONCE = 100
 _KEPT_US = 86_400_000_000  # a day
 _LOOK_EVERY_S = 3_600.0
+_MEMORIES = 10_000  # memories whose edits are counted
 _PIECES_AT_CLOSE = 20  # more pieces of a sweep than a write does; later openings do the rest
 
 
-class DailySweep:
-    """Sweeps one memory store of an open location, at most once a day across all processes. Thread-safe.
+class Upkeep:
+    """Maintenance of one memory store of an open location, after writes and at close. Thread-safe.
 
-    It needs no thread and no schedule: each call does one small piece of the work. A failure is logged and not raised.
+    It packs a memory that was edited often. Unless `sweeps` is false, it also sweeps the store, at most once a day
+    across all processes. It needs no thread and no schedule: each call does one small piece of the work. A failure is
+    logged and not raised.
     """
 
-    def __init__(self, core: StoreCore) -> None:
+    def __init__(self, core: StoreCore, *, sweeps: bool) -> None:
         self._core = core
+        self._sweeps = sweeps
         self._lock = threading.Lock()
         self._looked_at: float | None = None
         self._pieces: Iterator[None] | None = None
+        self._edits = Counter[str]()  # of memories that were not packed since, by memory id
+
+    def after_write(self, recorded: Sequence[Recorded]) -> None:
+        """Do a piece of what is due after a write that recorded these changes."""
+        for memory_id, _ in recorded:
+            self._edits[memory_id] += 1
+            if self._edits[memory_id] >= SOON:
+                self._locked(partial(self._pack, memory_id))
+        if len(self._edits) > _MEMORIES:
+            self._edits.clear()  # sweeps pack the others
+        self.go_on()
 
     def go_on(self, most: int = 1) -> None:
         """Do some pieces of a sweep. Once an hour, look whether the sweep of today is still to be done."""
         now, last = self._core.clock(), self._looked_at
-        if self._pieces is None and last is not None and abs(now - last) < _LOOK_EVERY_S:
-            return
-        if not self._lock.acquire(blocking=False):  # another thread sweeps, or this is a write of the sweep itself
+        if self._sweeps and (self._pieces is not None or last is None or abs(now - last) >= _LOOK_EVERY_S):
+            self._locked(partial(self._sweep, now, most))
+
+    def _pack(self, memory_id: str) -> None:
+        del self._edits[memory_id]
+        pack_memory(self._core, memory_id)
+
+    def _sweep(self, now: float, most: int) -> None:
+        if self._pieces is None:
+            self._looked_at = now
+            self._pieces = sweep_of_today(self._core)
+        if sum(1 for _ in islice(self._pieces, most)) < most:
+            self._pieces = None
+
+    def _locked(self, work: Callable[[], None]) -> None:
+        if not self._lock.acquire(blocking=False):  # another thread does some, or this is a write of the sweep itself
             return
         try:
-            if self._pieces is None:
-                self._looked_at = now
-                settings = self._core.settings()
-                is_used = settings.expires or settings.keep_versions_days
-                self._pieces = sweep_of_today(self._core) if is_used else iter(())
-            if sum(1 for _ in islice(self._pieces, most)) < most:
-                self._pieces = None
+            work()
         except RetentiveError as error:
             self._pieces = None
             if not isinstance(error, StorageReadOnly):  # another process sweeps
@@ -93,14 +119,14 @@ class DailySweep:
 
 @atexit.register
 def _close_all() -> None:
-    for accesses, (backend, sweeping) in list(_open.items()):
+    for accesses, (backend, stores) in list(_open.items()):
         with suppress(RetentiveError):
-            _close(accesses, backend, sweeping)
+            _close(accesses, backend, stores)
 
 
-def _close(accesses: Accesses, backend: Backend, sweeping: Iterable[DailySweep]) -> None:
-    for daily in list(sweeping):
-        daily.go_on(_PIECES_AT_CLOSE)
+def _close(accesses: Accesses, backend: Backend, stores: Iterable[Upkeep]) -> None:
+    for upkeep in list(stores):
+        upkeep.go_on(_PIECES_AT_CLOSE)
     accesses.close()
     backend.close()
 
@@ -149,8 +175,8 @@ class Retentive:
         self._accesses = Accesses(backend, clock=self._clock)
         self.marks = ChangeMarks(LocationRecords(backend))
         self._options = {**options, "accesses": self._accesses, "before_write": self.marks.mark}
-        self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
-        _open[self._accesses] = backend, self._sweeping
+        self._upkeep: WeakSet[Upkeep] = WeakSet()  # of the stores that are still open
+        _open[self._accesses] = backend, self._upkeep
         self._integration = "python"
 
     def __repr__(self) -> str:
@@ -165,8 +191,9 @@ class Retentive:
         has 1 to 255 characters, and no control characters. None means the key `default`. `name` is a display name for a
         new store.
 
-        This method, later writes and `close` delete idle memories and prune old versions, as the settings of the store
-        say, at most once a day and a few at a time, unless the location was opened with `sweep=False`.
+        This method, later writes and `close` delete idle memories, prune old versions, as the settings of the store
+        say, and compress superseded texts, at most once a day and a few at a time, unless the location was opened with
+        `sweep=False`. The texts of a memory that is edited often are compressed earlier.
 
         Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
         for an encrypted store whose encryption key is missing.
@@ -182,12 +209,11 @@ class Retentive:
             self.marks.mark(info)
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
-        if self._sweeps:
-            core = core_of(store)
-            daily = DailySweep(core)
-            core.after_write = daily.go_on
-            self._sweeping.add(daily)
-            daily.go_on()
+        core = core_of(store)
+        upkeep = Upkeep(core, sweeps=self._sweeps)
+        core.after_write = upkeep.after_write
+        self._upkeep.add(upkeep)
+        upkeep.go_on()
         return store
 
     def _store_of(self, info: StoreInfo) -> MemoryStore:
@@ -336,7 +362,7 @@ class Retentive:
         are lost.
         """
         _open.pop(self._accesses, None)
-        _close(self._accesses, self.backend, self._sweeping)
+        _close(self._accesses, self.backend, self._upkeep)
 
     def __enter__(self) -> Self:
         return self

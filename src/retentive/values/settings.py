@@ -141,7 +141,7 @@ class Settings:
         _map_of(check_path_pattern, _number, 'path patterns to numbers of days, such as {"/memories/scratch/**": 7}'),
         "expire_after_days by path pattern; if several patterns match, the longest time applies",
     )
-    keep_versions_days: int = _setting(30, _number, "days to keep a version after it is replaced; 0 = forever")
+    keep_versions_days: int = _setting(365, _number, "days to keep a version after it is replaced; 0 = forever")
     keep_versions: int = _setting(10, _number, "newest versions of each memory to keep regardless of age")
     read_only: bool = _setting(False, _flag, "the whole store is read-only")
     read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "path patterns that are read-only")

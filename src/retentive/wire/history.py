@@ -19,47 +19,69 @@ from retentive.review.trust import DoubtedMemory
 from retentive.values import diff
 from retentive.values.provenance import Contributor, Flag, Provenance
 from retentive.values.records import Operation, Version
-from retentive.wire import base
+from retentive.wire.base import (
+    ActorObject,
+    ActorPattern,
+    Answer,
+    AnyPath,
+    Basic,
+    Count,
+    CreatedFrom,
+    CreatedTo,
+    Fields,
+    Moment,
+    NamePattern,
+    ObjectOf,
+    PageQuery,
+    QueryFlag,
+    Sha256,
+    ShownPath,
+    Sourced,
+    Time,
+    Under,
+    UtcTime,
+    api_path,
+)
 
 
-class VersionsQuery(base.PageQuery):
+class VersionsQuery(PageQuery):
     """Which versions to list."""
 
-    view: base.Basic = "basic"
-    created_from: base.CreatedFrom = None
-    created_to: base.CreatedTo = None
-    path_prefix: base.Under = "/"
-    path: base.AnyPath | None = Field(None, description="Only of the memory at this path, or of a directory")
+    view: Basic = "basic"
+    created_from: CreatedFrom = None
+    created_to: CreatedTo = None
+    path_prefix: Under = "/"
+    path: AnyPath | None = Field(None, description="Only of the memory at this path across renames, or of a directory")
     memory_id: str | None = Field(None, max_length=200, description="Only versions of this memory")
     change: str | None = Field(None, max_length=200, description="Only of this change: r1234, or HEAD~2 of `path`")
     operation: Operation | None = Field(None, description="Only versions of this kind")
     session_id: str | None = Field(None, max_length=255, description="Only versions written in this session")
     api_key_id: str | None = Field(None, max_length=255, description="Only versions written with this key")
     service_account_id: str | None = Field(None, max_length=255, description="Only versions of this service account")
-    actor: base.ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
-    source: base.NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
-    session: base.NamePattern | None = Field(None, description="Only versions of a session that matches")
-    integration: base.NamePattern | None = Field(None, description="Only versions written through an integration")
-    flag: base.NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
+    actor: ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
+    source: NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
+    session: NamePattern | None = Field(None, description="Only versions of a session that matches")
+    integration: NamePattern | None = Field(None, description="Only versions written through an integration")
+    flag: NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
     trust: Level | None = Field(None, description="Only versions at this level of trust")
-    renames: base.QueryFlag = Field(False, description="Include `path_before` of renamed memories")
+    renames: QueryFlag = Field(False, description="Include `path_before` of renamed memories")
 
 
-class VersionRedaction(base.Fields):
+class VersionRedaction(Fields):
     """Versions to redact."""
 
     memory_version_ids: Annotated[list[str], Field(max_length=100)] | None = Field(None, description="The versions")
-    path: base.AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
+    path: AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
 
 
-class FlagObject(base.ObjectOf[Flag]):
+class FlagObject(ObjectOf[Flag]):
     """Flagged line of a text."""
 
-    line: base.Count
+    line: Count
     kind: str
 
 
-class ContributorObject(base.ObjectOf[Contributor]):
+class ContributorObject(ObjectOf[Contributor]):
     """Contribution to a text."""
 
     at: str
@@ -68,7 +90,7 @@ class ContributorObject(base.ObjectOf[Contributor]):
     source: str
 
 
-class ProvenanceObject(base.ObjectOf[Provenance]):
+class ProvenanceObject(ObjectOf[Provenance]):
     """Origin of a version."""
 
     integration: str
@@ -89,7 +111,7 @@ class ProvenanceObject(base.ObjectOf[Provenance]):
         return json.dumps(kept, separators=(",", ":"))
 
 
-class VersionObject(base.ObjectOf[Version]):
+class VersionObject(ObjectOf[Version]):
     """Version of a memory.
 
     `content` is null if the view is `basic`, and for a deletion. A redacted version has neither path, content, hash
@@ -101,17 +123,17 @@ class VersionObject(base.ObjectOf[Version]):
     memory_id: str
     memory_store_id: str
     operation: Operation
-    path: base.ShownPath | None
+    path: ShownPath | None
     content: str | None
-    content_sha256: base.Sha256 | None
-    content_size_bytes: base.Count | None
-    created_at: base.UtcTime
-    created_by: base.ActorObject
-    redacted_at: base.UtcTime | None
-    redacted_by: base.ActorObject
-    revision: base.Count = 0
+    content_sha256: Sha256 | None
+    content_size_bytes: Count | None
+    created_at: UtcTime
+    created_by: ActorObject
+    redacted_at: UtcTime | None
+    redacted_by: ActorObject
+    revision: Count = 0
     provenance: ProvenanceObject | None = None
-    path_before: base.ShownPath | None = Field(None, exclude_if=lambda value: value is None)
+    path_before: ShownPath | None = Field(None, exclude_if=lambda value: value is None)
 
     attributes: ClassVar = {"content_sha256": "sha256", "content_size_bytes": "size_bytes", "created_by": "actor"}
 
@@ -135,11 +157,11 @@ class VersionObject(base.ObjectOf[Version]):
         return super().value(path=self.path or "", provenance_text=text, **more)
 
 
-class VersionsRedacted(base.ObjectOf[Removed]):
+class VersionsRedacted(ObjectOf[Removed]):
     """Answer to a redaction of several versions."""
 
     type: Literal["versions_redacted"] = "versions_redacted"
-    versions: base.Count
+    versions: Count
     pending: bool
 
 
@@ -153,7 +175,7 @@ StepName = Annotated[
 ]
 
 
-class DiffObject(base.Answer):
+class DiffObject(Answer):
     """Difference between two versions, with their texts. `reason` tells why they cannot be compared."""
 
     type: Literal["memory_diff"] = "memory_diff"
@@ -168,7 +190,7 @@ class DiffObject(base.Answer):
     def of(cls, given: MemoryDifference, *, memory_version_id: str, memory_store_id: str) -> Self:
         """Return the object of a difference."""
         sides = (given.old, given.old_text), (given.new or given.gone, given.new_text)
-        old_name, new_name = ("" if each is None else f"{base.api_path(each.path)}@{each.id}" for each, _ in sides)
+        old_name, new_name = ("" if each is None else f"{api_path(each.path)}@{each.id}" for each, _ in sides)
         lines = diff.unified(given.old_text, given.new_text, old_name=old_name, new_name=new_name)
         old, new = (
             None if each is None else VersionObject.of(each, memory_store_id=memory_store_id, content=text)
@@ -184,7 +206,7 @@ class DiffObject(base.Answer):
         )
 
 
-class Restoring(base.Sourced):
+class Restoring(Sourced):
     """Fields of an undo and of a restore."""
 
     mode: Mode = Field("refuse", description="Treatment of later changes")
@@ -196,33 +218,33 @@ class UndoRequest(Restoring):
 
     memory_version_id: str | None = Field(None, max_length=200, description="A version of the change")
     revision: str | None = Field(None, max_length=200, description="Name of the change, such as r1234 or HEAD~2")
-    path: base.AnyPath | None = Field(None, description="With `revision`: only changes of this path count")
+    path: AnyPath | None = Field(None, description="With `revision`: only changes of this memory or directory count")
     actor: str | None = Field(None, description="Pattern of actors, such as session:s1")
-    since: base.Time | None = Field(None, description="With `actor`: only changes since this time")
+    since: Time | None = Field(None, description="With `actor`: only changes since this time")
     own: bool = Field(False, description="Only a change by the actor itself; without `revision` its newest")
 
 
 class RestoreRequest(Restoring):
     """Restore of a memory, a directory or the store to an earlier moment."""
 
-    path: base.AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
-    at: base.Moment = Field(description="Id of a version, a time, or the name of a change, such as r1234")
+    path: AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+    at: Moment = Field(description="Id of a version, a time, or the name of a change, such as r1234")
 
 
-class ConflictObject(base.ObjectOf[Conflict]):
+class ConflictObject(ObjectOf[Conflict]):
     """Memory that differs from what was asked, and why."""
 
-    path: base.ShownPath
+    path: ShownPath
     memory_id: str
     reason: str
 
 
-class StepObject(base.ObjectOf[Step]):
+class StepObject(ObjectOf[Step]):
     """Write of an undo or restore."""
 
     operation: StepName
     memory_id: str
-    path: base.ShownPath
+    path: ShownPath
     attributes: ClassVar = {"operation": "what"}
 
     def value(self, **_: object) -> Step:
@@ -230,7 +252,7 @@ class StepObject(base.ObjectOf[Step]):
         return super().value(before=None, state=None)
 
 
-class ChangeResult(base.ObjectOf[RestoreOutcome]):
+class ChangeResult(ObjectOf[RestoreOutcome]):
     """Answer to an undo or restore."""
 
     type: Literal["change_result"] = "change_result"
@@ -240,17 +262,17 @@ class ChangeResult(base.ObjectOf[RestoreOutcome]):
     dry_run: bool
 
 
-class EventObject(base.ObjectOf[StoreEvent]):
+class EventObject(ObjectOf[StoreEvent]):
     """Change that creates no version, such as a redaction. `ids` has at most 100 of the `count` ids."""
 
     id: str
     type: Literal["memory_store_event"] = "memory_store_event"
     memory_store_id: str
     event: str
-    created_at: base.UtcTime
-    created_by: base.ActorObject
+    created_at: UtcTime
+    created_by: ActorObject
     ids: list[str]
-    count: base.Count
+    count: Count
 
     attributes: ClassVar = {"event": "type", "created_at": "at", "created_by": "actor"}
 
@@ -262,7 +284,7 @@ def change_object(change: Version | StoreEvent, store_id: str) -> VersionObject 
     return EventObject.of(change, memory_store_id=store_id)
 
 
-class ChangeFeed(base.Answer):
+class ChangeFeed(Answer):
     """Changes in their order."""
 
     data: list[Annotated[VersionObject | EventObject, Field(discriminator="type")]]
@@ -271,10 +293,10 @@ class ChangeFeed(base.Answer):
     has_gap: bool
 
 
-class BlameLineObject(base.ObjectOf[BlameLine]):
+class BlameLineObject(ObjectOf[BlameLine]):
     """Line of a memory, with the version that added it."""
 
-    line: base.Count
+    line: Count
     text: str
     version: VersionObject
     attributes: ClassVar = {"line": "number"}
@@ -285,43 +307,43 @@ class BlameLineObject(base.ObjectOf[BlameLine]):
         return super().of(given, version=VersionObject.of(given.version, memory_store_id=store_id, content=None))
 
 
-class BlameObject(base.Answer):
+class BlameObject(Answer):
     """Lines of a memory."""
 
     type: Literal["memory_blame"] = "memory_blame"
     memory_id: str
-    path: base.ShownPath
+    path: ShownPath
     lines: list[BlameLineObject]
 
 
-class Acceptance(base.Fields):
+class Acceptance(Fields):
     """Options of an acceptance."""
 
     merge: bool = Field(False, description="Merge with later changes by line")
     force: bool = Field(False, description="Overwrite later changes")
 
 
-class ProposedChangeObject(base.ObjectOf[ProposedChange]):
+class ProposedChangeObject(ObjectOf[ProposedChange]):
     """Proposed change to a memory. A list of proposals has no texts."""
 
     operation: ProposedOperation
     memory_id: str
-    path: base.ShownPath | None
-    path_before: base.ShownPath | None
-    content_size_bytes: base.Count | None
-    content_sha256: base.Sha256 | None
+    path: ShownPath | None
+    path_before: ShownPath | None
+    content_size_bytes: Count | None
+    content_sha256: Sha256 | None
     before: str | None
     after: str | None
     attributes: ClassVar = {"path_before": "before", "content_size_bytes": "size_bytes", "content_sha256": "sha256"}
 
 
-class ProposalObject(base.ObjectOf[Proposal]):
+class ProposalObject(ObjectOf[Proposal]):
     """Pending proposal."""
 
     id: str
     type: Literal["proposal"] = "proposal"
-    proposed_by: base.ActorObject
-    created_at: base.UtcTime
+    proposed_by: ActorObject
+    created_at: UtcTime
     changes: list[ProposedChangeObject]
 
     attributes: ClassVar = {"proposed_by": "actor", "created_at": "at"}
@@ -341,7 +363,7 @@ class ProposalObject(base.ObjectOf[Proposal]):
         return super().value(changes=changes, **more)
 
 
-class DecisionObject(base.ObjectOf[DecisionOutcome]):
+class DecisionObject(ObjectOf[DecisionOutcome]):
     """Answer to an acceptance or refusal."""
 
     type: Literal["proposal_decision"] = "proposal_decision"
@@ -353,13 +375,13 @@ class DecisionObject(base.ObjectOf[DecisionOutcome]):
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
 
 
-class Confirmation(base.Fields):
+class Confirmation(Fields):
     """Memories to trust."""
 
-    path: base.AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+    path: AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
 
 
-class TrustPattern(base.Fields):
+class TrustPattern(Fields):
     """Contributors to distrust, or to trust again."""
 
     pattern: str = Field(
@@ -367,25 +389,25 @@ class TrustPattern(base.Fields):
     )
 
 
-class DoubtedObject(base.ObjectOf[DoubtedMemory]):
+class DoubtedObject(ObjectOf[DoubtedMemory]):
     """Memory that is not trusted."""
 
     type: Literal["doubted_memory"] = "doubted_memory"
     memory_id: str
-    path: base.ShownPath
+    path: ShownPath
     level: DoubtedLevel
     contributors: list[str]
     flags: list[FlagObject]
 
 
-class ConfirmationResult(base.Answer):
+class ConfirmationResult(Answer):
     """Memories that are trusted now."""
 
     type: Literal["trust_confirmation"] = "trust_confirmation"
-    paths: list[base.ShownPath]
+    paths: list[ShownPath]
 
 
-class QuarantineResult(base.Answer):
+class QuarantineResult(Answer):
     """Answer to a quarantine or its end."""
 
     type: Literal["quarantine_change"] = "quarantine_change"
@@ -427,23 +449,23 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
 """Maps each error code of `retentive.errors` to the HTTP status and the error type of the API."""
 
 
-class ErrorDetails(base.Answer):
+class ErrorDetails(Answer):
     """Stable code of an error."""
 
     error_code: str
 
 
-class ObstacleObject(base.ObjectOf[Obstacle]):
+class ObstacleObject(ObjectOf[Obstacle]):
     """Reason why a proposal cannot be accepted or refused."""
 
-    path: base.ShownPath | None
+    path: ShownPath | None
     proposal_id: str
     reason: str
 
     attributes: ClassVar = {"reason": "text"}
 
 
-class ErrorObject(base.Answer):
+class ErrorObject(Answer):
     """Error. The fields after `details` are absent unless the error has them."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=False)
@@ -451,12 +473,12 @@ class ErrorObject(base.Answer):
     message: str
     details: ErrorDetails
     conflicting_memory_id: str | None = None
-    conflicting_path: base.ShownPath | None = None
-    position: base.Count | None = None
+    conflicting_path: ShownPath | None = None
+    position: Count | None = None
     conflicts: list[ConflictObject | ObstacleObject] | None = None
 
 
-class ErrorAnswer(base.Answer):
+class ErrorAnswer(Answer):
     """Answer with an error."""
 
     type: Literal["error"]

@@ -12,44 +12,59 @@ from retentive.search.results import Hit, Results, Snippet
 from retentive.values.paths import ROOT
 from retentive.values.records import Memory, Operation, Version, Written
 from retentive.values.replies import Reply
-from retentive.wire import base
+from retentive.wire.base import (
+    ActorObject,
+    Answer,
+    AnswerPage,
+    At,
+    Count,
+    Fields,
+    FilePath,
+    ObjectOf,
+    PathPattern,
+    Sha256,
+    ShownPath,
+    Sourced,
+    Under,
+    UtcTime,
+)
 
 
-class MemoryCreation(base.Fields):
+class MemoryCreation(Fields):
     """New memory."""
 
-    path: base.FilePath = Field(description="Path, which begins with `/`")
+    path: FilePath = Field(description="Path, which begins with `/`")
     content: str = Field(description="Text of the memory")
 
 
-class ContentHash(base.Fields):
+class ContentHash(Fields):
     """Condition of a change."""
 
     type: Literal["content_sha256"]
-    content_sha256: base.Sha256
+    content_sha256: Sha256
 
 
-class MemoryUpdate(base.Sourced):
+class MemoryUpdate(Sourced):
     """Changes of a memory."""
 
     content: str | None = Field(None, description="New text")
-    path: base.FilePath | None = Field(None, description="New path")
+    path: FilePath | None = Field(None, description="New path")
     precondition: ContentHash | None = Field(None, description="Hash that the content must have")
 
 
-class MemoryObject(base.ObjectOf[Memory]):
+class MemoryObject(ObjectOf[Memory]):
     """Memory. `content` is null if the view is `basic`. `note` is there only if its path looks like a mistake."""
 
     id: str
     type: Literal["memory"] = "memory"
     memory_store_id: str
     memory_version_id: str
-    path: base.ShownPath
+    path: ShownPath
     content: str | None
-    content_sha256: base.Sha256
-    content_size_bytes: base.Count
-    created_at: base.UtcTime
-    updated_at: base.UtcTime
+    content_sha256: Sha256
+    content_size_bytes: Count
+    created_at: UtcTime
+    updated_at: UtcTime
     note: str | None = Field(None, exclude_if=lambda value: value is None)
     attributes: ClassVar = {
         "memory_version_id": "version_id",
@@ -58,25 +73,25 @@ class MemoryObject(base.ObjectOf[Memory]):
     }
 
 
-class PrefixObject(base.Answer):
+class PrefixObject(Answer):
     """Directory in a list of memories. Its path ends with `/`."""
 
     type: Literal["memory_prefix"] = "memory_prefix"
-    path: base.ShownPath
+    path: ShownPath
 
 
-class MemoryPage(base.AnswerPage[Annotated[MemoryObject | PrefixObject, Field(discriminator="type")]]):
+class MemoryPage(AnswerPage[Annotated[MemoryObject | PrefixObject, Field(discriminator="type")]]):
     """Memories and directories in byte order of their paths."""
 
 
-class MemoryDeleted(base.Answer):
+class MemoryDeleted(Answer):
     """Answer to the deletion of a memory."""
 
     id: str
     type: Literal["memory_deleted"] = "memory_deleted"
 
 
-Marks = list[Annotated[list[base.Count], Field(min_length=2, max_length=2)]]
+Marks = list[Annotated[list[Count], Field(min_length=2, max_length=2)]]
 PathMarks = Annotated[
     Marks,
     BeforeValidator(lambda marks, info: _moved(marks, len(ROOT)) if info.mode == "json" else marks),
@@ -85,16 +100,16 @@ PathMarks = Annotated[
 """Marks in a path, which is shorter in the API."""
 
 
-class SearchRequest(base.Fields):
+class SearchRequest(Fields):
     """Search. The query is in the body, because URLs appear in logs."""
 
-    path_prefix: base.Under = "/"
+    path_prefix: Under = "/"
     query: str = Field(min_length=1, max_length=4_000, description="Words, phrases and operators")
     mode: Literal["ranked", "all", "regex"] = Field(
         "ranked", description="`ranked`: any word counts; `all`: all words must occur; `regex`: the query is a pattern"
     )
-    at: base.At = None
-    paths: list[base.PathPattern] = Field(
+    at: At = None
+    paths: list[PathPattern] = Field(
         [], max_length=100, description="Patterns of paths, such as `/memories/*/notes.md`"
     )
     source: str | None = Field(
@@ -105,30 +120,30 @@ class SearchRequest(base.Fields):
     limit: int = Field(20, ge=1, le=100, description="Objects in one page")
 
 
-class SnippetObject(base.ObjectOf[Snippet]):
+class SnippetObject(ObjectOf[Snippet]):
     """Matching line."""
 
-    line: base.Count
+    line: Count
     text: str
     marks: Marks
     headings: list[str]
     attributes: ClassVar = {"marks": "spans"}
 
 
-class HitObject(base.ObjectOf[Hit]):
+class HitObject(ObjectOf[Hit]):
     """Found memory, version or proposal. `memory` is null if it is not the present state of a memory."""
 
     type: Literal["search_result"] = "search_result"
     memory_id: str
     memory_version_id: str
-    path: base.ShownPath
+    path: ShownPath
     path_marks: PathMarks
     memory: MemoryObject | None
     score: float
-    updated_at: base.UtcTime
-    updated_by: base.ActorObject
+    updated_at: UtcTime
+    updated_by: ActorObject
     trust: str
-    matching_lines: base.Count
+    matching_lines: Count
     snippets: list[SnippetObject]
 
     attributes: ClassVar = {"memory_version_id": "version_id", "path_marks": "path_spans", "matching_lines": "lines"}
@@ -138,14 +153,14 @@ class HitObject(base.ObjectOf[Hit]):
         return super().value(actor=None if self.updated_by is None else str(self.updated_by))
 
 
-class SearchAnswer(base.ObjectOf[Results]):
+class SearchAnswer(ObjectOf[Results]):
     """Search results, best first."""
 
     data: list[HitObject]
     next_page: None = None
-    total: base.Count
+    total: Count
     unknown_words: list[str]
-    damaged_paths: list[base.ShownPath]
+    damaged_paths: list[ShownPath]
     relaxed: bool
 
     attributes: ClassVar = {"data": "hits", "unknown_words": "unknown", "damaged_paths": "damaged"}
@@ -175,7 +190,7 @@ AnyCommand = Annotated[Any, _command("view", *_CHANGES, *_OWN)]
 BatchCommand = Annotated[dict[str, Any], _command(*_CHANGES, *_OWN[:2])]
 
 
-class ToolUseBlock(base.Fields):
+class ToolUseBlock(Fields):
     """A tool_use block."""
 
     type: Literal["tool_use"] = Field(description="Type of the block")
@@ -186,7 +201,7 @@ class ToolUseBlock(base.Fields):
     cache_control: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(None, description="Ignored")
 
 
-class ToolResult(base.Answer):
+class ToolResult(Answer):
     """A tool_result block."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -197,7 +212,7 @@ class ToolResult(base.Answer):
     )
 
 
-class CommandRequest(base.Sourced):
+class CommandRequest(Sourced):
     """Command of the memory tool, or `write`, `append` or `clear`."""
 
     command: AnyCommand = Field(description="Input of the tool. `write` and `append` have the fields of `create`")
@@ -207,23 +222,23 @@ class CommandRequest(base.Sourced):
     )
 
 
-class CommandChange(base.ObjectOf[Version]):
+class CommandChange(ObjectOf[Version]):
     """Version that a command recorded."""
 
-    path: base.ShownPath
+    path: ShownPath
     memory_id: str
     memory_version_id: str
     operation: Operation
     attributes: ClassVar = {"memory_version_id": "id"}
 
 
-class WrittenObject(base.ObjectOf[Written]):
+class WrittenObject(ObjectOf[Written]):
     """What a command wrote."""
 
-    path: base.ShownPath
+    path: ShownPath
     memory_id: str | None = None
     memory_version_id: str | None = None
-    change_count: base.Count = 0
+    change_count: Count = 0
     notes: list[str] = Field(default_factory=list)
     proposed: bool = False
     attributes: ClassVar = {"memory_version_id": "version_id", "change_count": "memories", "proposed": "is_proposed"}
@@ -247,17 +262,17 @@ class CommandAnswer(WrittenObject):
     content: str
     is_error: bool
     error_code: str | None
-    path: base.ShownPath | None  # type: ignore[assignment]  # none of a malformed command
+    path: ShownPath | None  # type: ignore[assignment]  # none of a malformed command
     changes: list[CommandChange] = Field(default_factory=list)
     conflicting_memory_id: str | None = None
-    conflicting_path: base.ShownPath | None = None
+    conflicting_path: ShownPath | None = None
 
     def reply(self) -> Reply:
         """Return the reply."""
         return Reply(self.content, self.is_error, self.error_code)
 
 
-class BatchRequest(base.Sourced):
+class BatchRequest(Sourced):
     """Commands that are run as one change."""
 
     commands: list[BatchCommand] = Field(
@@ -267,7 +282,7 @@ class BatchRequest(base.Sourced):
     )
 
 
-class BatchAnswer(base.Answer):
+class BatchAnswer(Answer):
     """What each command of a batch wrote."""
 
     type: Literal["batch_result"] = "batch_result"

@@ -12,29 +12,42 @@ from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage
 from retentive.values.settings import DEFAULTS, NAMES, Settings
-from retentive.wire import base
+from retentive.wire.base import (
+    ActorObject,
+    ActorPattern,
+    Answer,
+    Count,
+    Fields,
+    Name,
+    NamePattern,
+    ObjectOf,
+    PathPattern,
+    Principal,
+    ShownPath,
+    Time,
+    UtcTime,
+    rule,
+)
 
 
-class StoreCreation(base.Fields):
+class StoreCreation(Fields):
     """New memory store."""
 
-    name: base.Name = Field(description="Display name")
+    name: Name = Field(description="Display name")
     description: str | None = Field(None, max_length=1_024, description="What the store is for")
     metadata: dict[str, str] | None = Field(None, description="At most 16 texts by name")
-    key: base.Name | None = Field(
-        None, description="Key, unique in the workspace; if it is taken, that store is answered"
-    )
+    key: Name | None = Field(None, description="Key, unique in the workspace; if it is taken, the answer is that store")
 
 
-class StoreUpdate(base.Fields):
+class StoreUpdate(Fields):
     """Changes of a memory store."""
 
-    name: base.Name | None = Field(None, description="Display name")
+    name: Name | None = Field(None, description="Display name")
     description: str | None = Field(None, max_length=1_024, description="What the store is for")
     metadata: dict[str, str | None] | None = Field(None, description="Texts by name; null removes one")
 
 
-class StoreObject(base.ObjectOf[StoreInfo]):
+class StoreObject(ObjectOf[StoreInfo]):
     """Memory store. Hosted memory stores have neither a key nor sizes."""
 
     id: str
@@ -43,11 +56,11 @@ class StoreObject(base.ObjectOf[StoreInfo]):
     description: str
     metadata: dict[str, str]
     key: str | None = None
-    memory_count: base.Count | None = None
-    content_size_bytes: base.Count | None = None
-    created_at: base.UtcTime
-    updated_at: base.UtcTime
-    archived_at: base.UtcTime | None
+    memory_count: Count | None = None
+    content_size_bytes: Count | None = None
+    created_at: UtcTime
+    updated_at: UtcTime
+    archived_at: UtcTime | None
 
     attributes: ClassVar = {"memory_count": "memories", "content_size_bytes": "size_bytes"}
 
@@ -59,24 +72,24 @@ class StoreObject(base.ObjectOf[StoreInfo]):
         return StoreInfo(self.id, self.key, self.name, self.created_at, *sizes, properties=about.to_text())
 
 
-class StoreDeleted(base.Answer):
+class StoreDeleted(Answer):
     """Answer to the erasure of a memory store."""
 
     id: str
     type: Literal["memory_store_deleted"] = "memory_store_deleted"
 
 
-class ImportedFile(base.ObjectOf[Any]):
+class ImportedFile(ObjectOf[Any]):
     """What an import did with a file."""
 
     name: str
-    path: base.ShownPath | None
+    path: ShownPath | None
     outcome: Literal["created", "replaced", "same", "exists", "left", "refused"]
     reason: str | None
     attributes: ClassVar = {"outcome": "became", "reason": "why"}
 
 
-class ImportResult(base.Answer):
+class ImportResult(Answer):
     """Answer to an import of memories."""
 
     type: Literal["import_result"] = "import_result"
@@ -90,7 +103,7 @@ _SCHEMAS: dict[str, Any] = {
 }
 
 
-class SettingsUpdate(base.Fields):
+class SettingsUpdate(Fields):
     """Settings to change; null restores a default. The library checks the names and the values."""
 
     model_config = ConfigDict(
@@ -102,7 +115,7 @@ class SettingsUpdate(base.Fields):
     )
 
 
-class SettingsObject(base.Answer):
+class SettingsObject(Answer):
     """Effective settings of a memory store."""
 
     type: Literal["memory_store_settings"] = "memory_store_settings"
@@ -119,47 +132,47 @@ class SettingsObject(base.Answer):
         return DEFAULTS.changed(self.settings)
 
 
-class UsageObject(base.ObjectOf[Usage]):
+class UsageObject(ObjectOf[Usage]):
     """Size of a memory store."""
 
     type: Literal["memory_store_usage"] = "memory_store_usage"
     memory_store_id: str
-    memories: base.Count
-    content_size_bytes: base.Count
+    memories: Count
+    content_size_bytes: Count
     attributes: ClassVar = {"content_size_bytes": "size_bytes"}
 
 
-class AuditEntryObject(base.Answer):
+class AuditEntryObject(Answer):
     """Entry of the audit log."""
 
     type: Literal["audit_entry"] = "audit_entry"
-    seq: base.Count
-    created_at: base.UtcTime
-    actor: base.ActorObject
+    seq: Count
+    created_at: UtcTime
+    actor: ActorObject
     operation: str | None
     integration: str
     outcome: str
-    change_count: base.Count
+    change_count: Count
     memory_version_ids: list[str]
 
 
-class AuditReport(base.Answer):
+class AuditReport(Answer):
     """Result of a verification of the audit log."""
 
     type: Literal["audit_report"] = "audit_report"
     is_sound: bool
-    entries: base.Count
+    entries: Count
     problem: str | None
     head: str | None
     unaudited_memory_version_ids: list[str]
 
 
-class MemoryErased(base.ObjectOf[Removed]):
+class MemoryErased(ObjectOf[Removed]):
     """Answer to an erasure."""
 
     id: str
     type: Literal["memory_erased"] = "memory_erased"
-    versions: base.Count
+    versions: Count
     pending: bool
 
 
@@ -188,52 +201,52 @@ def rate_of(text: str | None) -> tuple[int, float] | None:
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
 KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
-RateText = Annotated[str, base.rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
+RateText = Annotated[str, rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
 _RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
 
 
-class KeyCreation(base.Fields):
+class KeyCreation(Fields):
     """New API key."""
 
-    name: base.Name = Field(description="Name of the key")
+    name: Name = Field(description="Name of the key")
     scopes: list[Scope] | None = Field(None, max_length=100, description="What the key may do")
-    stores: list[base.NamePattern] | None = Field(
+    stores: list[NamePattern] | None = Field(
         None, max_length=100, description="Ids of memory stores, or patterns of their keys; default: all"
     )
-    paths: list[base.PathPattern] | None = Field(
+    paths: list[PathPattern] | None = Field(
         None, max_length=100, description="Patterns of the only paths that it sees; default: all"
     )
-    act_as: list[base.ActorPattern] | None = Field(
+    act_as: list[ActorPattern] | None = Field(
         None, max_length=100, description="Patterns of the actors that a request may name"
     )
-    principal: base.Principal | None = Field(None, description="Actor of changes made with the key; default: the key")
-    expires_at: base.Time | None = Field(None, description="When the key expires")
+    principal: Principal | None = Field(None, description="Actor of the changes made with the key; default: the key")
+    expires_at: Time | None = Field(None, description="When the key expires")
     rate_limit: RateText | None = Field(None, description=_RATE)
 
 
-class KeyUpdate(base.Fields):
+class KeyUpdate(Fields):
     """Changes of an API key."""
 
-    name: base.Name | None = Field(None, description="Name of the key")
+    name: Name | None = Field(None, description="Name of the key")
     status: Literal["active", "inactive", "archived"] | None = Field(None, description="An archived key stays archived")
     rate_limit: RateText | None = Field(None, description=_RATE)
 
 
-class KeyCreator(base.Answer):
+class KeyCreator(Answer):
     """User or service account that created a key."""
 
     id: str
     type: str
 
 
-class WorkspaceScope(base.Answer):
+class WorkspaceScope(Answer):
     """Workspace of a key."""
 
     type: Literal["workspace"] = "workspace"
     workspace_id: str
 
 
-class KeyObject(base.Answer):
+class KeyObject(Answer):
     """API key, without its text."""
 
     id: str
@@ -241,17 +254,17 @@ class KeyObject(base.Answer):
     name: str
     status: KeyStatus
     partial_key_hint: str
-    created_at: base.UtcTime
+    created_at: UtcTime
     created_by: KeyCreator | None
-    expires_at: base.UtcTime | None
-    principal: base.ActorObject
+    expires_at: UtcTime | None
+    principal: ActorObject
     scope: WorkspaceScope
     scopes: list[Scope]
     stores: list[str]
     paths: list[str]
     act_as: list[str]
     rate_limit: str | None
-    last_used_at: base.UtcTime | None
+    last_used_at: UtcTime | None
 
 
 class NewKeyObject(KeyObject):
@@ -260,7 +273,7 @@ class NewKeyObject(KeyObject):
     api_key: str
 
 
-class KeyPage(base.Answer):
+class KeyPage(Answer):
     """API keys of a workspace, newest first."""
 
     data: list[KeyObject]
@@ -277,28 +290,28 @@ EndpointState: TypeAlias = Literal["enabled", "disabled"]
 DeliveryState: TypeAlias = Literal["pending", "delivered", "dead"]
 
 
-class EndpointUpdate(base.Fields):
+class EndpointUpdate(Fields):
     """Changes of a webhook endpoint."""
 
     url: str | None = Field(None, min_length=1, max_length=2_000, description="URL that events are sent to")
     enabled_events: list[WebhookEvent] | None = Field(
         None, max_length=100, description="Types of the events to send; an empty list changes nothing"
     )
-    name: base.Name | None = Field(None, description="Name of the endpoint")
+    name: Name | None = Field(None, description="Name of the endpoint")
     description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
     state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
 
 
-class EndpointCreation(base.Fields):
+class EndpointCreation(Fields):
     """New webhook endpoint."""
 
     url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
     enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
-    name: base.Name | None = Field(None, description="Name of the endpoint")
+    name: Name | None = Field(None, description="Name of the endpoint")
     description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
 
 
-class EndpointObject(base.Answer):
+class EndpointObject(Answer):
     """Webhook endpoint, without its secret."""
 
     id: str
@@ -308,8 +321,8 @@ class EndpointObject(base.Answer):
     description: str
     enabled_events: list[WebhookEvent]
     state: EndpointState
-    created_at: base.UtcTime
-    updated_at: base.UtcTime
+    created_at: UtcTime
+    updated_at: UtcTime
 
 
 class NewEndpointObject(EndpointObject):
@@ -318,14 +331,14 @@ class NewEndpointObject(EndpointObject):
     signing_secret: str
 
 
-class EndpointDeleted(base.Answer):
+class EndpointDeleted(Answer):
     """Answer to the deletion of a webhook endpoint."""
 
     id: str
     type: Literal["webhook_endpoint_deleted"] = "webhook_endpoint_deleted"
 
 
-class DeliveryObject(base.Answer):
+class DeliveryObject(Answer):
     """Event for a webhook endpoint. A `dead` one is not tried again."""
 
     type: Literal["webhook_delivery"] = "webhook_delivery"
@@ -333,7 +346,7 @@ class DeliveryObject(base.Answer):
     webhook_endpoint_id: str
     event: SentEvent
     state: DeliveryState
-    attempts: base.Count
+    attempts: Count
     last_error: str | None
-    created_at: base.UtcTime
-    last_attempt_at: base.UtcTime | None
+    created_at: UtcTime
+    last_attempt_at: UtcTime | None

@@ -19,6 +19,7 @@ WALLS = [
         "lock_file",
         "lookup",
         "overlay",
+        "packs",
         "paging",
         "queue",
     },

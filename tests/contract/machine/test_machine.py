@@ -131,6 +131,12 @@ class LocalBackends(RuleBasedStateMachine):
 
     @precondition(lambda self: self.moments)
     @rule(data=st.data())
+    def pack(self, data: st.DataObject) -> None:
+        """Sweep one store: its superseded texts are packed, and no answer changes."""
+        self.stores[data.draw(st.sampled_from(self.backends), label="backend")].sweep()
+
+    @precondition(lambda self: self.moments)
+    @rule(data=st.data())
     def restore_all(self, data: st.DataObject) -> None:
         moment = data.draw(st.sampled_from(self.moments), label="moment")
         self.go_to(moment.tree, lambda store, name: store.history.restore("/memories", moment.newest[name]))

@@ -185,7 +185,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({"expire_after_days": 39}, "sweep", "['/memories/old'] expired"),
             ({"expire_after_days": 39, "expire_paths": {"/memories/old": 0}}, "sweep", "[] expired"),
             ({}, "sweep", "[] expired, 0 pruned"),
-            ({"keep_versions": 1}, "sweep", "[] expired, 1 pruned"),
+            ({"keep_versions": 1, "keep_versions_days": 30}, "sweep", "[] expired, 1 pruned"),
             ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
             ({}, "search", "[]"),
             ({"search_languages": ["german"]}, "search", "['/memories/old']"),

@@ -105,7 +105,7 @@ def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
 def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
     """A moment cannot be read if versions that it needs were pruned. The error says so."""
     now = [1_800_000_000.0]
-    with opened("memory", tmp_path, clock=lambda: now[0], keep_versions=1) as place:
+    with opened("memory", tmp_path, clock=lambda: now[0], keep_versions=1, keep_versions_days=30) as place:
         store = place.store()
         create(store, A, "one", "user:ann")
         create(store, B, "two")

@@ -47,10 +47,6 @@ _CHANGED = (
     " (SELECT max(b.id) FROM versions b WHERE b.store = v.store AND b.memory = v.memory AND b.id < v.id)"
     " WHERE v.seq > ? AND v.memory <> '' AND s.erased_at IS NULL AND s.seal IS NULL ORDER BY v.seq"
 )
-_BEGINS_WITH = (
-    "SELECT 1 FROM versions v WHERE v.store = ? AND v.path = ? AND EXISTS (SELECT 1 FROM versions t"
-    " WHERE t.store = v.store AND t.id = coalesce(v.text_of, v.id) AND substr(t.text, 1, ?) = ?) LIMIT 1"
-)
 
 
 class Journal(NamedTuple):
@@ -164,9 +160,18 @@ def stale_files(records: SqlSnapshot, tree: FileTree, paths: Iterable[str]) -> S
             if text == entry.data or tree.state(path).kind is FileKind.OTHER:
                 continue
             start = (text or b"").rstrip(b"\0")
-            if not start or records.connection.rows(_BEGINS_WITH, (records.store, path, len(start), start)):
+            if not start or _was_recorded(records, path, start):
                 stale[path] = entry, text
     return stale
+
+
+def _was_recorded(records: SqlSnapshot, path: str, start: bytes) -> bool:
+    """Return whether the text of a version at a path begins with `start`."""
+    for version in records.versions(path=path):
+        with suppress(Damaged):
+            if (records.version(version.id)[1] or b"").startswith(start):
+                return True
+    return False
 
 
 def mount_id(descriptor: int) -> str | None:

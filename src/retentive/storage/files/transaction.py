@@ -31,7 +31,7 @@ from retentive.storage.contract import (
 from retentive.storage.files.tree import FileKind, FileTree, Hash, hash_of, stamp_of
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
-from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.sqlite.transaction import SqliteTransaction
 from retentive.values.paths import ROOT, ancestors, is_editor_file
 from retentive.values.provenance import Contributor, of_external_edit
 from retentive.values.records import RECOVERY
@@ -231,7 +231,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._compared_bytes += _FILE_BYTES + file.st_size
 
 
-class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
+class DirectoryTransaction(DirectorySnapshot, SqliteTransaction):
     """Transaction that records external edits.
 
     The transactions of a batch share `unwritten`. `sync` makes the files of all earlier commits durable.
@@ -251,7 +251,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         clock: Clock,
         new_id: NewId,
     ) -> None:
-        SqlTransaction.__init__(self, connection, store_id, heads, clock=clock, new_id=new_id)
+        SqliteTransaction.__init__(self, connection, store_id, heads, clock=clock, new_id=new_id)
         self._start(tree, unwritten, wants_stamps=False)
         self._sync = sync
 
@@ -262,7 +262,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
             self.connection.run_many(sql, stamps)
             self.changed = self.changed or bool(stamps)
-        return SqlTransaction.finish(self)
+        return SqliteTransaction.finish(self)
 
     def _differs(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""
@@ -271,7 +271,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 self._unwritten.seen[edit.before.path] = None
             if edit.path is not None:
                 self._unwritten.seen[edit.path] = hash_of(edit.data)
-        SqlTransaction.record(self, edits, EXTERNAL)
+        SqliteTransaction.record(self, edits, EXTERNAL)
 
     def recover(self, stale: StaleFiles) -> None:
         """After a power cut, record what the stale files contain. Then change them back to what was recorded."""
@@ -286,7 +286,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 self._change_back(path, entry)
 
     def _change_back(self, path: str, entry: Entry) -> None:
-        now, before = SqlTransaction.get(self, path), entry.memory
+        now, before = SqliteTransaction.get(self, path), entry.memory
         if now.data == entry.data or now.above is not None or now.below:
             return
         if before is not None:

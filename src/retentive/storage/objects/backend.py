@@ -44,13 +44,14 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
+from retentive.storage.objects.batch import commit_jobs
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Cache, Gone, Reader
-from retentive.storage.objects.records import pack, unpack
+from retentive.storage.objects.reader import PACKS, Cache, Gone, Reader
+from retentive.storage.objects.records import PACKED, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, check_process, together
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.transaction import ObjectsTransaction, commit_jobs
+from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.properties import damaged_store
 from retentive.values.records import sortable_id, to_us
@@ -86,7 +87,15 @@ class ObjectsBackend(Backend, Maintained):
         self._is_closed = False
         self._requests = Requests(url)
         cache, sizes = Cache(), sizes or Sizes()
-        self._reader = partial(Reader, requests=self._requests, cache=cache, clock=clock, new_id=new_id, sizes=sizes)
+        self._reader = partial(
+            Reader,
+            requests=self._requests,
+            cache=cache,
+            clock=clock,
+            new_id=new_id,
+            sizes=sizes,
+            packing=lambda store_id, seal: self.packing(store_id, seal),  # noqa: PLW0108 - it may be replaced later
+        )
         self._manifests = ManifestSwap(self._requests, cache, self._reader)
         self._queues: WeakValueDictionary[str, WriteQueue] = WeakValueDictionary()
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
@@ -280,6 +289,17 @@ class ObjectsBackend(Backend, Maintained):
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact())
         texts = reachability.marked_texts(self._requests, marks)
         self._look(store_id, partial(reachability.sweep, packs=packs or bool(texts), texts=texts))
+
+    def history_bytes(self, store_id: str) -> int:
+        self._begin(store_id)
+        reader = self._reader(store_id)
+
+        def loose(manifest: Manifest, reader: Reader) -> int:
+            snapshot = ObjectsSnapshot(manifest, reader)
+            return sum(ref.length for ref in snapshot.superseded_texts() if not ref.is_packed)
+
+        packs = sum(size for key, size in self._requests.sizes(reader.key(PACKS)) if key.endswith(PACKED))
+        return packs + self._look(store_id, loose)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         self._begin()

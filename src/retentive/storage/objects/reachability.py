@@ -21,7 +21,7 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader, by_pack, without
-from retentive.storage.objects.records import TextRef, is_obsolete, pack, text_in, unpack
+from retentive.storage.objects.records import PACKED, TextRef, is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 
 _CHECKS = 5  # attempts for one store, since purge and collection may delete objects of the manifest that was just read
@@ -73,7 +73,8 @@ def sweep(manifest: Manifest, reader: Reader, *, packs: bool = False, texts: Set
     going = [name for name in listed if name not in names and is_obsolete(name.split("/")[1], manifest.generation)]
     reader.requests.delete([reader.key(name) for name in going])
     reader.forget(name.split("/")[1] for name in going)
-    erase_texts(sorted(texts - staying), reader)
+    still_used = {text.pack for text in staying if text.is_packed}
+    erase_texts(sorted(text for text in texts - staying if text.pack not in still_used), reader)
 
 
 def examine(manifests: ManifestSwap, reader: Callable[[str], Reader], requests: Requests) -> Iterator[Finding]:
@@ -148,7 +149,11 @@ def erase_texts(refs: Sequence[TextRef], reader: Reader) -> None:
             elif left != data:
                 requests.replace(key, left, tag)
 
-    erasures = [partial(erase, reader.key(PACKS, pack), some) for pack, some in by_pack(refs).items()]
+    packs = by_pack(refs)
+    emptied += [reader.key(PACKS, name) for name in packs if name.endswith(PACKED)]  # another pack has the other texts
+    erasures = [
+        partial(erase, reader.key(PACKS, name), some) for name, some in packs.items() if not name.endswith(PACKED)
+    ]
     together([partial(requests.until_done, erasure) for erasure in erasures])
     requests.delete(emptied)
-    reader.forget(refs)
+    reader.forget((*refs, *packs))

@@ -2,7 +2,8 @@
 
 All texts of one commit are in one object, a pack. A reference to a text has the pack, the offset, the length and the
 digest of the text. To erase a text, its pack is written again with other bytes in its place, so the other texts stay
-where they are.
+where they are. Superseded texts of a memory are moved to compressed packs (`storage.packs`). Such a pack never changes:
+to erase one of its texts, another pack is made of the others.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import cast
 from retentive.errors import Damaged
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.records import Page, Ref, TextRef, decode_page, digest, new_name
+from retentive.storage.objects.records import PACKED, Page, Ref, TextRef, decode_page, digest, new_name
 from retentive.storage.objects.requests import Missing, Requests, together
+from retentive.storage.packs import PackingOf
 
 PAGES, PACKS = "pages", "packs"
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -125,6 +127,7 @@ class Reader:
     clock: Clock
     new_id: NewId
     sizes: Sizes
+    packing: PackingOf
     new_texts: Mapping[TextRef, bytes] = field(default_factory=dict)
 
     def key(self, *names: str) -> str:
@@ -172,6 +175,16 @@ class Reader:
             self.keep_texts(read)
             found |= read
         return [cast("bytes", found[ref]) for ref in refs]
+
+    def packed(self, name: str) -> bytes:
+        """Read a compressed pack. Raises `Gone` or `Damaged`."""
+        try:
+            data, _ = self.requests.get(self.key(PACKS, name))
+        except Missing:
+            raise Gone from None
+        if not name.removesuffix(PACKED).endswith(digest(data)):
+            raise Damaged("a pack of earlier texts is truncated or was modified")
+        return data
 
     def _read(self, refs: Sequence[TextRef]) -> dict[TextRef, bytes]:
         key, start, texts = self.key(PACKS, refs[0].pack), 0, dict[TextRef, bytes]()

@@ -24,11 +24,15 @@ FORMAT = 1
 MEMORY, RECORD, VERSION = "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
 DIGEST_CHARS = 16
+PACKED = ".zst"  # ending of the name of a compressed pack (`storage.packs`)
 _LEVEL = 1  # compression level: twice as fast as the default of zlib, with output a tenth larger
 
 
 class TextRef(NamedTuple):
-    """Reference to a text: its pack, its offset there, its length in bytes and its digest. False for an empty text."""
+    """Reference to a text: its pack, its offset there, its length in bytes and its digest. False for an empty text.
+
+    In a compressed pack, `offset` is the number of the text, and there is no digest: the name of the pack has one.
+    """
 
     pack: str = ""
     offset: int = 0
@@ -37,6 +41,16 @@ class TextRef(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.length > 0
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the pack is compressed."""
+        return self.pack.endswith(PACKED)
+
+
+def packed(pack: str, number: int, text: bytes) -> TextRef:
+    """Return the reference to a text in a compressed pack."""
+    return TextRef(pack, number, len(text) or 1)
 
 
 class VersionRow(NamedTuple):

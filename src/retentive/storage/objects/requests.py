@@ -188,9 +188,13 @@ class Requests:
 
         Only keys greater than the complete key `after` are listed.
         """
+        return (key for key, _ in self.sizes(under, after=after))
+
+    def sizes(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, int]]:
+        """Yield the keys and sizes of the objects under a prefix, as `names` does."""
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
-                yield from [one["path"] for one in part]
+                yield from [(one["path"], one["size"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object, or overwrite it. Use a unique key, so that no other writer uses the same key."""

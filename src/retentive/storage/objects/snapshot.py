@@ -23,6 +23,7 @@ from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import MEMORY, VERSION, MapValue, TextRef, VersionRow, record_key
+from retentive.storage.packs import Packing
 from retentive.values.listing import listed
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
@@ -111,7 +112,32 @@ class ObjectsSnapshot(Snapshot):
         row = self._row(VERSION + version_id)
         if row is None:
             raise NotFound(f"there is no version {version_id}")
+        if row.text is not None and row.text.is_packed:
+            ids, text = self.texts_in(row.text.pack)[row.text.offset]
+            return verify_version(row.as_version(), self.packing.stored(ids.split()[0], text))
         return verify_version(row.as_version(), None if row.text is None else self._reader.texts([row.text])[0])
+
+    @property
+    def packing(self) -> Packing:
+        """How the compressed packs of the store are encoded."""
+        return self._reader.packing(self._reader.store_id, self.manifest.seal)
+
+    def texts_in(self, name: str) -> Sequence[tuple[str, bytes]]:
+        """Return the texts of a compressed pack, each with the ids of the versions that have it."""
+        texts = cast("list[tuple[str, bytes]] | None", self._reader.cache.get((self._reader.store_id, name)))
+        if texts is None:
+            texts = list(self.packing.decode(self._reader.packed(name)).items())
+            self.keep_pack(name, texts)
+        return texts
+
+    def keep_pack(self, name: str, texts: Sequence[tuple[str, bytes]]) -> None:
+        """Cache the texts of a compressed pack."""
+        self._reader.cache.put((self._reader.store_id, name), texts, sum(len(text) for _, text in texts))
+
+    def superseded_texts(self) -> set[TextRef]:
+        """Return the texts of all versions, except those of existing memories."""
+        current = {row.text for row in self._present(ROOT)}
+        return {row.text for row in self._rows("", None) if row.text and row.text not in current}
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._map.get(record_key(kind, key))

@@ -1,29 +1,43 @@
-"""Transaction on a memory store in object storage, and group commit.
-
-The changes of a transaction stay in the memory of the process until the commit, which replaces the manifest once for
-all jobs of a batch, by compare-and-swap.
-"""
+"""Transaction on a memory store in object storage. Its changes stay in the memory of the process until the commit."""
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
+from itertools import pairwise
 from typing import Unpack
 
-from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError, Unavailable
-from retentive.storage.contract import Actor, Change, Created, Imported, Metadata, Recorded, kept, now_us
-from retentive.storage.objects.manifest import Manifest, ManifestSwap, alive
-from retentive.storage.objects.ordered_map import Rebuild
-from retentive.storage.objects.reachability import erase_texts, put_mark, sweep
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
-from retentive.storage.objects.records import LONG_CHARS, MEMORY, VERSION, TextRef, VersionRow, record_key, text_in
-from retentive.storage.objects.requests import BUSY, together
+from retentive.errors import Conflict, Damaged, InvalidInput
+from retentive.storage.contract import (
+    Actor,
+    Change,
+    Created,
+    Imported,
+    Metadata,
+    Recorded,
+    kept,
+    now_us,
+    verify_version,
+)
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.reader import NewTexts, Reader, by_pack
+from retentive.storage.objects.records import (
+    LONG_CHARS,
+    MEMORY,
+    PACKED,
+    VERSION,
+    TextRef,
+    VersionRow,
+    new_name,
+    packed,
+    record_key,
+    text_in,
+)
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.queue import BatchFailed, BatchTransaction, StoreJob, run_batch, run_together
+from retentive.storage.packs import FULL_BYTES, filled, is_full
+from retentive.storage.queue import BatchTransaction
 from retentive.values.records import to_us
 
 
@@ -32,7 +46,8 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
 
     The transaction adds new texts to `texts`, which must be uploaded before the manifest is committed. If the flag
     `must_compact` is set, the log must be compacted, so that it contains nothing of what was removed. `removed` has
-    references to the texts that the map does not need any more.
+    references to the texts that the map does not need any more, `replaced` to those that are also in a new pack, and
+    `packs` the new packs by name.
     """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts) -> None:
@@ -41,6 +56,8 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
         self._revision_before = manifest.revision
         self._texts, self._texts_before = texts, len(texts.texts)
         self.removed: list[TextRef] = []
+        self.replaced: list[TextRef] = []
+        self.packs: dict[str, bytes] = {}
         self.changed = False
         self.must_compact = False
 
@@ -184,140 +201,83 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
         `edits` maps the row of each version to its redacted row, or to None to remove it.
         """
         if edits:
-            self.removed += {row.text for row in edits if row.text}.difference(staying)
+            going = {row.text for row in edits if row.text}.difference(staying)
+            for name, refs in by_pack(ref for ref in going if ref.is_packed).items():
+                self._take_out(name, {ref.offset for ref in refs}, edits)
+            self.removed += going
             self._log.update({VERSION + row.id: edited for row, edited in edits.items()})
             self.compact()
 
+    def _take_out(self, name: str, going: Set[int], edits: Collection[VersionRow]) -> None:
+        """Write a pack again without the texts with these numbers.
 
-class _Overtaken(Exception):
-    """The attempt to commit failed, because another writer has replaced the manifest, so it must be made again."""
-
-
-def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob]) -> None:
-    """Run and commit jobs of one store, and set the outcome of each. What they remove is erased."""
-    run_batch(jobs, lambda some: _Batch(manifests, reader).run(some))
-
-
-class _Batch:
-    """Batch of jobs that is being committed, possibly in several attempts.
-
-    `held` is the manifest from which the attempt starts, and `manifest` the one to commit. An attempt
-    with the texts of an earlier one (`uploaded`) uses them again, unless the store was compacted meanwhile. `written`
-    has the keys of all objects that were uploaded, and `used` those that became part of the store.
-    """
-
-    def __init__(self, manifests: ManifestSwap, reader: Reader) -> None:
-        self.manifests, self.reader, self.requests = manifests, reader, reader.requests
-        self.deadline = 0.0
-        self.losses = 0  # attempts in which another writer was first
-        self.uploaded: dict[TextRef, bytes] = {}
-        self.written: set[str] = set()
-        self.used: set[str] = set()
-        self.is_in_doubt = False  # an upload may have become part of the store, although the reply was lost
-        self.marks: list[str] = []
-
-    def run(self, jobs: Sequence[StoreJob]) -> None:
-        if jobs[0].wait:  # otherwise there is one attempt
-            self.deadline = time.monotonic() + self.requests.timeout_s
-        try:
-            cached = self.manifests.cached(self.reader.store_id)
-            self.is_fresh = cached is None  # whether this commit has read the manifest from the storage
-            self.held = cached or self.manifests.now(self.reader.store_id)
-            self.texts = NewTexts(self.held.generation)
-            while True:
-                self.manifest = alive(self.held)
-                self.texts.undo(0)
-                if self.texts.generation != self.manifest.generation:
-                    self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
-                with suppress(_Overtaken):
-                    run_together(jobs, self.start, self.commit)
-                    return
-                self.losses += 1
-        except RetentiveError as error:
-            if isinstance(error, NotFound):  # the store was erased, so nothing can be or become part of it
-                self.used, self.is_in_doubt = set(), False
-            raise BatchFailed(error) from None
-        finally:
-            if not self.is_in_doubt:  # failed attempts may contain something that was redacted meanwhile
-                with suppress(RetentiveError):
-                    self.requests.delete(sorted(self.written - self.used))
-
-    def start(self, _: StoreJob, changed: Sequence[ObjectsTransaction]) -> ObjectsTransaction:
-        return ObjectsTransaction(changed[-1].manifest if changed else self.manifest, self.reader, self.texts)
-
-    def commit(self, changed: Sequence[ObjectsTransaction], errors: Sequence[Exception | None]) -> None:
-        """Upload the new texts and pages, replace the manifest, and erase what the jobs have removed.
-
-        Raises `_Overtaken` if another writer has replaced the manifest since the attempt began.
+        A damaged pack cannot be written again, so all its texts must go. Raises `Damaged`.
         """
-        known, rebuild, missing = self.held, None, None
-        self.manifest = changed[-1].manifest if changed else self.manifest
-        self._upload_texts()
-        must_compact = any(transaction.must_compact for transaction in changed)
-        if changed and (must_compact or self.manifest.weight >= self.reader.sizes.log):
-            try:
-                rebuild = self._compact()
-            except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
-                missing = error
-        is_stale = missing is not None or any(isinstance(error, Gone) for error in errors)
-        if is_stale or (not self.is_fresh and len(changed) < len(errors)):  # what a job read may be outdated
-            self.held = alive(self.manifests.now(self.reader.store_id))
-            self.is_fresh = True
-        if self.held.tag != known.tag:
-            raise _Overtaken
-        if missing is not None:
-            raise missing
-        if changed:
-            going = [text for transaction in changed for text in transaction.removed]
-            self._swap(going, rebuild, must_compact=must_compact)
+        try:
+            left = [member for number, member in enumerate(self._members(name)) if number not in going]
+        except Damaged:
+            if any(row.text and row.text.pack == name for row in self._rows("", None) if row not in edits):
+                raise
+            left = []
+        self._put_packs(left)
 
-    def _upload_texts(self) -> None:
-        """Upload the texts of this attempt, unless an earlier attempt has uploaded equal ones."""
-        texts = self.texts
-        if texts.texts == self.uploaded:
+    def pack(self, version_ids: Sequence[str]) -> None:
+        found = self._map.get_all([VERSION + each for each in version_ids])
+        memories = {row.memory for row in found if isinstance(row, VersionRow)}
+        ids, of_memory = set(version_ids), defaultdict[str, list[VersionRow]](list)
+        for row in self._rows(min(ids, default="~"), None, reverse=False):
+            if row.memory in memories:
+                of_memory[row.memory].append(row)
+        for rows in of_memory.values():
+            self._pack(rows, ids)
+
+    def _pack(self, rows: Sequence[VersionRow], ids: Set[str]) -> None:
+        """Pack the texts of versions of one memory. `rows` has all its versions since the first of these.
+
+        Versions that only rename a memory share one text, and a pack must know all of them. So the text of the first
+        version is left out, unless it is the first one of the memory, and also a text behind a redacted version.
+        """
+        left_out = {rows[-1].text, None if rows[0].is_first else rows[0].text}
+        sharing = defaultdict[TextRef, list[VersionRow]](list)
+        for before, row in pairwise((rows[0], *rows)):
+            if before.redacted_at is not None:
+                left_out.add(row.text)
+            if row.text and not row.text.is_packed and row.text.length <= FULL_BYTES:
+                sharing[row.text].append(row)
+        loose = [ref for ref, some in sharing.items() if ref not in left_out and any(row.id in ids for row in some)]
+        packs = sorted({row.text.pack for row in rows if row.id in ids and row.text and row.text.is_packed})
+        open_ones = [name for name in packs if not is_full(dict(self.texts_in(name)))]
+        if not loose and len(open_ones) < 2:
             return
-        if self.uploaded:  # the next attempt uses a new pack
-            self.uploaded, self.texts = {}, NewTexts(texts.generation)
-            raise _Overtaken
-        self._upload({self.reader.key(PACKS, texts.pack): b"".join(texts.texts.values())})
-        self.uploaded = dict(texts.texts)
+        members = [member for name in open_ones for member in self._members(name)]
+        for ref, text in zip(loose, self._reader.texts(loose), strict=True):
+            writer = sharing[ref][0]
+            verify_version(writer.as_version(), text)
+            members.append((self.packing.opened(writer.id, text), sharing[ref]))
+        self._put_packs(members)
+        self.replaced += [*loose, *(packed(name, 0, b"") for name in open_ones)]
+        self.changed = True
 
-    def _swap(self, going: Sequence[TextRef], rebuild: Rebuild | None, *, must_compact: bool) -> None:
-        if going or must_compact:
-            self.marks.append(put_mark(self.requests, self.manifest.id, going))
-        pages = {} if rebuild is None else rebuild.written
-        using = {self.reader.key(PACKS, self.texts.pack), *(self.reader.key(PAGES, name) for name in pages)}
-        was_in_doubt, self.is_in_doubt = self.is_in_doubt, True
-        self.held, landed = self.manifests.compare_and_swap(
-            self.held, self.manifest, deadline=self.deadline, losses=self.losses
-        )
-        if landed:
-            self.used = using  # first: what is used must not be deleted, even if an interrupt comes at this moment
-        self.is_in_doubt, self.is_fresh = was_in_doubt or landed is None, True
-        if not landed:
-            if time.monotonic() > self.deadline:
-                raise Unavailable(BUSY)
-            raise _Overtaken
-        self.reader.keep_texts(self.uploaded)
-        self.reader.keep_pages(pages)
-        if self.marks:
-            with suppress(RetentiveError):  # the change is committed; if this fails, `purge` erases the rest
-                erase_texts(going, self.reader)
-                if must_compact:  # the replaced pages may contain something of what was removed
-                    sweep(self.held, self.reader)
-                self.requests.delete(self.marks)
+    def _members(self, name: str) -> list[tuple[bytes, list[VersionRow]]]:
+        """Return the texts of a pack, each with the rows of the versions that have it."""
+        members = []
+        for number, (ids, text) in enumerate(self.texts_in(name)):
+            rows = self._map.get_all([VERSION + each for each in ids.split()])
+            ref = packed(name, number, text)
+            members.append((text, [row for row in rows if isinstance(row, VersionRow) and row.text == ref]))
+        return members
 
-    def _compact(self) -> Rebuild:
-        """Move the log of the manifest into the tree, and upload the new pages."""
-        reader, manifest, generation = self.reader, self.manifest, self.manifest.generation
-        rebuild = Rebuild(manifest.tree, manifest.log, pages=reader.pages, sizes=reader.sizes, generation=generation)
-        self._upload({reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
-        self.manifest = replace(manifest, generation=generation + 1, tree=rebuild.tree, log={})
-        return rebuild
-
-    def _upload(self, objects: Mapping[str, bytes]) -> None:
-        self.written.update(objects)
-        together([partial(self.requests.put, key, data) for key, data in objects.items()])
+    def _put_packs(self, members: Sequence[tuple[bytes, list[VersionRow]]]) -> None:
+        """Make packs of texts. Each text has the ids of its versions as its name in the pack."""
+        named = {" ".join(row.id for row in rows): (text, rows) for text, rows in members if rows}
+        for texts in filled({ids: text for ids, (text, _) in named.items()}) if named else ():
+            data = self.packing.encode(texts)
+            name = new_name(self.manifest.generation, data) + PACKED
+            self.packs[name] = data
+            self.keep_pack(name, list(texts.items()))
+            for number, (ids, text) in enumerate(texts.items()):
+                ref = packed(name, number, text)
+                self._log.update({VERSION + row.id: row._replace(text=ref) for row in named[ids][1]})
 
 
 def _name(actor: Actor | None) -> str | None:

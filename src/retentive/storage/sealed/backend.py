@@ -32,7 +32,7 @@ from retentive.storage.contract import (
     sortable_id,
     to_datetime,
 )
-from retentive.storage.sealed.codec import StoreKeys, StoreSeal
+from retentive.storage.sealed.codec import SealedPacking, StoreKeys, StoreSeal
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
 from retentive.values.records import to_us
@@ -60,6 +60,7 @@ class SealedBackend(Backend):
         self._new_id = new_id
         # Keys by the seal of the store. To unwrap a data key, a key service is called.
         self._opened: dict[tuple[str, str | None], StoreKeys] = {}
+        inner.packing = lambda store_id, seal: SealedPacking(self._keys_of(store_id, seal))
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         if new.get("seal") is not None:

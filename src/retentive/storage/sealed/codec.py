@@ -24,11 +24,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.contract import plain_name
+from retentive.storage.packs import Packing
 from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES, NOT_HERE, KeyWrapper, call_wrapper
 
 FORMAT = 1  # of the seal of a store
 TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so it cannot begin a plain text; the last byte is the format
 SEAL_HEADER = b"\xffCPS\x01"
+PACK_HEADER = b"\xffCPP\x01"
 
 
 class Unsealed(NamedTuple):
@@ -81,10 +83,22 @@ class StoreKeys:
             if sealed is not None:
                 raise Damaged("a deletion in an encrypted memory store must not have a text")
             return None
-        data = self._decrypted(self._text, TEXT_HEADER, sealed, "the stored text", "text", unsealed.text_of)
+        data = self.open_text_of(sealed, unsealed.text_of)
         if len(data) != unsealed.size_bytes:
             raise Damaged("the size of a decrypted text differs from the size in its encrypted metadata")
         return data
+
+    def open_text_of(self, sealed: bytes | None, version_id: str) -> bytes:
+        """Decrypt the text of this version."""
+        return self._decrypted(self._text, TEXT_HEADER, sealed, "the stored text", "text", version_id)
+
+    def seal_pack(self, frame: bytes) -> bytes:
+        """Encrypt a pack of texts, which has the ids of their versions."""
+        return self._encrypted(self._text, PACK_HEADER, frame, "pack")
+
+    def open_pack(self, sealed: bytes) -> bytes:
+        """Decrypt a pack of texts."""
+        return self._decrypted(self._text, PACK_HEADER, sealed, "a pack of earlier texts", "pack")
 
     def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, path: str) -> bytes:
         """Encrypt the metadata of a version."""
@@ -112,6 +126,28 @@ class StoreKeys:
     def _bound(self, names: tuple[str, ...]) -> bytes:
         # Ids, kinds, keys and paths contain no NUL, so different rows have different associated data.
         return "\0".join((self._store_id, *names)).encode("utf-8", "surrogatepass")
+
+
+class SealedPacking(Packing):
+    """Packing of an encrypted store: the frame of a pack is encrypted as a whole.
+
+    The backend below knows each text only in its encrypted form, so a text from a pack is encrypted again for it.
+    """
+
+    def __init__(self, keys: StoreKeys) -> None:
+        self._keys = keys
+
+    def stored(self, version_id: str, text: bytes) -> bytes:
+        return self._keys.seal_text(text, version_id)
+
+    def opened(self, version_id: str, stored: bytes) -> bytes:
+        return self._keys.open_text_of(stored, version_id)
+
+    def wrapped(self, frame: bytes) -> bytes:
+        return self._keys.seal_pack(frame)
+
+    def unwrapped(self, stored: bytes) -> bytes:
+        return self._keys.open_pack(stored)
 
 
 def _derived(data_key: bytes, use: bytes) -> bytes:

@@ -136,6 +136,9 @@ class SealedTransaction(SealedSnapshot, Transaction):
     def prune(self, version_ids: Sequence[str]) -> None:
         self._tx.prune(version_ids)
 
+    def pack(self, version_ids: Sequence[str]) -> None:
+        self._tx.pack(version_ids)
+
     def _sealed(self, change: Change) -> Change:
         """Return the change for the inner backend. What it may store is what `sealing` returns."""
         if change.sealing is not None:

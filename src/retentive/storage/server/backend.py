@@ -231,7 +231,7 @@ class ServerBackend(SqlBackend):
 
             def start(job: StoreJob, _: object) -> SqlTransaction:
                 transaction = SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
-                transaction.first_path = job.first_path
+                transaction.first_path, transaction.packing_of = job.first_path, self.packing
                 return transaction
 
             def commit(changed: Sequence[SqlTransaction], _: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar, Unpack, cast
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, Locked
 from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
@@ -22,6 +22,7 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.findings import Finding, found
+from retentive.storage.packs import plain_packing
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES, Schema
 from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, as_bound, no_store
@@ -54,6 +55,10 @@ _TEXTS_LEFT = (
     "SELECT s.id, v.id FROM versions v JOIN stores s ON s.no = v.store WHERE v.text IS NOT NULL"
     " AND (v.redacted_at IS NOT NULL OR v.text_of IS NOT NULL OR v.operation = 'deleted') AND NOT"
     " EXISTS (SELECT 1 FROM versions r WHERE r.store = v.store AND r.text_of = v.id)"
+)
+_CURRENT_BYTES = (
+    "SELECT sum(length(t.text)) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
+    " JOIN versions t ON t.store = v.store AND t.id = COALESCE(v.text_of, v.id) WHERE m.store = ?"
 )
 _TOTALS = (
     "SELECT count(*), sum(v.size_bytes) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
@@ -93,7 +98,7 @@ class SqlBackend(Backend, Maintained):
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         def look(connection: Connection) -> T:
             snapshot = self.snapshot(connection, store_id)
-            snapshot.first_path = first_path
+            snapshot.first_path, snapshot.packing_of = first_path, self.packing
             result = work(snapshot)
             _ = snapshot.head  # raises `NotFound`, even if the work read nothing
             return result
@@ -140,7 +145,7 @@ class SqlBackend(Backend, Maintained):
         for row in connection.rows(f"SELECT no FROM stores WHERE id = ? AND erased_at IS NULL{self.lock}", (store_id,)):
             number = cast("int", row[0])
             remove_versions(connection, number, "memory <> ''")
-            for table in ("memories", "records"):
+            for table in ("memories", "packs", "records"):
                 connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
             connection.run(
                 "UPDATE stores SET store_key = NULL, name = '', seal = NULL, settings = NULL, properties = NULL,"
@@ -163,6 +168,38 @@ class SqlBackend(Backend, Maintained):
         for code, sql in (("index_wrong", _WRONG_ROWS), ("index_wrong", _MISSING_ROWS), ("text_left", _TEXTS_LEFT)):
             rows = connection.rows(f"{sql} LIMIT {_MOST}") if code != "text_left" or not quick else ()
             yield from (found(code, str(store_id), visible(str(subject))) for store_id, subject in rows)
+
+        if not quick:
+            yield from self._examine_packs(connection)
+
+    def _examine_packs(self, connection: Connection) -> Iterator[Finding]:
+        """Yield a finding for each pack that cannot be opened, or has texts that no version needs."""
+        packs = "SELECT p.store, p.id, s.id, s.seal FROM packs p JOIN stores s ON s.no = p.store ORDER BY p.store, p.id"
+        for store, number, store_id, seal in cast("list[tuple[int, str, str, str | None]]", connection.rows(packs)):
+            if seal is not None and self.packing is plain_packing:  # the location was opened without keys
+                continue
+            snapshot = self.snapshot(connection, store_id)
+            snapshot.packing_of = self.packing
+            try:
+                ids = list(snapshot.texts_in(number))
+            except (Damaged, Locked):
+                ids = [""]
+            known = (
+                f"SELECT count(*) FROM versions WHERE store = ? AND pack = ? AND id IN ({', '.join('?' * len(ids))})"
+            )
+            if connection.rows(known, (store, number, *ids))[0][0] != len(ids):
+                yield found("pack_wrong", store_id, visible(number))
+
+    def history_bytes(self, store_id: str) -> int:
+        def work(connection: Connection) -> int:
+            store = self.snapshot(connection, store_id).store
+            packs = "SELECT sum(length(data)) FROM packs WHERE store = ?"
+            texts = "SELECT sum(length(text)) FROM versions WHERE store = ?"
+            rows = [connection.rows(sql, (store,))[0][0] for sql in (packs, texts, _CURRENT_BYTES)]
+            in_packs, in_versions, current = (int(size or 0) for size in rows)
+            return in_packs + in_versions - current
+
+        return self.look(work)
 
     def rebuild(self) -> None:
         self.transact(_rebuild)

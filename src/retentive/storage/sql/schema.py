@@ -14,7 +14,7 @@ from retentive.storage.sql.connection import Connection
 
 SCHEMA = 1  # grows with each change of the tables
 APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII, in the header of a SQLite file
-TABLES_OF_STORES = ("memories", "versions", "records")
+TABLES_OF_STORES = ("memories", "versions", "packs", "records")
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {

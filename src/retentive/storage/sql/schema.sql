@@ -41,6 +41,7 @@ CREATE TABLE {if_new}versions (
     redacted_by {name},
     provenance  {text},           -- JSON of the engine: origin and flags of the change
     text_of     {id},             -- version whose row has the text, if that is another (after a rename)
+    pack        {id},             -- pack that has the text of this row, if it is not in the row itself
     text        {bytes}           -- last column, so that queries of the history do not read texts
     , PRIMARY KEY (store, id)     -- except sqlite
 ) {end};
@@ -48,6 +49,14 @@ CREATE UNIQUE INDEX versions_by_id ON versions (store, id);  -- only sqlite
 CREATE INDEX {if_new}versions_by_memory ON versions (store, memory, id);
 CREATE INDEX {if_new}versions_by_path ON versions (store, path, id);
 CREATE INDEX {if_new}versions_by_text ON versions (store, text_of){of_renamed};  -- which versions still need a text
+
+-- Superseded texts of one memory, compressed together (`packs.py`). The id is that of the first version in the pack.
+CREATE TABLE {if_new}packs (
+    store       {int} NOT NULL,
+    id          {id} NOT NULL,
+    data        {bytes} NOT NULL,
+    PRIMARY KEY (store, id)
+) {end};
 
 -- Index of the newest version of the memory at each path.
 CREATE TABLE {if_new}memories (

@@ -27,6 +27,7 @@ from retentive.storage.contract import (
     verified,
     verify_version,
 )
+from retentive.storage.packs import Packing, PackingOf, plain_packing
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.listing import one_level as one_level_of
 from retentive.values.listing import path_after
@@ -115,12 +116,14 @@ class SqlSnapshot(Snapshot):
     store_id: str
     first_path: str | None = None
     """Path of the entry to read together with the head, if the head is not known."""
+    packing_of: PackingOf = staticmethod(plain_packing)
 
     def __init__(self, connection: Connection, store_id: str, heads: dict[str, StoreHead] | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
         self._heads = {} if heads is None else heads
         self._ahead: Sequence[Row] | None = None
+        self._opened: tuple[str, dict[str, bytes]] = "", {}  # the pack that was read last, and its texts
 
     @property
     def head(self) -> StoreHead:
@@ -256,7 +259,34 @@ class SqlSnapshot(Snapshot):
         if not rows:
             raise NotFound(f"there is no version {version_id}")
         data, *fields = rows[0]
-        return verify_version(to_version(fields), cast("bytes | None", data))
+        version = to_version(fields)
+        if data is None and version.operation != "deleted" and version.redacted_at is None:
+            data = self._packed(version_id)
+        return verify_version(version, cast("bytes | None", data))
+
+    @property
+    def packing(self) -> Packing:
+        """How the packs of the store are encoded."""
+        return self.packing_of(self.store_id, self.head.seal)
+
+    def _packed(self, version_id: str) -> bytes | None:
+        """Return the stored form of a text that is in a pack, or None."""
+        text_of, pack = self.connection.rows(
+            "SELECT t.id, t.pack FROM versions v LEFT JOIN versions t ON t.store = v.store"
+            " AND t.id = COALESCE(v.text_of, v.id) WHERE v.store = ? AND v.id = ?",
+            (self.store, version_id),
+        )[0]
+        text = None if pack is None else self.texts_in(str(pack)).get(str(text_of))
+        return None if text is None else self.packing.stored(str(text_of), text)
+
+    def texts_in(self, pack: str) -> dict[str, bytes]:
+        """Return the texts of a pack by the ids of their versions. Raises `Damaged`."""
+        if self._opened[0] != pack:
+            rows = self.connection.rows("SELECT data FROM packs WHERE store = ? AND id = ?", (self.store, pack))
+            if not rows:
+                raise Damaged("a pack of earlier texts is missing")
+            self._opened = pack, self.packing.decode(cast("bytes", rows[0][0]))
+        return self._opened[1]
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
         rows = self.connection.rows(

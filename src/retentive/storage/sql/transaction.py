@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias, Unpack, cast
 
 from retentive.errors import (
@@ -25,14 +27,17 @@ from retentive.storage.contract import (
     Recorded,
     kept,
     now_us,
+    verified,
 )
+from retentive.storage.packs import FULL_BYTES, filled, is_full
 from retentive.storage.queue import BatchTransaction
-from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.values.records import HIGHEST_COUNTER, to_us
 
 Stored: TypeAlias = "tuple[int | None, str | None, str | None]"
 """Size and hash of a text, and the version whose row has it (None: the version itself)."""
+_Loose: TypeAlias = "tuple[str, str, str, bytes | None, str | None, bytes | None]"
 _AT_ONCE = 200  # maximum number of ids in one statement
 _COLUMNS = (
     "store, id, memory, operation, path, actor, created_at, revision, memories, total_bytes, seal, provenance,"
@@ -47,6 +52,7 @@ _OLDER = (
     "SELECT 1 FROM versions r WHERE r.store = versions.store AND r.memory = versions.memory AND r.id < versions.id"
     " AND r.operation <> 'deleted'"
 )
+_NEW_DATA = "UPDATE packs SET data = ? WHERE store = ? AND id = ?"
 _EMPTIED = "path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL, provenance = NULL"
 
 
@@ -174,10 +180,12 @@ class SqlTransaction(SqlSnapshot, BatchTransaction):
                 f" AND id IN ({places}) AND redacted_at IS NULL AND memory <> '' AND NOT EXISTS ({_IS_PRESENT})",
                 (at, _name(actor), store, *chosen),
             )
-            self.connection.run_many(  # a text is kept until the last version that has it is redacted
-                "UPDATE versions SET text = NULL WHERE store = ? AND id = ? AND redacted_at IS NOT NULL"
-                f" AND NOT EXISTS ({_IS_SHARED})",
-                [(store, version_id) for version_id in {*chosen, *(str(row[0]) for row in shared)}],
+            # A text is kept until the last version that has it is redacted.
+            places, ids = ", ".join("?" * (len(chosen) + len(shared))), (*chosen, *(row[0] for row in shared))
+            where = f"id IN ({places}) AND redacted_at IS NOT NULL AND NOT EXISTS ({_IS_SHARED})"
+            self._take_out(where, ids, version_ids)
+            self.connection.run(
+                f"UPDATE versions SET text = NULL, pack = NULL WHERE store = ? AND {where}", (store, *ids)
             )
 
     def prune(self, version_ids: Sequence[str]) -> None:
@@ -192,8 +200,78 @@ class SqlTransaction(SqlSnapshot, BatchTransaction):
                 ids = [row[0] for row in self.connection.rows(f"{sql} ({_IS_PRESENT})", (store, *ids))]
                 places = ", ".join("?" * len(ids))
                 if ids:
-                    unshared = f"NOT EXISTS ({_IS_SHARED} AND r.id NOT IN ({places}))"
-                    remove_versions(self.connection, store, f"id IN ({places}) AND {unshared}", ids * 2)
+                    where = f"id IN ({places}) AND NOT EXISTS ({_IS_SHARED} AND r.id NOT IN ({places}))"
+                    self._take_out(where, ids * 2, version_ids)
+                    remove_versions(self.connection, store, where, ids * 2)
+
+    def pack(self, version_ids: Sequence[str]) -> None:
+        for start in range(0, len(version_ids), _AT_ONCE):
+            ids = version_ids[start : start + _AT_ONCE]
+            rows = self.connection.rows(
+                f"SELECT memory, id, sha256, seal, pack, text FROM versions WHERE store = ? AND size_bytes <= ?"
+                f" AND id IN ({', '.join('?' * len(ids))}) AND redacted_at IS NULL"
+                " AND (text IS NOT NULL OR pack IS NOT NULL)",
+                (self.store, FULL_BYTES, *ids),
+            )
+            # Sorted here, because a database would copy the texts.
+            for memory, of_memory in groupby(sorted(rows, key=itemgetter(0, 1)), key=itemgetter(0)):
+                self._pack(str(memory), list(of_memory))
+
+    def _pack(self, memory: str, rows: Sequence[Row]) -> None:
+        """Pack the texts of versions of one memory. `rows` has their ids, hashes, seals, packs and texts."""
+        newest = "SELECT COALESCE(text_of, id) FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1"
+        current, packing = self.connection.rows(newest, (self.store, memory))[0][0], self.packing
+        loose = dict[str, bytes]()
+        for _, id_, sha256, seal, pack, text in cast("list[_Loose]", rows):
+            if pack is None and id_ != current:
+                loose[id_] = packing.opened(id_, verified(text, sha256, seal, id_))
+        packs = {pack: self.texts_in(pack) for pack in sorted({str(row[4]) for row in rows if row[4] is not None})}
+        open_ones = {pack: texts for pack, texts in packs.items() if not is_full(texts)}
+        if not loose and len(open_ones) < 2:
+            return
+        for pack in open_ones:
+            self._put_pack(pack, {})
+        texts = {version_id: text for pack in (*open_ones.values(), loose) for version_id, text in pack.items()}
+        for full in filled(texts):
+            ids = list(full)
+            self._put_pack(ids[0], full, is_new=True)
+            sql = f"UPDATE versions SET text = NULL, pack = ? WHERE store = ? AND id IN ({', '.join('?' * len(ids))})"
+            self.connection.run(sql, (ids[0], self.store, *ids))
+            self.close_gaps(ids)
+        self.changed = True
+
+    def close_gaps(self, version_ids: Sequence[str]) -> None:
+        """Free the space that the removed texts of versions have left, if the database does not do so itself."""
+
+    def _put_pack(self, number: str, texts: Mapping[str, bytes], *, is_new: bool = False) -> None:
+        """Write a pack, or write it again with other texts. Without texts, it is deleted."""
+        self._opened = "", {}
+        data = self.packing.encode(texts) if texts else None
+        if data is None:
+            self.connection.run("DELETE FROM packs WHERE store = ? AND id = ?", (self.store, number))
+        else:
+            sql = "INSERT INTO packs (data, store, id) VALUES (?, ?, ?)" if is_new else _NEW_DATA
+            self.connection.run(sql, (data, self.store, number))
+
+    def _take_out(self, where: str, values: Sequence[Value], going: Sequence[str]) -> None:
+        """Take the texts of the versions that match `where` out of their packs. They are some of those in `going`.
+
+        A damaged pack cannot be written again, so it must not have the text of another version. Raises `Damaged`.
+        """
+        chosen = f"FROM versions WHERE store = ? AND pack IS NOT NULL AND {where}"
+        rows = self.connection.rows(f"SELECT pack, id {chosen} ORDER BY pack", (self.store, *values))
+        for number, members in groupby(cast("list[tuple[str, str]]", rows), key=itemgetter(0)):
+            ids = {version_id for _, version_id in members}
+            try:
+                texts = {each: text for each, text in self.texts_in(number).items() if each not in ids}
+            except Damaged:
+                others = self.connection.rows(
+                    "SELECT id FROM versions WHERE store = ? AND pack = ?", (self.store, number)
+                )
+                if not {row[0] for row in others} <= set(going):
+                    raise
+                texts = {}
+            self._put_pack(number, texts)
 
 
 def remove_versions(connection: Connection, number: int, where: str, values: Sequence[Value] = ()) -> None:
@@ -205,7 +283,8 @@ def remove_versions(connection: Connection, number: int, where: str, values: Seq
     newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (number,))[0][0]
     connection.run(
         "UPDATE versions SET memory = '', operation = '', path = '', size_bytes = NULL, sha256 = NULL, actor = NULL,"
-        " seal = NULL, redacted_at = NULL, redacted_by = NULL, provenance = NULL, text_of = NULL, text = NULL"
+        " seal = NULL, redacted_at = NULL, redacted_by = NULL, provenance = NULL, text_of = NULL, pack = NULL,"
+        " text = NULL"
         f" WHERE store = ? AND id = ? AND {where}",
         (number, newest, *values),
     )

@@ -32,6 +32,7 @@ from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, check_log, integrity, size_of
+from retentive.storage.sqlite.transaction import SqliteTransaction
 from retentive.storage.sqlite.writer import RESERVE_SUFFIX, Writer
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class SqliteBackend(SqlBackend):
 
     def transaction(self, connection: Connection, store_id: str, heads: dict[str, StoreHead]) -> SqlTransaction:
         """Return a new transaction for one job. `heads` has the heads of stores that earlier jobs have read."""
-        return SqlTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
+        return SqliteTransaction(connection, store_id, heads, clock=self.clock, new_id=self.new_id)
 
     def close(self) -> None:
         with self._queue.paused(), self._readers.held():
@@ -224,7 +225,7 @@ class SqliteBackend(SqlBackend):
 
         def start(job: StoreJob, _: object) -> SqlTransaction:
             transaction = self.transaction(writer.connection, job.store_id, heads)
-            transaction.first_path = job.first_path
+            transaction.first_path, transaction.packing_of = job.first_path, self.packing
             return transaction
 
         def commit(changed: Sequence[SqlTransaction], _: object) -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = ("opening", "stores", "snapshots", "versions", "layers", "sharing")
+_PARTS = ("opening", "stores", "snapshots", "versions", "packs", "layers", "sharing")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from retentive.testing.backend_suite.layers import LayersSuite  # noqa: E402
+from retentive.testing.backend_suite.packs import PacksSuite  # noqa: E402
 from retentive.testing.backend_suite.sharing import SharingSuite  # noqa: E402
 from retentive.testing.backend_suite.snapshots import SnapshotsSuite  # noqa: E402
 from retentive.testing.backend_suite.stores import StoresSuite  # noqa: E402
@@ -28,5 +29,5 @@ from retentive.testing.backend_suite.versions import VersionsSuite  # noqa: E402
 __all__ = ["BackendSuite"]
 
 
-class BackendSuite(StoresSuite, SnapshotsSuite, VersionsSuite, LayersSuite, SharingSuite):
+class BackendSuite(StoresSuite, SnapshotsSuite, VersionsSuite, PacksSuite, LayersSuite, SharingSuite):
     """Tests of every guarantee in `retentive.storage.contract`."""

@@ -1,0 +1,101 @@
+"""Packs: superseded texts of one memory, compressed together, since consecutive texts are nearly the same.
+
+300 small edits of a memory of 90 KB take 27 MB as whole texts, and 60 to 200 KB as packs. A pack is a zstd frame of an
+index (the ids and lengths of its texts) and the texts, oldest first. Its window is as long as the pack. The current
+text of a memory is never in a pack, so that reads and edits do not open one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate, pairwise
+from typing import TypeAlias
+
+from retentive.errors import Damaged
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FULL_BYTES = 8 * 1024 * 1024  # of texts; with half as much, the packs take nearly twice the space, and opening is fast
+FULL_TEXTS = 128  # so that adding to a pack of small texts, or removing one of them, stays fast
+_MAX_BYTES = 2 * FULL_BYTES  # a larger frame is not opened; the index has less than 40 bytes a text
+_LEVEL, _LEAST_WINDOW, _LARGEST_WINDOW = 3, 10, 24
+
+
+class Packing:
+    """How a store keeps its packs and texts. The encryption layer has a subclass that encrypts and decrypts them."""
+
+    def stored(self, version_id: str, text: bytes) -> bytes:
+        """Return the form in which the text of a version is stored outside packs."""
+        return text
+
+    def opened(self, version_id: str, stored: bytes) -> bytes:
+        """Return the text of a version. The inverse of `stored`. Raises `Damaged`."""
+        return stored
+
+    def wrapped(self, frame: bytes) -> bytes:
+        """Return the stored form of a frame."""
+        return frame
+
+    def unwrapped(self, stored: bytes) -> bytes:
+        """Return the frame. The inverse of `wrapped`. Raises `Damaged`."""
+        return stored
+
+    def encode(self, texts: Mapping[str, bytes]) -> bytes:
+        """Return the stored form of a pack. `texts` has texts by the ids of their versions, oldest first."""
+        index = json.dumps([[version_id, len(text)] for version_id, text in texts.items()], separators=(",", ":"))
+        size = len(index) + 1 + sum(map(len, texts.values()))
+        option, window = zstd.CompressionParameter, max(size.bit_length(), _LEAST_WINDOW)
+        options: dict[int, int] = {option.compression_level: _LEVEL, option.window_log: min(window, _LARGEST_WINDOW)}
+        options |= {option.enable_long_distance_matching: 1, option.checksum_flag: 1}
+        writer = zstd.ZstdCompressor(options=options)
+        writer.set_pledged_input_size(size)
+        parts = [writer.compress(part) for part in (index.encode(), b"\n", *texts.values())]
+        return self.wrapped(b"".join((*parts, writer.flush())))
+
+    def decode(self, stored: bytes) -> dict[str, bytes]:
+        """Return the texts of a pack. Raises `Damaged`."""
+        frame = self.unwrapped(stored)
+        try:
+            reader = zstd.ZstdDecompressor()
+            data = reader.decompress(frame, _MAX_BYTES)
+            index, _, texts = data.partition(b"\n")
+            ids, lengths = zip(*json.loads(index), strict=True)
+            ends = [0, *accumulate(lengths)]
+            is_whole = reader.eof and ends[-1] == len(texts)
+        except (zstd.ZstdError, EOFError, ValueError, TypeError):
+            is_whole = False
+        if not is_whole:
+            raise Damaged("a pack of earlier texts is truncated or was modified")
+        return dict(zip(ids, (texts[start:end] for start, end in pairwise(ends)), strict=True))
+
+
+PLAIN = Packing()
+PackingOf: TypeAlias = Callable[[str, str | None], Packing]
+"""Returns the packing of the store with an id and a seal."""
+
+
+def plain_packing(store_id: str, seal: str | None) -> Packing:
+    """Return the packing of a store that is not encrypted."""
+    return PLAIN
+
+
+def is_full(texts: Mapping[str, bytes]) -> bool:
+    """Return whether no text can be added to a pack."""
+    return len(texts) >= FULL_TEXTS or sum(map(len, texts.values())) >= FULL_BYTES
+
+
+def filled(texts: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
+    """Divide texts of one memory into packs that are full, and a rest."""
+    pack, size = dict[str, bytes](), 0
+    for version_id, text in sorted(texts.items()):
+        if pack and (len(pack) >= FULL_TEXTS or size + len(text) > FULL_BYTES):
+            yield pack
+            pack, size = {}, 0
+        pack[version_id] = text
+        size += len(text)
+    yield pack

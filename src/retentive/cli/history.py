@@ -224,12 +224,8 @@ def diff(
     revisions, path = revisions_and_path(what, at_most=2)
     only = None if whose is None and session is None else LogFilter(actor=whose, session=session)
     has_span = only is not None or since is not None or until is not None
-    if revisions and has_span:
-        raise click.UsageError(
-            "Specify revisions, or select changes with --since, --until, --by and --session, but not both."
-        )
-    if until is not None and since is None and only is None:
-        raise click.UsageError("--until needs --since, --by or --session.")
+    if (revisions and has_span) or (until is not None and since is None and only is None):
+        raise click.UsageError("Specify revisions, or select changes with --by, --session or --since, also --until.")
     if len(revisions) == 2:
         since, until = revisions
     elif revisions and revisions[0].is_time:

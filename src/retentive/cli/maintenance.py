@@ -16,7 +16,6 @@ from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
 from retentive.doctor import check_location
-from retentive.history.scan import Finding as SensitiveMemory
 from retentive.history.scan import scan as scan_store
 from retentive.locations import open_backend
 from retentive.redaction.examiner import allowance
@@ -47,22 +46,17 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
     Values that are recognized only by their context are listed after "likely:". To remove a value from a path, rename
     the memory, and then run `scan --redact --history`, which redacts the versions with the old path. Redacted versions
-    cannot be restored, so this command lists the memories first and asks; without a terminal it needs --yes. Exits with
-    status 16 if sensitive values remain, other than likely ones.
+    cannot be restored, so this command asks; without a terminal it needs --yes. Exits with status 16 if sensitive
+    values remain, other than likely ones.
     """
     if allow:
         entry = allowance(sys.stdin.readline().rstrip("\n"))
         output.emit(entry, entry)
         return
+    if redact and history:
+        output.confirm("Permanently remove whole older versions? `scan --history` lists the memories.", yes=yes)
     with location.existing() as store:
-        core = core_of(store)
-        if redact and history and not yes:
-            listed = [one for one in scan_store(core, None, redact=False, history=True).findings if one.kinds or likely]
-            for one in listed:
-                output.note("\t".join(_scan_row(one)))
-            values = f"the values in {output.counted(len(listed), 'path')}, with whole older versions"
-            output.confirm(f"Permanently remove {values}?", yes=not listed)
-        scanned = scan_store(core, None, redact=redact, history=history, likely=likely)
+        scanned = scan_store(core_of(store), None, redact=redact, history=history, likely=likely)
     found, notes = scanned.findings, []
     if not redact:
         if not history and any(one.kinds for one in found):
@@ -74,22 +68,18 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
             again = "`retentive admin scan --redact --history` redacts these versions."
             notes.append(f"Older versions still have the values: {again}")
     remain = any(one.in_path or (one.kinds and not redact) for one in found)
+    rows = []
+    for one in found:
+        parts = [", ".join(one.kinds), f"likely: {', '.join(one.likely)}" if one.likely else ""]
+        parts.append("damaged: run `retentive doctor`" if one.damaged else "")
+        parts.append("in the path: rename the memory" if one.in_path else "")
+        rows.append((one.path, "; ".join(filter(None, parts))))
     output.emit(
         found,
-        output.table(map(_scan_row, found), ("path", "kinds"), empty="No sensitive values.", header=False),
+        output.table(rows, ("path", "kinds"), empty="No sensitive values.", header=False),
         notes=notes,
         status=status_of("sensitive") if remain else status_of("damaged") if any(one.damaged for one in found) else 0,
     )
-
-
-def _scan_row(found: SensitiveMemory) -> tuple[str, str]:
-    parts = {
-        "": ", ".join(found.kinds),
-        "likely: ": ", ".join(found.likely),
-        "damaged: ": "run `retentive doctor`" if found.damaged else "",
-        "in the path: ": "rename the memory" if found.in_path else "",
-    }
-    return found.path, "; ".join(head + text for head, text in parts.items() if text)
 
 
 @command(json="Print a JSON object.")

@@ -131,6 +131,8 @@ def to_json(value: object) -> str:
 
 def _plain(value: Any) -> Any:
     match value:
+        case str() | int() | None:
+            return value
         case datetime():  # as Anthropic's hosted memory stores
             return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case date():

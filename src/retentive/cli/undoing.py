@@ -101,15 +101,14 @@ def undo(
     """
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else f"session:{session}"
-    if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
+    has_one = bool(revisions) + (whose is not None) + (session is not None) < 2
+    if not has_one or (by is not None and path is not None) or (by is None and since is not None):
         raise click.UsageError(
-            "Specify a revision, --by or --session, but only one of them. --by and --session do not take a path."
+            "Specify a revision, --by or --session, but only one of them. --by and --session take --since, but no path."
         )
     typed = click.get_current_context().get_parameter_source("global__actor")
     if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
-    if since is not None and by is None:
-        raise click.UsageError("--since needs --by or --session.")
     with location.existing() as store:
         path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))

@@ -184,14 +184,13 @@ def test_a_pending_removal_is_reported_and_finished_later(
 
 
 def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
-    """It prints what it would do. Without a terminal, nothing is removed unless --yes is given."""
+    """Without a terminal, nothing is removed unless --yes is given."""
     key = "AKIAQ3EGVSNB6RTKX2ZP"
     here(location, "settings", "set", "sensitive=off")
     here(location, "create", "/memories/k", f"the key is {key}\n")
     here(location, "replace", "/memories/k", key, "gone")
     asked = here(location, "admin", "scan", "--history", "--redact")
     assert asked.exit_code == 2
-    assert asked.stderr.splitlines()[0].startswith("/memories/k\t")
     assert "pass --yes" in asked.stderr
     assert here(location, "admin", "scan", "--history").exit_code == 16
     assert here(location, "admin", "scan", "--history", "--redact", "--yes").exit_code == 0

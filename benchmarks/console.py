@@ -37,7 +37,7 @@ from support.http_api import Api, serving
 
 PER_DIRECTORY = 100
 ACTORS = 20
-_STREAMS = {"/s/{store}/news", "/s/{store}/export/file", "/backup/file"}
+_STREAMS = {"/s/{store}/news", "/s/{store}/export", "/backup"}
 """Routes without a page: news, and archives."""
 
 
@@ -240,8 +240,6 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
             ("", lambda draw: f"{at}/erase?id={version(draw).memory_id}"),
         ],
         f"{root}/audit": fixed(f"{at}/audit"),
-        f"{root}/export": fixed(f"{at}/export"),
-        "/backup": fixed("/console/backup"),
         "/keys": fixed("/console/keys"),
         "/health": fixed("/console/health"),
     }

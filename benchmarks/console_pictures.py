@@ -99,7 +99,7 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
         "review": f"review/{store.review.pending()[0].id}", "trust": "trust", "sensitive": "sensitive?scan=1",
         "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "erase-find": "erase",
         "settings": "settings",
-        "audit": "audit?verify=1", "stats": "stats", "export": "export", "backup": "/backup",
+        "audit": "audit?verify=1", "stats": "stats",
     }  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def urls(store: MemoryStore) -> Iterator[str]:
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
         "actor": quote(str(versions[0].actor), safe=""),
     }  # fmt: skip
-    yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/file", "/download", "/events")))
+    yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/export", "/backup", "/download")))
     asked = quote(name)
     for query in (
         "sensitive?scan=1", "audit?verify=1", f"search?q={asked}&under={asked}", "search?q=script+img",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 
 import nh3
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
 from retentive.console.rendering import plain
@@ -29,8 +26,18 @@ _TASKS = re.compile(r"<li>(\s*<p>)?\[([ xX])\] ")
 
 @lru_cache(maxsize=256)
 def rendered(text: str, base: str) -> Markup:
-    """Render a text as HTML. `base` is the URL of the memories; links to paths such as /memories/notes.md use it."""
-    raw = _parser().render(text, {"base": base, "hosts": []})
+    """Render a text as HTML. `base` is the URL of the memories; links to paths such as /memories/notes.md use it.
+
+    Headings are one level lower, because only the title of the page is a heading of the first level.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(int(token.tag[1:]) + 1, 6)}"
+        if token.children:
+            token.children = list(_with_hosts(token.children, base))
+    raw = parser.renderer.render(tokens, parser.options, {})
     clean = nh3.clean(
         raw,
         tags=set(_TAGS),
@@ -52,39 +59,17 @@ def _kept(name: str, value: str, base: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
-    parser.add_render_rule("heading_open", _below_page)
-    parser.add_render_rule("heading_close", _below_page)
-    parser.add_render_rule("link_open", _open)
-    parser.add_render_rule("link_close", _close)
-    return parser
-
-
-def _below_page(
-    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
-) -> str:
-    """Render a heading one level lower, because only the title of the page is a heading of the first level."""
-    tokens[at].tag = f"h{min(int(tokens[at].tag[1:]) + 1, 6)}"
-    return renderer.renderToken(tokens, at, options, env)
-
-
-def _open(
-    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
-) -> str:
-    href = str(tokens[at].attrs.get("href", ""))
-    env["hosts"].append(_host(href))
-    if _MEMORY.fullmatch(href):
-        href = env["base"] + href.removeprefix("/memories")
-    return f'<a href="{escape(href)}">'
-
-
-def _close(
-    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
-) -> str:
-    host = env["hosts"].pop() if env["hosts"] else ""
-    return f'</a> <span class="host">{escape(host)}</span>' if host else "</a>"
+def _with_hosts(tokens: Iterable[Token], base: str) -> Iterator[Token]:
+    """Yield the tokens of a line, with the host behind each link. Links to memories lead to their pages."""
+    hosts = list[str]()
+    for token in tokens:
+        if token.type == "link_open":
+            href = str(token.attrs.get("href", ""))
+            hosts.append(_host(href))
+            token.attrs["href"] = base + href.removeprefix("/memories") if _MEMORY.fullmatch(href) else href
+        yield token
+        if token.type == "link_close" and hosts and (host := hosts.pop()):
+            yield Token("html_inline", "", 0, content=f' <span class="host">{escape(host)}</span>')
 
 
 def _host(href: str) -> str:

@@ -132,9 +132,12 @@ def environment() -> Environment:
 
 
 def html_page(template: str, title: str = "", status: int = 200, /, **values: object) -> Response:
-    """Return the response for a page: a template with its values."""
-    common = {"visit": None, "info": None, "at": "", "title": title}
-    body = environment().get_template(template).render(common | values)
+    """Return the response for a page: a template with its values, in the frame of all pages.
+
+    A template whose name starts with an underscore is a part of a page, and gets no frame.
+    """
+    common = {"visit": None, "info": None, "at": "", "title": title, "page": template}
+    body = environment().get_template(template if template[0] == "_" else "base.html").render(common | values)
     return Response(body, status, PRIVATE, media_type="text/html")
 
 

@@ -136,15 +136,9 @@ class Sessions:
     def _local(code: OneTimeCode) -> KeyRecord:
         """Return the key of a local location. It has all scopes: its owner can change the files anyway."""
         return KeyRecord(
-            id=LOCAL,
-            name="this machine",
-            digest="",
-            partial_key_hint="",
-            workspace_id="wrkspc_default",
-            scopes=SCOPES,
-            created_at="1970-01-01T00:00:00+00:00",
-            principal=code.actor,
-        )
+            id=LOCAL, name="this machine", digest="", partial_key_hint="", workspace_id="wrkspc_default", scopes=SCOPES,
+            created_at="1970-01-01T00:00:00+00:00", principal=code.actor,
+        )  # fmt: skip
 
 
 def form_token(secret: str, mask: str = "") -> str:

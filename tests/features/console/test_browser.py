@@ -135,14 +135,13 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/undo?change=r2", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown", "/export", "/erase", "/manage", "/trust/confirm?path=/memories/notes/a.md",
+        "/m/unknown", "/erase", "/manage", "/trust/confirm?path=/memories/notes/a.md",
     ]  # fmt: skip
     places = [
         "/console/login",
         "/console/",
         "/console/keys",
         "/console/health",
-        "/console/backup",
         "/console/stores/new",
     ]
     return [*places, *(at + each for each in pages)]

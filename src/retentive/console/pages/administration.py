@@ -89,13 +89,7 @@ def archive_key(visit: Visit) -> Response:
     return redirect(f"{BASE}/keys")
 
 
-@page("GET", "export", "admin", "export")
-def show_export(visit: Visit) -> Response:
-    """Show the page that offers the formats of an export."""
-    return visit.page("export.html", "Export", usage=visit.store.usage())
-
-
-@page("GET", "export/file", "admin")
+@page("GET", "export", "admin")
 def export_file(visit: Visit) -> Response:
     """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
     wanted = next((each for each in FORMATS if each == visit.query.get("format", "tar.gz")), None)
@@ -106,12 +100,6 @@ def export_file(visit: Visit) -> Response:
 
 
 @page("GET", "/backup", "admin")
-def show_backup(visit: Visit) -> Response:
-    """Show the page for a backup, with its size."""
-    return visit.page("backup.html", "Backup", stores=list(stores_of(visit, is_archived=True)))
-
-
-@page("GET", "/backup/file", "admin")
 def backup_file(visit: Visit) -> Response:
     """Send a backup of all memory stores that the key may see, as one file."""
     ids = [each.id for each in stores_of(visit, is_archived=True)]

@@ -10,7 +10,7 @@ from itertools import groupby
 from starlette.responses import Response
 
 from retentive.console.differences import Shown, of_memory
-from retentive.console.figures import NEWS, newest_of, news_since, number_waiting, position
+from retentive.console.figures import NEWS, newest_of, news_since, position
 from retentive.console.rendering import PRIVATE, counted, with_query
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import InvalidInput
@@ -57,13 +57,14 @@ def show_change(visit: Visit) -> Response:
     core, named = core_of(visit.store), visit.ids["revision"]
     with finding("change"):
         found = core.result_of(Compare(change=as_revision(named), actor=core.actor, limit=FILES))
-    versions = [version for change in found.changes for version in change.versions]
-    revisions = {version.revision for version in versions}
+    revisions = {change.number for change in found.changes}
     name = f"r{min(revisions)}" if len(revisions) == 1 else named[-12:]
-    ids = [version.id for version in versions] or [""]
+    ids = [version.id for change in found.changes for version in change.versions] or [""]
     older, newer = neighbour(visit, min(ids)), neighbour(visit, max(ids), is_newer=True)
-    older_id, newer_id = ("" if each is None else f"r{each.revision}" for each in (older, newer))
-    return _page(visit, found, f"Change {name}", change=named, older=older_id, newer=newer_id)
+    return _page(
+        visit, found, f"Change {name}", change=named,
+        older=f"r{older.revision}" if older else "", newer=f"r{newer.revision}" if newer else "",
+    )  # fmt: skip
 
 
 def neighbour(visit: Visit, version_id: str, memory_id: str | None = None, *, is_newer: bool = False) -> Version | None:
@@ -179,8 +180,7 @@ def time_of(text: str) -> datetime | None:
 def news_url(visit: Visit, **asked: str) -> str:
     """Return the URL at which a page asks for news. Call this before reading the page, so that no change is missed."""
     revision, event = position(visit.store)
-    waiting = number_waiting(visit.store) if visit.can("review") else 0
-    return visit.url("news", after=str(revision), event=event, waiting=str(waiting), **asked)
+    return visit.url("news", after=str(revision), event=event, waiting=str(visit.waiting), **asked)
 
 
 @page("GET", "news", "read", is_poll=True)
@@ -193,9 +193,9 @@ def show_news(visit: Visit) -> Response:
     _, path, only = _asked_filter(visit)
     after = visit.number("after", 0, 10**18)
     count, has_changed = news_since(visit.store, after, visit.query.get("event", ""), path, only)
-    said, waiting = "", number_waiting(visit.store) if visit.can("review") else 0
-    if str(waiting) != visit.query.get("waiting", "0"):
-        said = f"{waiting:,} waiting for review."
+    said = ""
+    if str(visit.waiting) != visit.query.get("waiting", "0"):
+        said = f"{visit.waiting:,} waiting for review."
     if has_changed:
         said = "The store has changed."
     if count:

@@ -79,7 +79,7 @@ class SettingField:
 @page("GET", "settings", "read", "settings")
 def show_settings(visit: Visit) -> Response:
     """Show the settings: as a form, or as a table if the key may not change them."""
-    present = _present(visit)
+    present = _plain(retrieve_settings(visit.call()).value())
     return _page(visit, present, [_field_of(name, value) for name, value in present.items()])
 
 
@@ -89,7 +89,7 @@ def change_settings(visit: Visit) -> Response:
 
     Nothing is saved that was not shown in a preview, and nothing if the settings were changed meanwhile.
     """
-    present, removed = _present(visit), visit.given("remove")
+    present, removed = _plain(retrieve_settings(visit.call()).value()), visit.given("remove")
     typed = [_typed(visit, name, removed) for name in _plain(DEFAULTS)]
     if removed or visit.given("step") == "edit":
         return _page(visit, present, typed)
@@ -105,10 +105,6 @@ def change_settings(visit: Visit) -> Response:
     except RetentiveError as error:
         return _page(visit, present, typed, problem=str(error))
     return redirect(visit.url("settings"))
-
-
-def _present(visit: Visit) -> dict[str, object]:
-    return _plain(retrieve_settings(visit.call()).value())
 
 
 def _plain(settings: Settings) -> dict[str, object]:

@@ -46,7 +46,7 @@ def children(visit: Visit) -> Response:
     if not found.data:
         raise missing("directory")
     values = {"levels": [(visit.memory_path, found)], "path": "", "at": visit.query.get("at", "")}
-    return visit.page("children.html", "", **values)
+    return visit.page("_children.html", "", **values)
 
 
 @page("GET", "tree/{path:path}", "read", "tree")

@@ -191,7 +191,7 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
         f"{root}/id/{{memory_id}}": [("", lambda draw: f"{at}/id/{version(draw).memory_id}")],
         f"{root}/v/{{version_id}}": [("", lambda draw: f"{at}/v/{version(draw).id}")],
         f"{root}/v/{{version_id}}/download": [("", lambda draw: f"{at}/v/{version(draw).id}/download")],
-        f"{root}/compare": [("", lambda draw: f"{at}/compare?old={version(draw).id}&new={version(draw).id}")],
+        f"{root}/diff": [("", lambda draw: f"{at}/diff?old={version(draw).id}&new={version(draw).id}")],
         f"{root}/diff/{{pair}}": [("", lambda draw: f"{at}/diff/{version(draw).id}..{version(draw).id}")],
         f"{root}/change/{{revision}}": [
             ("of one memory", lambda draw: f"{at}/change/{version(draw).id}"),

@@ -56,11 +56,6 @@ class StoreRow:
     is_audited: bool = False
     problem: str = ""
 
-    @property
-    def today(self) -> int:
-        """Number of changes today."""
-        return self.days[-1] if self.days else 0
-
 
 def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> StoreRow:
     """Read the figures of a store. If the store was erased meanwhile, or cannot be read, the row has no figures."""

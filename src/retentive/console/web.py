@@ -28,7 +28,7 @@ from retentive.server.options import ServeOptions
 MAX_FORM_BYTES = 8 << 20
 MAX_FIELDS = 1_100
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-COOKIE = "retentive"
+COOKIE, HOST_PREFIX = "retentive", "__Host-"
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
 _STATIC, _LOGIN, _LOGOUT = f"{BASE}/static/{{digest}}/{{name}}", f"{BASE}/login", f"{BASE}/logout"
 
@@ -203,9 +203,7 @@ def _made(visit: Visit, route: PageRoute) -> tuple[Response, str]:
 def _error_page(error: HttpError | RetentiveError, visit: Visit | None) -> Response:
     found = error if isinstance(error, HttpError) else api_error(error)
     title, values = TITLES.get(found.status, "This did not work"), {"message": found.message, "code": found.code}
-    if visit is None:
-        return html_page("error.html", title, found.status, **values)
-    return visit.page("error.html", title, found.status, **values)
+    return (html_page if visit is None else visit.page)("error.html", title, found.status, **values)
 
 
 def _no_method() -> HttpError:
@@ -218,20 +216,20 @@ def _to_login(request: Request) -> Response:
     return redirect(f"{BASE}/login{ending}")
 
 
-def _is_secure(request: Request) -> bool:
-    """Return whether cookies are sent only over TLS. The only exception is plain HTTP on this machine."""
-    return request.url.scheme == "https" or _host(request) not in LOOPBACK
-
-
 def _cookie_name(request: Request, kind: str) -> str:
-    """Return the name of a cookie. Browsers accept the prefix `__Host-` only over TLS and from the host itself."""
-    return f"{'__Host-' if _is_secure(request) else ''}{COOKIE}{kind}"
+    """Return the name of a cookie. Browsers accept the prefix `__Host-` only over TLS and from the host itself.
+
+    Only plain HTTP on this machine has cookies without it.
+    """
+    is_secure = request.url.scheme == "https" or _host(request) not in LOOPBACK
+    return f"{HOST_PREFIX if is_secure else ''}{COOKIE}{kind}"
 
 
 def _set_cookie(response: Response, request: Request, kind: str, value: str, max_age: int = LONGEST_S) -> None:
     """Set a cookie. With `SameSite=Lax`, links from other sites work. This is safe, because no GET changes data."""
-    name, secure = _cookie_name(request, kind), _is_secure(request)
-    response.set_cookie(name, value, max_age, secure=secure, httponly=True, samesite="lax")
+    name = _cookie_name(request, kind)
+    is_secure = name.startswith(HOST_PREFIX)
+    response.set_cookie(name, value, max_age, secure=is_secure, httponly=True, samesite="lax")
 
 
 def _token(request: Request) -> str:

@@ -61,7 +61,7 @@ def test_a_difference_marks_words(person: Person, store: MemoryStore, at: str) -
         f"{at}/change/r2",
         f"{at}/diff/{old}..{new}",
         f"{at}/by/session:s2",
-        f"{at}/compare?old={new}&new={old}",
+        f"{at}/diff?old={new}&new={old}",
     ):
         page = person.get(url)
         assert "removed two" in page.text

@@ -59,18 +59,18 @@ def test_each_figure_leads_to_the_list_in_its_order(many: tuple[Api, list[Memory
     api, made = many
     person = Person(api)
     page = person.get("/console/")
-    assert "15 changes today" in page.text
-    assert "0 proposals wait 0 stores near a limit" in page.text
-    assert "0 memories with sensitive findings, 0 of 5 scanned Off audit logs: 0 on" in page.text
+    assert "15 Changes today" in page.text
+    assert "0 Stores near a limit 0 Proposals waiting" in page.text
+    assert "0 Memories with sensitive findings, 0 of 5 stores scanned Off Audit logs: 0 on" in page.text
     made[2].change_settings({"review": ["session:new"], "max_memories": 3, "audit": True, "sensitive": "off"})
     made[2].write("/memories/0.md", "key AKIAIOSFODNN7EXAMPLQ\n")
     made[2].write("/memories/1.md", "x", actor="session:new")
-    assert "Not verified audit logs: 1 on" in person.get("/console/").text
+    assert "Not verified Audit logs: 1 on" in person.get("/console/").text
     person.get(f"/console/s/{made[2].id}/sensitive?scan=1")
     person.get(f"/console/s/{made[2].id}/audit?verify=1")
     page = person.get("/console/")
-    assert "16 changes today 1 proposal waits in 1 store 1 store near a limit" in page.text
-    assert "1 memory with a sensitive finding, 1 of 5 scanned Sound audit logs: 1 on, 1 verified" in page.text
+    assert "16 Changes today 1 Stores near a limit 1 Proposals waiting" in page.text
+    assert "1 Memories with sensitive findings, 1 of 5 stores scanned Sound Audit logs: 1 on, 1 verified" in page.text
     assert {f"/console/?sort={each}" for each in ("today", "waiting", "full", "findings", "audit")} <= set(page.links)
     assert "1 with findings" in page.text
     person.get(f"/console/s/{made[2].id}/audit?verify=1&expect=9:{'0' * 64}")
@@ -83,10 +83,10 @@ def test_a_figure_needs_its_scope(many: tuple[Api, list[MemoryStore]], scope: st
     api, _ = many
     person = Person(api, api.with_key("read", scope).key)
     text = person.get("/console/").text
-    assert "15 changes today" in text
-    assert ("proposals wait" in text) == (scope == "review")
+    assert "15 Changes today" in text
+    assert ("Proposals waiting" in text) == (scope == "review")
     assert ("sensitive findings" in text) == (scope == "erase")
-    assert "audit logs" not in text
+    assert "Audit logs" not in text
     person.close()
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from retentive.console.differences import Shown, of_memory
 from retentive.console.figures import NEWS, newest_of, news_since, position
 from retentive.console.rendering import PRIVATE, counted, with_query
-from retentive.console.visits import Visit, page, redirect
+from retentive.console.visits import Visit, page
 from retentive.errors import InvalidInput
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import LogFilter
@@ -33,18 +33,12 @@ LOOKED_AT = 4_000
 """Maximum number of versions that a page reads to find changes of an actor, or changes since an earlier time."""
 
 
-@page("GET", "compare", "read")
-def compare(visit: Visit) -> Response:
-    """Redirect to the difference between two selected versions."""
-    old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
-    check_version_id(old, new)
-    return redirect(visit.url("diff", f"{old}..{new}"))
-
-
+@page("GET", "diff", "read", "activity")
 @page("GET", "diff/{pair}", "read", "activity")
 def show_versions(visit: Visit) -> Response:
-    """Show the difference between two versions."""
-    old, _, new = visit.ids["pair"].partition("..")
+    """Show the difference between two versions, or between the two that a person selected."""
+    selected = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
+    old, _, new = visit.ids.get("pair", "..".join(selected)).partition("..")
     check_version_id(old, new)
     with finding(NO_VERSION):
         found = visit.store.history.differences(since=old, until=new)
@@ -113,7 +107,7 @@ def show_actor(visit: Visit) -> Response:
 def _page(visit: Visit, found: Differences, heading: str, **named: str) -> Response:
     """Return the page of differences. `named` has the shown change or actor, and the changes beside it."""
     files = [of_memory(each) for each in found.found[:FILES]]
-    kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
+    kept = {name: visit.query[name] for name in ("at", "since", "until", "view", "old", "new") if visit.query.get(name)}
     return visit.page(
         "diff.html",
         heading,

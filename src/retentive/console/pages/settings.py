@@ -34,13 +34,8 @@ CHOICES = {"sensitive": SENSITIVE_MODES, "sensitive_likely": SENSITIVE_MODES, "t
 """Values of a setting. For a mapping, these are the values that it maps to."""
 EXAMPLES = {
     "read_only_paths": "/memories/policies/**",
-    "allow_write": "session:*",
     "sensitive_kinds": "email",
     "sensitive_allow": "/memories/fixtures/**",
-    "review": "session:*",
-    "trust": "session:*",
-    "quarantine": "session:s1",
-    "hide_unconfirmed": "session:*",
     "expire_paths": "/memories/scratch/**",
     "search_languages": SEARCH_LANGUAGES[0],
 }
@@ -69,27 +64,21 @@ class SettingField:
     def shown(self) -> str:
         """Value for people."""
         rows = [f"{key}: {value}" if value else key for key, value in self.rows]
-        return (
-            ("; " if self.kind == "map" else ", ").join(rows)
-            or self.value
-            or ("off" if self.kind == "switch" else "none")
-        )
+        empty = "off" if self.kind == "switch" else "none"
+        return ("; " if self.kind == "map" else ", ").join(rows) or self.value or empty
 
 
 @page("GET", "settings", "read", "settings")
-def show_settings(visit: Visit) -> Response:
-    """Show the settings: as a form, or as a table if the key may not change them."""
-    present = _plain(retrieve_settings(visit.call()).value())
-    return _page(visit, present, [_field_of(name, value) for name, value in present.items()])
-
-
 @page("POST", "settings", "admin", "settings")
 def change_settings(visit: Visit) -> Response:
-    """Show the form again with another row, or preview the typed settings, or save them.
+    """Show the settings: as a form, or as a table if the key may not change them.
 
-    Nothing is saved that was not shown in a preview, and nothing if the settings were changed meanwhile.
+    With POST, show the form again with another row, or preview the typed settings, or save them. Nothing is saved that
+    was not shown in a preview, and nothing if the settings were changed meanwhile.
     """
     present, removed = _plain(retrieve_settings(visit.call()).value()), visit.given("remove")
+    if not visit.is_post:
+        return _page(visit, present, [_field_of(name, value) for name, value in present.items()])
     typed = [_typed(visit, name, removed) for name in _plain(DEFAULTS)]
     if removed or visit.given("step") == "edit":
         return _page(visit, present, typed)

@@ -39,7 +39,7 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "size": lambda row: row.info.size_bytes,
     "waiting": lambda row: (row.waiting, row.at),
     "full": lambda row: (row.full, row.at),
-    "today": lambda row: (row.today, row.at),
+    "today": lambda row: (row.days[-1:], row.at),
 }
 """Orders of the list. The largest value is first, except for names. `findings` and `audit` are orders too."""
 WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
@@ -89,24 +89,22 @@ def _figures(
     visit: Visit, rows: Sequence[StoreRow], scans: Mapping[str, int], audits: Mapping[str, int]
 ) -> list[tuple[str, str, str, str]]:
     """Return the figures that may need a person: the order of the list to open, the figure, its text and its tone."""
-    today, near, ids = sum(row.today for row in rows), sum(row.full >= NEAR for row in rows), {r.info.id for r in rows}
-    waiting, stores = sum(row.waiting for row in rows), sum(row.waiting > 0 for row in rows)
-    found = [("today", f"{today:,}", f"change{'s' if today != 1 else ''} today", "")]
+    waiting, near = sum(row.waiting for row in rows), sum(row.full >= NEAR for row in rows)
+    scanned, verified = ([found[row.info.id] for row in rows if row.info.id in found] for found in (scans, audits))
+    found = [
+        ("today", f"{sum(row.days[-1] for row in rows if row.days):,}", "Changes today", ""),
+        ("full", f"{near:,}", "Stores near a limit", "warn" if near else ""),
+    ]
     if visit.can("review"):
-        text = "proposal waits" if waiting == 1 else "proposals wait"
-        text += f" in {counted(stores, 'store')}" if waiting else ""
-        found.append(("waiting", f"{waiting:,}", text, "warn" if waiting else ""))
-    found.append(("full", f"{near:,}", f"store{'s' if near != 1 else ''} near a limit", "warn" if near else ""))
+        found.append(("waiting", f"{waiting:,}", "Proposals waiting", "warn" if waiting else ""))
     if visit.can("erase"):
-        scanned = [count for store_id, count in scans.items() if store_id in ids]
-        what = "memory with a sensitive finding" if sum(scanned) == 1 else "memories with sensitive findings"
-        text = f"{what}, {len(scanned)} of {len(rows)} scanned"
+        text = f"Memories with sensitive findings, {len(scanned)} of {counted(len(rows), 'store')} scanned"
         found.append(("findings", f"{sum(scanned):,}", text, "warn" if any(scanned) else ""))
     if visit.can("admin"):
-        verified, on = [count for store_id, count in audits.items() if store_id in ids], sum(r.is_audited for r in rows)
+        on = sum(row.is_audited for row in rows)
         state = "Not sound" if any(verified) else "Sound" if verified else "Not verified" if on else "Off"
         tone = "bad" if any(verified) else "good" if verified else ""
-        found.append(("audit", state, f"audit logs: {on} on, {len(verified)} verified", tone))
+        found.append(("audit", state, f"Audit logs: {on} on, {len(verified)} verified", tone))
     return found
 
 

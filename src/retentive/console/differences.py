@@ -40,16 +40,6 @@ class Shown:
     note: str = ""
     is_cut: bool = False
 
-    @property
-    def added(self) -> int:
-        """Number of added lines."""
-        return sum(row.kind == "added" for row in self.rows)
-
-    @property
-    def removed(self) -> int:
-        """Number of removed lines."""
-        return sum(row.kind == "removed" for row in self.rows)
-
     def pairs(self, split: bool) -> list[tuple[TableRow | None, TableRow | None]]:
         """Return pairs of rows for a view of both texts side by side; without `split`, each row as the first."""
         if not split:

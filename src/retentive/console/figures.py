@@ -121,21 +121,17 @@ def _days(snapshot: Snapshot, today: date, count: int) -> list[tuple[date, int]]
 class Chart:
     """Numbers of changes on the last days (UTC), oldest first, and their picture.
 
-    `bars` has for each day its name, number, position, height, and end (empty for today). `then` is the position of the
-    earlier state that the page shows.
+    `bars` has for each day its name, number, position, height, and end (empty for today).
     """
 
     days: Sequence[tuple[date, int]]
     most: int
     width: int
-    then: int | None
     labels: Sequence[str]
     bars: Sequence[tuple[str, int, int, int, str]]
 
 
-def chart(
-    store: MemoryStore, count: int = STRIP_DAYS, *, moment: datetime | None = None, is_audited: bool = False
-) -> Chart | None:
+def chart(store: MemoryStore, count: int = STRIP_DAYS, *, is_audited: bool = False) -> Chart | None:
     """Return the chart of the last days of a store. None for a key that is limited to some paths."""
     core = core_of(store)
     if core.scope:
@@ -143,17 +139,14 @@ def chart(
     today = datetime.fromtimestamp(core.clock(), UTC).date()
     operation = Read("usage", lambda snapshot: _days(snapshot, today, count))
     days = core.result_of(operation) if is_audited else core.peek(operation)
-    most, step, width, then = max(found for _, found in days) or 1, count // _LABELS, WIDTH * count, None
-    if moment is not None:
-        start = datetime.combine(days[0][0], time(), UTC)
-        then = int((moment.astimezone(UTC) - start) / timedelta(days=1) * WIDTH)
+    most, step = max(found for _, found in days) or 1, count // _LABELS
     ends = [f"{day + timedelta(days=1)}T00:00:00Z" for day, _ in days[:-1]] + [""]
     bars = [
         (f"{day.day} {day:%B}", found, WIDTH * at, max(HEIGHT * found // most, 2 if found else 0), end)
         for at, ((day, found), end) in enumerate(zip(days, ends, strict=True))
     ]
     labels = [f"{day.day} {day:%b}" for day, _ in days[: step * _LABELS : step]] + ["today"]
-    return Chart(days, most, width, then if then is not None and 0 <= then < width else None, labels, bars)
+    return Chart(days, most, WIDTH * count, labels, bars)
 
 
 def recent_versions(store: MemoryStore) -> Sequence[Version]:

@@ -112,18 +112,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "who": who,
-        "when": when,
-        "size": size,
-        "path": page_path,
-        "crumbs": crumbs,
-        "inner": inner,
-        "verbatim": escape,
-        "counted": counted,
-        "number": lambda value: f"{value:,}",
-        "boxed": boxed,
-    }
+    own = (boxed, counted, crumbs, inner, size, when, who)
+    found.filters |= {"number": lambda value: f"{value:,}", "path": page_path, "verbatim": escape}
+    found.filters |= {each.__name__: each for each in own}
     found.globals |= {
         "static": static_url, "shortcuts": SHORTCUTS, "store_url": store_url, "name_of": name_of,
         "is_pattern": is_pattern,

@@ -254,7 +254,7 @@ def test_keys_are_created_once_shown_and_revoked(person: Person, api: Api) -> No
 
 
 def test_usage_health_and_download(person: Person, store: MemoryStore, at: str) -> None:
-    assert "session:s1" in person.get(f"{at}/stats").text
+    assert "Largest memories" in person.get(f"{at}/stats").text
     assert "The storage can be read" in person.get("/console/health").text
     version = store.versions("/memories/b.txt")[0]
     file = person.http.get(f"{at}/v/{version.id}/download")

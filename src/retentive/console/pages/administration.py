@@ -47,35 +47,26 @@ def audit(visit: Visit) -> Response:
 
 
 @page("GET", "/keys", "admin")
-def list_keys(visit: Visit) -> Response:
-    """Show the API keys of the workspace."""
-    return _keys(visit, None)
-
-
-def _keys(visit: Visit, made: object) -> Response:
+@page("POST", "/keys/create", "admin")
+def keys(visit: Visit) -> Response:
+    """Show the API keys of the workspace. With POST, create an API key and show its text once."""
+    made, days, principal = None, visit.given("days").strip(), visit.given("user").strip()
+    if visit.is_post:
+        visit.check_key()
+        if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= 36_500):
+            raise invalid("days: must be a number from 1 to 36,500")
+        body = {
+            "name": visit.given("name").strip(),
+            "scopes": list(visit.form.get("scope", ())),
+            **{name: visit.given(name).split() for name in ("stores", "paths", "act_as")},
+            "principal": {"type": "user_actor", "user_id": principal} if principal else None,
+            "expires_at": datetime.now(UTC) + timedelta(days=int(days)) if days else None,
+            "rate_limit": visit.given("rate").strip() or None,
+        }
+        made = access.create_api_key(visit.call(), KeyCreation.read(body))
     found = access.list_api_keys(visit.call(), limit=ROWS, after_id=visit.query.get("after"))
     following = found.last_id if found.has_more else None
     return visit.page("keys.html", "API keys", keys=found.data, made=made, scopes=SCOPES, following=following)
-
-
-@page("POST", "/keys/create", "admin")
-def create_key(visit: Visit) -> Response:
-    """Create an API key, and show its text once."""
-    visit.check_key()
-    days, principal = visit.given("days").strip(), visit.given("user").strip()
-    if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= 36_500):
-        raise invalid("days: must be a number from 1 to 36,500")
-    body = {
-        "name": visit.given("name").strip(),
-        "scopes": list(visit.form.get("scope", ())),
-        "stores": visit.given("stores").split(),
-        "paths": visit.given("paths").split(),
-        "act_as": visit.given("act_as").split(),
-        "principal": {"type": "user_actor", "user_id": principal} if principal else None,
-        "expires_at": datetime.now(UTC) + timedelta(days=int(days)) if days else None,
-        "rate_limit": visit.given("rate").strip() or None,
-    }
-    return _keys(visit, access.create_api_key(visit.call(), KeyCreation.read(body)))
 
 
 @page("POST", "/keys/archive", "admin")

@@ -204,7 +204,6 @@ def stats(visit: Visit) -> Response:
         "Usage",
         settings=settings,
         chart=found,
-        actors=Counter(str(each.actor or "") for each in recent).most_common(TOP),
         often=_often(visit, recent),
         newest=len(recent),
         limits=limits_of(visit.info, settings) if visit.is_whole else [],

@@ -66,7 +66,7 @@ def show_directory(visit: Visit) -> Response:
     rows = _rows(visit, path, found, recent, then)
     if then is not None and not cursor and found.next_page is None:
         rows += _new_rows(path, {str(row["path"]) for row in rows}, then)
-    moment, index, html = None if then is None or then.last is None else then.last.created_at, f"{path}/index.md", None
+    index, html = f"{path}/index.md", None
     sizes = [each.content_size_bytes for each in found.data if isinstance(each, MemoryObject) and each.path == index]
     if sizes and sizes[0] < MAX_RENDERED_BYTES:
         html = rendered(read_memory(visit.call(), index, at=visit.at).content or "", visit.url("m"))
@@ -79,7 +79,7 @@ def show_directory(visit: Visit) -> Response:
         following=found.next_page,
         newest=recent[:NEWEST] if path == ROOT else (),
         index=html,
-        strip=chart(visit.store, moment=moment) if path == ROOT and not cursor else None,
+        strip=chart(visit.store) if path == ROOT and not cursor else None,
         again=again,
         limits=limits_of(visit.info, visit.store.settings()) if visit.is_whole else [],
     )

@@ -98,7 +98,8 @@ def _answer(
         outcome, large = run(), ()
         if not outcome.conflicts:
             return _done(visit, outcome)
-    total, length, mode = *((int(large[0]), AT_ONCE) if large else (len(outcome.steps), FILES)), _mode(visit)
+    total, length = (int(large[0]), AT_ONCE) if large else (len(outcome.steps), FILES)
+    mode = _mode(visit)
     first = _first(visit, total, length)
     steps = outcome.steps if large else outcome.steps[first - 1 : first - 1 + length]
     return visit.page(

@@ -9,20 +9,8 @@ from support.modules import ROOT, imported
 
 # A module may not import from a higher layer or from another module on its own line.
 WALLS = [
-    {
-        "backoff",
-        "capabilities",
-        "contract",
-        "disk",
-        "findings",
-        "forking",
-        "lock_file",
-        "lookup",
-        "overlay",
-        "packs",
-        "paging",
-        "queue",
-    },
+    {"backoff", "capabilities", "contract", "disk", "findings", "forking", "lock_file", "lookup"}
+    | {"overlay", "packs", "paging", "queue"},
     {"sql"},
     {"sqlite", "server"},
     {"files", "objects"},

@@ -16,12 +16,11 @@ from support.places import SERVERS
 from support.profiles import LONG, sized
 from support.targets import BACKENDS, Target, open_target, url_of
 
-from .tasks import STORE, create_one, creation_faults, edit, expected, lines_of, prepare
+from .tasks import STORE, edit, expected, lines_of, prepare
 
 T = TypeVar("T")
 THREADS = 8
 EDITS = sized(quick=40, long=100, full=200)
-CREATORS = 32
 MANY = 64  # number of threads, each with a memory of its own
 EDITS_OF_MANY = sized(quick=5, long=20, full=40)
 EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
@@ -45,16 +44,6 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
         assert done == [[]] * THREADS
         assert lines_of(target) == expected(THREADS, edits)
         assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
-
-
-@shared_or_own
-@pytest.mark.parametrize("backend", EVERY_BACKEND)
-def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
-    """Exactly one thread succeeds. The others get the reply that the path exists."""
-    url = url_of(backend, tmp_path)
-    with contextlib.closing(open_target(url)) as target:
-        replies = at_once(CREATORS, url, None if own else target, create_one)
-        assert creation_faults(replies, target) == []
 
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)

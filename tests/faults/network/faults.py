@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -41,71 +40,22 @@ class Fault:
         return self.action in ("silent", "late")
 
 
-class Plan(ABC):
-    """Schedule that decides for each client message whether a fault occurs. Threads of all connections call it."""
-
-    def for_connection(self) -> Plan:
-        """Return the plan of a new connection."""
-        return self
-
-    @property
-    @abstractmethod
-    def next(self) -> Fault | None:
-        """The next fault that has not occurred yet."""
-
-    @abstractmethod
-    def due(self, *, commits: bool, flights: bool) -> Fault | None:
-        """Return the fault for this message or, if `flights` is true, for these messages that were sent together."""
-
-    @abstractmethod
-    def done(self) -> None:
-        """Record that a due fault occurred."""
-
-    @abstractmethod
-    def missed(self, fault: Fault) -> None:
-        """Make a due fault pending again: its connection ended before the response."""
-
-
-class Once(Plan):
-    """One fault that occurs once on each connection, or no fault."""
-
-    def __init__(self, fault: Fault | None) -> None:
-        self._fault = fault
-        self._left = fault.number if fault else 0
-
-    def for_connection(self) -> Plan:
-        return Once(self._fault)
-
-    @property
-    def next(self) -> Fault | None:
-        return self._fault if self._left > 0 else None
-
-    def due(self, *, commits: bool, flights: bool) -> Fault | None:
-        fault = self.next
-        if fault is None or (fault.at == "commit" and not commits):
-            return None
-        self._left -= 1
-        return fault if self._left == 0 else None
-
-    def done(self) -> None:
-        """Do nothing: each connection has its fault once."""
-
-    def missed(self, fault: Fault) -> None:
-        """Do nothing: the connection of the fault has ended."""
-
-
-class InTurn(Plan):
+class Plan:
     """Faults in a fixed order, each counted from the previous fault over the messages of all connections.
 
     The order does not depend on the way in which a client spreads its work over connections, which the scheduler
     decides. Every fault occurs if the clients send enough messages.
     """
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = list(faults)
         self._under_way = 0
         self._seen = 0
         self._lock = threading.Lock()
+
+    def for_connection(self) -> Plan:
+        """Return the plan of a new connection."""
+        return self
 
     @property
     def pending(self) -> bool:
@@ -115,10 +65,12 @@ class InTurn(Plan):
 
     @property
     def next(self) -> Fault | None:
+        """The next fault that has not occurred yet."""
         with self._lock:
             return self._faults[0] if self._faults else None
 
     def due(self, *, commits: bool, flights: bool) -> Fault | None:
+        """Return the fault for this message or, if `flights` is true, for these messages that were sent together."""
         with self._lock:
             if not self._faults:
                 return None
@@ -133,16 +85,28 @@ class InTurn(Plan):
             return self._faults.pop(0)
 
     def done(self) -> None:
+        """Record that a due fault occurred."""
         with self._lock:
             self._under_way -= 1
 
     def missed(self, fault: Fault) -> None:
+        """Make a due fault pending again: its connection ended before the response."""
         with self._lock:
             self._under_way -= 1
             self._faults.insert(0, fault)
 
 
-NO_FAULTS = Once(None)
+class Once(Plan):
+    """One fault that occurs once on each connection."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__([fault])
+
+    def for_connection(self) -> Plan:
+        return Plan(self._faults)
+
+
+NO_FAULTS = Plan()
 
 
 def every_kind(seed: int, *, messages: int, commits: int, late_s: float, times: int = 1) -> list[Fault]:

@@ -12,7 +12,7 @@ from retentive.storage.server.postgresql import PostgresqlBackend
 from support.network_load import Load, judge, prepare
 from support.profiles import sized
 
-from .faults import Fault, InTurn, Moment, Once, every_kind
+from .faults import Fault, Moment, Once, Plan, every_kind
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 
 SEEDS = sized(quick=1, long=1, full=5)
@@ -27,7 +27,7 @@ DEADLINE_S = 600.0
 def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) -> None:
     """Acknowledged edits are stored, refused edits are not stored, and no edit is stored twice."""
     faults = every_kind(seed, messages=net.messages // 5, commits=3, late_s=TIMEOUT_S, times=TIMES)
-    plan = InTurn(faults)
+    plan = Plan(faults)
     load = Load([], WORKERS, MOST_EDITS // WORKERS, name=f"seed{seed}")
     load.go_on = lambda: len(load.outcomes) < EDITS or plan.pending
     prepare(net.direct, load)

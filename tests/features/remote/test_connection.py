@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import retentive
-from faults.network.faults import MOMENTS, Action, Fault, InTurn, Moment
+from faults.network.faults import MOMENTS, Action, Fault, Moment, Plan
 from retentive import MemoryStore, errors
 from support.http_api import Api, serving
 from support.protocols import S3
@@ -37,8 +37,8 @@ def proxy(api: Api) -> Iterator[Proxy]:
         yield found
 
 
-def cuts(*numbers: int, moment: Moment, action: Action = "reset") -> InTurn:
-    return InTurn(Fault("message", number, moment, action) for number in numbers)
+def cuts(*numbers: int, moment: Moment, action: Action = "reset") -> Plan:
+    return Plan(Fault("message", number, moment, action) for number in numbers)
 
 
 CUTS: list[tuple[Moment, Action]] = [(moment, action) for moment in MOMENTS for action in ("reset", "close")]

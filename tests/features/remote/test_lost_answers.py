@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import retentive
-from faults.network.faults import Fault, InTurn
+from faults.network.faults import Fault, Plan
 from retentive import MemoryStore, Retentive
 from retentive.errors import OutcomeUnknown
 from retentive.remote.location import RemoteLocation
@@ -142,7 +142,7 @@ def test_a_change_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive
         with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
             through = opened.store(store.id)
             proxy.done.clear()
-            proxy.plan = InTurn([Fault("message", number, "answer", "reset")])
+            proxy.plan = Plan([Fault("message", number, "answer", "reset")])
             proxy.cut_all()
             assert plain(IN_STORE[name](through)) == expected
             proxy.heal()
@@ -171,7 +171,7 @@ def test_every_method_of_the_place_is_here() -> None:
 
 def test_a_store_without_a_key_is_not_created_twice(api: Api, proxy: Proxy, remote: Retentive) -> None:
     with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
-        proxy.plan = InTurn([Fault("message", 1, "answer", "reset")])
+        proxy.plan = Plan([Fault("message", 1, "answer", "reset")])
         with pytest.raises(OutcomeUnknown):
             opened.create_store("made once")
     assert [each.name for each in remote.stores()].count("made once") == 1
@@ -192,7 +192,7 @@ def test_a_change_of_stores_whose_answer_is_lost(api: Api, proxy: Proxy, remote:
     for number in range(1, MAX_MESSAGES):
         with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
             proxy.done.clear()
-            proxy.plan = InTurn([Fault("message", number, "answer", "reset")])
+            proxy.plan = Plan([Fault("message", number, "answer", "reset")])
             proxy.cut_all()
             assert changed(opened, f"cut {number} {name}!") == expected
             proxy.heal()

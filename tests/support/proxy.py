@@ -6,7 +6,6 @@ therefore gives the same faults. `proxy.done` counts the faults that occurred.
 
 from __future__ import annotations
 
-import selectors
 import socket
 import struct
 import threading
@@ -26,8 +25,8 @@ _SEND_S = 10.0
 _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: close by RST
 
 
-class Link(threading.Thread):
-    """Connection of a client and its connection to the server, served by a thread."""
+class Link:
+    """Connection of a client and its connection to the server. A thread carries the bytes of each direction."""
 
     def __init__(
         self,
@@ -38,83 +37,54 @@ class Link(threading.Thread):
         *,
         may: Callable[[Fault], bool],
     ) -> None:
-        super().__init__(daemon=True)
         self.silent = False
-        self._may = may
-        self._sides = {client: server, server: client}
-        self._client = client
-        self._protocol = protocol
-        self._plan = plan
+        self._client, self._server = client, server
+        self._protocol, self._plan, self._may = protocol, plan, may
         self._armed: Fault | None = None
-        self._ordered: Literal["reset", "silent"] | None = None
-        self._bell, self._ring = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        for side in (client, server, self._bell):
-            self._selector.register(side, selectors.EVENT_READ)
-            side.settimeout(_SEND_S)
+        self._ended = threading.Event()
+        self._open, self._lock = 2, threading.Lock()
+        directions = ((client, self._from_client), (server, self._from_server))
+        self.threads = [threading.Thread(target=self._carry, args=each, daemon=True) for each in directions]
+        for thread in self.threads:
+            thread.start()
 
     def order(self, action: Literal["reset", "silent"]) -> None:
         """Apply a fault to the connection immediately."""
-        self._ordered = action
-        with suppress(OSError):
-            self._ring.send(b"!")
-
-    def run(self) -> None:
-        try:
-            while self._sides:
-                for key, _ in self._selector.select():
-                    self._hear(key.fileobj)
-        finally:
-            self._end()
-            if self._armed is not None:
-                self._plan.missed(self._armed)
-            self._selector.close()
-            self._bell.close()
-            self._ring.close()
-
-    def _hear(self, side: object) -> None:
-        if side is self._bell:
-            self._bell.recv(64)
-            self._obey()
-        elif isinstance(side, socket.socket) and side in self._sides:
-            self._carry(side)
-
-    def _obey(self) -> None:
-        if self._ordered == "silent":
+        if action == "silent":
             self.silent = True
-        elif self._ordered == "reset":
+        else:
             self._end(at_once=True)
 
-    def _carry(self, side: socket.socket) -> None:
-        try:
-            data = side.recv(65_536)
-        except OSError:
-            data = b""
-        if not data:
-            self._close_side(side)
-        elif self.silent:
-            return
-        elif side is self._client:
-            self._from_client(data)
-        else:
-            self._from_server(data)
+    def _carry(self, side: socket.socket, handle: Callable[[bytes], None]) -> None:
+        """Carry the bytes from one side until it ends. On a silent connection, the other side stays open.
 
-    def _close_side(self, side: socket.socket) -> None:
-        """Handle the end of one side. On a silent connection, the other side stays open."""
-        if not self.silent:
-            self._end()
-            return
-        self._selector.unregister(side)
-        del self._sides[side]
-        side.close()
+        The last thread closes the sockets: while one reads, its descriptor must not be used for another connection.
+        """
+        try:
+            with suppress(OSError):
+                while data := side.recv(65_536):
+                    handle(data)
+        finally:
+            if not self.silent:
+                self._end()
+            with self._lock:
+                self._open -= 1
+                is_last = self._open == 0
+            if is_last:
+                self._client.close()
+                self._server.close()
+                if self._armed is not None:
+                    self._plan.missed(self._armed)
+
+    def _is_over(self) -> bool:
+        return self.silent or self._ended.is_set()
 
     def _from_client(self, data: bytes) -> None:
-        server = self._sides[self._client]
+        if self._is_over():
+            return
         waited_for = self._plan.next
         self._protocol.flights = waited_for is not None and waited_for.between_flights
         for message in self._protocol.messages(data):
-            if not self._sides or self.silent:
-                return
             fault = None
             if self._armed is None:
                 fault = self._plan.due(commits=message.commits, flights=self._protocol.flights)
@@ -123,16 +93,17 @@ class Link(threading.Thread):
             elif fault is not None:
                 self._protocol.expect_answer()
                 self._armed = fault
-            if self._sides and not self.silent:
-                self._send(server, message.data)
+            if self._is_over():
+                return
+            self._server.sendall(message.data)
 
     def _from_server(self, data: bytes) -> None:
         fault = self._armed
         if fault is not None and (fault.at == "message" or self._protocol.answered(data)):
             self._armed = None
             self._act(fault)
-        if self._sides and not self.silent:
-            self._send(self._client, data)
+        if not self._is_over():
+            self._client.sendall(data)
 
     def _act(self, fault: Fault) -> None:
         self._plan.done()
@@ -146,26 +117,15 @@ class Link(threading.Thread):
             case "silent":
                 self.silent = True
             case "late":
-                self._bell.settimeout(max(fault.seconds, 0.001))
-                with suppress(TimeoutError):
-                    self._bell.recv(64)
-                    self._obey()
-
-    def _send(self, side: socket.socket, data: bytes) -> None:
-        try:
-            side.sendall(data)
-        except OSError:
-            if side is not self._client:  # a read detects that the client has closed the connection
-                self._end()
+                self._ended.wait(fault.seconds)
 
     def _end(self, *, at_once: bool = False) -> None:
-        for side in list(self._sides):
-            if at_once:
-                with suppress(OSError):
+        self._ended.set()
+        for side in (self._client, self._server):
+            with suppress(OSError):
+                if at_once:
                     side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-            self._selector.unregister(side)
-            side.close()
-        self._sides.clear()
+                side.shutdown(socket.SHUT_RD)  # wakes the thread that reads, and sends nothing
 
 
 class Proxy:
@@ -196,8 +156,8 @@ class Proxy:
 
     def cut_all(self) -> None:
         """Reset all open connections."""
-        for link in self._order_all("reset"):
-            link.join(_SEND_S)
+        for thread in [thread for link in self._order_all("reset") for thread in link.threads]:
+            thread.join(_SEND_S)
         self._tidy()
 
     def silence_all(self) -> None:
@@ -246,7 +206,9 @@ class Proxy:
 
     def reach(self) -> socket.socket:
         """Connect to the server."""
-        return socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
+        server = socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
+        server.settimeout(None)
+        return server
 
     def _connect(self, client: socket.socket) -> None:
         self.connections += 1
@@ -261,15 +223,13 @@ class Proxy:
             return
         for side in (client, server):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link = Link(client, server, self.protocol(), self.plan.for_connection(), may=self._may)
         with self._lock:
-            self._links.append(link)
-            link.start()
+            self._links.append(Link(client, server, self.protocol(), self.plan.for_connection(), may=self._may))
 
     def _tidy(self) -> None:
         """Forget closed connections, and close the oldest of too many silent ones."""
         with self._lock:
-            self._links = [link for link in self._links if link.is_alive() or link.ident is None]
+            self._links = [link for link in self._links if any(thread.is_alive() for thread in link.threads)]
             silent = [link for link in self._links if link.silent]
             for link in silent[:-MAX_SILENT]:
                 link.order("reset")

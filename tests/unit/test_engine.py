@@ -127,3 +127,16 @@ def test_an_impossible_id_is_not_found(store: MemoryStore) -> None:
     with pytest.raises(NotFound):
         store.version_text("memver_\ud800")
     assert list(store.versions(memory_id="mem_\ud800")) == []
+
+
+def test_changes_accepted_at_once_keep_their_authors(store: MemoryStore) -> None:
+    """One change of the store has the changes of several actors, each with its own versions."""
+    store.change_settings({"review": ["session:*"]})
+    for name in "aba":
+        create(store, f"/memories/{name}{len(store.review.pending())}", name, actor=f"session:{name}")
+    store.review.accept([each.id for each in store.review.pending()], actor="user:ann")
+    assert {(one.path, str(one.actor)) for one in store.versions()} == {
+        ("/memories/a0", "session:a"),
+        ("/memories/b1", "session:b"),
+        ("/memories/a2", "session:a"),
+    }

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +16,6 @@ import pytest
 import retentive
 from retentive import InvalidInput, MemoryStore
 from retentive.engine.repeats import KEPT_S, KIND
-from retentive.errors import OutcomeUnknown
-from retentive.storage.contract import Transaction
-from retentive.storage.sqlite.backend import SqliteBackend
 from support.commands import create, delete, edit, insert, rename
 from support.places import EVERYWHERE, LOCAL, opened, place_of
 
@@ -255,19 +251,6 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
     assert state(store) == before
 
 
-class Lossy(SqliteBackend):
-    """A backend that executes the next `lost` writes but loses its answers."""
-
-    lost = 0
-
-    def write(self, store_id: str, work: Callable[[Transaction], T], **options: Any) -> T:
-        done = super().write(store_id, work, **options)
-        if self.lost:
-            self.lost -= 1
-            raise OutcomeUnknown("the answer was lost")
-        return done
-
-
 @pytest.mark.parametrize("given", [5, b"t", ["t"], {}, 0, False])
 def test_an_id_of_another_type_is_refused(given: Any, store: MemoryStore) -> None:
     """The caller gets an error, because the model does not choose the id. Nothing is done."""
@@ -277,29 +260,6 @@ def test_an_id_of_another_type_is_refused(given: Any, store: MemoryStore) -> Non
     with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
         store.clear(tool_use_id=given)
     assert state(store) == ([], [])
-
-
-def test_after_an_unknown_outcome_the_command_can_be_repeated(tmp_path: Path) -> None:
-    """The repeated command gets its reply without being executed twice."""
-    backend = Lossy(str(tmp_path / "memory.db"))
-    store = MemoryStore(backend, backend.create_store(key="k", name="k"))
-    told = []
-    for number, command in enumerate([create(A, "a\nb\n"), insert(0, path=A), edit("b", "c", A)]):
-        backend.lost = 2
-        for _ in range(2):
-            assert store.execute(command, tool_use_id=call_id(number)).code == "outcome_unknown"
-        told.append(store.execute(command, tool_use_id=call_id(number)).text)
-    assert told == [
-        f"File created successfully at: {A}",
-        f"The file {A} has been edited.",
-        (
-            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-            "     1\tx\n     2\ta\n     3\tc"
-        ),
-    ]
-    assert store.read(A) == "x\na\nc\n"
-    assert len(list(store.versions())) == 3
-    backend.close()
 
 
 RUN: dict[str, Any] = {"tool_use_id": "call_0", "run": "r", "actor": "session:s"}

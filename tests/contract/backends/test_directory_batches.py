@@ -35,6 +35,8 @@ DELETE_B = {"command": "delete", "path": "/memories/b"}
 C_TO_B = {"command": "rename", "old_path": "/memories/c", "new_path": "/memories/b"}
 EDIT_C = {"command": "insert", "path": "/memories/c", "insert_line": 0, "insert_text": "more"}
 CREATE_X = {"command": "create", "path": "/memories/x", "file_text": "x"}
+DELETE_D = {"command": "delete", "path": "/memories/d"}
+CREATE_D = {"command": "create", "path": "/memories/d", "file_text": "a file"}
 X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y"}
 
 
@@ -85,6 +87,7 @@ def check(commands: list[Any], directory: Path) -> None:
 @example(commands=[EDIT_C, DELETE_B, C_TO_B])
 @example(commands=[CREATE_X, X_TO_Y])
 @example(commands=[EDIT_C] * 3)
+@example(commands=[DELETE_D, CREATE_D])  # the file has the name of a directory, which must go before
 @given(commands=st.lists(COMMANDS, min_size=2, max_size=6))
 def test_files_match_any_batch(commands: list[Any]) -> None:
     """The files agree with the final state, so that the next command records no external edit."""

@@ -22,10 +22,10 @@ SEEDS_EVERYWHERE = range(sized(quick=1, long=1, full=3))
 STEPS_EVERYWHERE = sized(quick=80, long=250, full=500)
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
+    {"view_chars": 9, "max_memories": 6, "max_store_bytes": 200},
+    {"max_memory_bytes": 40, "view_chars": 0, "list_rows": 0},
     {"view_chars": 20, "list_rows": 5},
     {"view_chars": 1, "list_rows": 1, "create_overwrites": True},
-    {"max_memory_bytes": 40, "view_chars": 0, "list_rows": 0},
-    {"view_chars": 9, "max_memories": 6, "max_store_bytes": 200},
 )
 
 

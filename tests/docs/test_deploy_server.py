@@ -204,7 +204,7 @@ def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
             store = opened.store(f"user-{name}")
             store.change_settings({"audit": True})
             store.create("/memories/notes.md", f"about {name}\n")
-    assert run_service("retentive-maintain.service", place, tmp_path)[0].startswith("2 memory stores: 0 memories")
+    assert run_service("retentive-maintain.service", place, tmp_path)[0].startswith("stores\t2\nexpired\t0\n")
 
     backups, anchors = tmp_path / "retentive" / "backups", tmp_path / "retentive" / "anchors"
     for folder in (backups, anchors):

@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, Section] = {
         "erase": ("undoing", "Remove memories with their history permanently"),
     },
     "Memory stores": {
-        "init": ("stores", "Create a memory store, and print code that uses it"),
+        "init": ("stores", "Create a memory store"),
         "stores": ("stores", "List, create, describe and archive memory stores"),
         "settings": ("stores", "Show and change limits and permissions"),
         "import": ("transfer", "Import files as memories"),

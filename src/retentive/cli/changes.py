@@ -11,7 +11,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import READ_ONLY_ADVICE, STORAGE_CODES, Location
 from retentive.cli.options import command
-from retentive.cli.parameters import named, text_options
+from retentive.cli.parameters import named, path_argument, text_options
 from retentive.engine.handlers import RunCommand
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import Read
@@ -127,7 +127,7 @@ _version_option = click.option(
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 @text_options
 def create(location: Location, path: str, text: str) -> None:
     """Create a memory at PATH from TEXT, from a file or from standard input.
@@ -142,7 +142,7 @@ def create(location: Location, path: str, text: str) -> None:
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 @text_options
 @_version_option
 def write(location: Location, path: str, text: str, if_version: str | None) -> None:
@@ -157,7 +157,7 @@ def write(location: Location, path: str, text: str, if_version: str | None) -> N
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 @text_options
 @_version_option
 def append(location: Location, path: str, text: str, if_version: str | None) -> None:
@@ -172,8 +172,8 @@ def append(location: Location, path: str, text: str, if_version: str | None) -> 
 
 
 @command(json=CHANGE)
-@click.argument("old_path", metavar="SOURCE")
-@click.argument("new_path", metavar="NEW")
+@path_argument("old_path", metavar="SOURCE")
+@path_argument("new_path", metavar="NEW")
 def cp(location: Location, old_path: str, new_path: str) -> None:
     """Copy the text of a memory to a new memory. The history stays with SOURCE.
 
@@ -185,7 +185,7 @@ def cp(location: Location, old_path: str, new_path: str) -> None:
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 @click.argument("old")
 @click.argument("new", default="")
 def replace(location: Location, path: str, old: str, new: str) -> None:
@@ -198,7 +198,7 @@ def replace(location: Location, path: str, old: str, new: str) -> None:
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 @click.argument("line", type=int)
 @text_options
 def insert(location: Location, path: str, line: int, text: str) -> None:
@@ -213,7 +213,7 @@ def insert(location: Location, path: str, line: int, text: str) -> None:
 
 
 @command(json=CHANGE)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@path_argument("paths", metavar="PATH...", nargs=-1, required=True)
 @_version_option
 @click.option("-r", "-f", "_", is_flag=True, expose_value=False, help="Has no effect: directories are deleted anyway.")
 def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None:
@@ -237,8 +237,8 @@ def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None
 
 
 @command(json=CHANGE)
-@click.argument("old_path", metavar="OLD")
-@click.argument("new_path", metavar="NEW")
+@path_argument("old_path", metavar="OLD")
+@path_argument("new_path", metavar="NEW")
 @_version_option
 def mv(location: Location, old_path: str, new_path: str, if_version: str | None) -> None:
     """Rename a memory, or a directory with everything below it.

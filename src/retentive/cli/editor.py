@@ -14,14 +14,14 @@ from retentive.cli import output
 from retentive.cli.changes import CHANGE, end, perform, result
 from retentive.cli.location import Location
 from retentive.cli.options import command
-from retentive.cli.parameters import decoded, named
+from retentive.cli.parameters import decoded, named, path_argument
 from retentive.engine.handlers import ABSENT
 from retentive.errors import NotFound, RetentiveError
 from retentive.values.replies import Reply
 
 
 @command(json=CHANGE)
-@click.argument("path")
+@path_argument("path")
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
 

@@ -42,7 +42,8 @@ def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
     Texts are not rewritten, so this is quick. The memory stores can stay in use. After an interruption, run the command
-    again. Then only old backups need the old key.
+    again. Then only old backups need the old key. In a pipe each line has one of `rewrapped`, `current` (before),
+    `locked`, `destroyed` and `unsealed`, and the number of such data keys, separated by a tab.
     """
     with location.opened() as found:
         backend = found.backend
@@ -52,12 +53,8 @@ def rotate(location: Location, *, add: bool) -> None:
             _add_key(location)
         with output.progress("Rotating") as progress:
             done = rotation.rotate(backend, progress=progress)
-    wrapped = output.counted(done["rewrapped"], "data key")
-    text = f"{wrapped} wrapped with the current key, {done['current']} already current."
-    counts = {"locked": done["locked"], "destroyed": done["destroyed"], "not encrypted": done["unsealed"]}
-    left = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
-    more = f" Not wrapped: {left}." if left else ""
-    output.emit(done, f"{text}{more}\n", status=status_of("locked") if done["locked"] else 0)
+    table = output.table(list(done.items()), ("data keys", "number"))
+    output.emit(done, table, status=status_of("locked") if done["locked"] else 0)
 
 
 @command("status", group=encryption, json="Print a JSON object.")

@@ -13,7 +13,9 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
     Decorator,
+    complete_paths,
     named,
+    path_argument,
     revision_option,
     revisions_and_path,
     source_option,
@@ -31,7 +33,7 @@ from retentive.history.revisions import TIMES, Revision
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified
-from retentive.values.provenance import Contributor
+from retentive.values.provenance import Contributor, Provenance
 
 _GONE = "(redacted)"
 
@@ -42,7 +44,7 @@ def actors_option(text: str) -> Decorator:
 
 
 @command(json="Print a JSON list of versions; with -p, of changes with their differences.")
-@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @click.option("--oneline", is_flag=True, help="One line for each change.")
 @click.option("-p", "--patch", is_flag=True, help="Show the diff of each change, as `show` does.")
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
@@ -129,7 +131,7 @@ def described(version: Version, change: LoggedChange) -> tuple[str, str]:
 
 
 @command(json="Print a JSON object: a version with its text, or a change with its versions and differences.")
-@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
@@ -146,25 +148,13 @@ def show(location: Location, what: tuple[str, ...]) -> None:
         path = path and named(store, path)
         if revisions and revisions[0].is_version:
             version, text = store.history.show(revisions[0], path)
-            contributors = store.trust.contributors(version)
-            output.emit(
-                version_object(version, contributors=contributors) | {"text": text},
-                *_version_texts(version, text),
-                pages=True,
-            )
+            value = version_object(version, contributors=store.trust.contributors(version))
+            head = _head(value, version.provenance)
+            texts = [head] if text is None else [f"{head}\n", text] if output.as_table() else [f"{head}\n{text}"]
+            output.emit(value | {"text": text}, *texts, pages=True)
         else:
             found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
             output.emit(_full_change(found), *_change_texts(found), notes=_notes(found), pages=True)
-
-
-def _version_texts(version: Version, text: str | None) -> list[str]:
-    by = f" by {version.redacted_by}" if version.redacted_by else ""
-    facts = {"version": version.id, "memory": version.memory_id, "path": version.path}
-    facts |= {"change": f"r{version.revision}", "operation": version.operation, **_facts(version)}
-    facts["size"] = "" if version.size_bytes is None else output.counted(version.size_bytes, "byte")
-    facts["redacted"] = "" if version.redacted_at is None else output.exact(version.redacted_at) + by
-    head = _head(facts)
-    return [head] if text is None else [f"{head}\n", text] if output.as_table() else [f"{head}\n{text}"]
 
 
 def _change_texts(found: Differences) -> list[str]:
@@ -172,28 +162,27 @@ def _change_texts(found: Differences) -> list[str]:
     listed = [described(version, change) for version in reversed(change.versions)]
     rows = "".join(f"{operation}\t{path or _GONE}\n" for operation, path in listed)
     lines = [line for each in found.found for line in _diff_lines(each)]
-    facts = {"change": change.id, **_facts(change.versions[0])}
-    return [f"{_head(facts)}\n{rows}\n", output.diff(lines)]
+    head = _head(change_object(change), change.versions[0].provenance)
+    return [f"{head}\n{rows}\n", output.diff(lines)]
 
 
 def _full_change(found: Differences) -> dict[str, object]:
     return change_object(found.changes[0]) | {"differences": _differences(found), "hidden": found.hidden}
 
 
-def _facts(version: Version) -> dict[str, str]:
-    """Return the metadata that is the same for all versions of a change. `version` is one of them."""
-    made = version.provenance
-    facts = {"actor": output.exact(version.actor), "time": output.exact(version.created_at)}
-    facts |= {name: getattr(made, name) for name in ("integration", "session", "source", "cause")}
-    return facts | {"flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags)}
-
-
-def _head(facts: dict[str, str]) -> str:
-    return "".join(f"{name:<11}  {value}\n" for name, value in facts.items() if value)
+def _head(value: dict[str, Any], made: Provenance) -> str:
+    """Return a line for each field of the JSON form of a version or a change, and of its provenance."""
+    facts = value | output.attributes(made, "integration", "session", "source", "cause")
+    facts |= {"flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags)}
+    return "".join(
+        f"{name:<11}  {output.exact(each)}\n"
+        for name, each in facts.items()
+        if each not in (None, "") and name not in {"versions", "provenance"}
+    )
 
 
 @command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
-@click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @revision_option("--since", "Compare with the state at a time or after a change; with --by: only changes since.")
 @revision_option("--until", "End the comparison then, instead of now; with --by: only changes until then.")
 @actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
@@ -257,7 +246,7 @@ def _notes(found: Differences) -> list[str]:
 
 
 @command(json="Print a JSON list.")
-@click.argument("path")
+@path_argument("path")
 @source_option
 @trust_option
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None) -> None:

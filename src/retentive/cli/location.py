@@ -36,6 +36,11 @@ STORAGE_CODES = frozenset(
 """Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
 READ_ONLY_ADVICE = "`retentive settings` shows what may be changed, and `retentive trust list` shows hidden memories."
 
+_PLAIN = re.compile(
+    r"[^:]*://(?:[^@/?#]*@)?(?P<host>(?:[^@/?#:\[\]]*|\[[^]@/?#]*\])(?::[0-9]*)?)(?P<path>(?:/[^@?#]*)?)(?:[?#][^@]*)?"
+)
+"""URL in which it is certain where the password ends."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Location:
@@ -237,19 +242,14 @@ def shown(url: str) -> str:
 
     A password may contain any character. If it is not certain where the password ends, only the scheme is returned.
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, _ = url.partition("://")
     if not separator:
         head, colon, _ = url.partition(":")
         return f"{head}:…" if colon and "@" in url else url
     if scheme.lower() in {"sqlite", "sqlite3"}:
         return url
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    is_plain = rest.count("@") == authority.count("@") < 2
-    host = authority.rpartition("@")[2]
-    if not is_plain or not re.fullmatch(r"[^:\[\]]*(?::[0-9]*)?|\[[^\]]*\](?::[0-9]*)?", host):
-        return f"{scheme}://…"
-    path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
-    return f"{scheme}://{host}{path}"
+    plain = _PLAIN.fullmatch(url)
+    return f"{scheme}://…" if plain is None else f"{scheme}://{plain['host']}{plain['path']}"
 
 
 pass_location = click.make_pass_decorator(Location, ensure=True)

@@ -119,13 +119,12 @@ def maintain(location: Location) -> None:
     """
     with location.opened() as found:
         run = maintain_location(found)
-    counts = (run.stores, "memory store"), (run.expired, "memory"), (run.pruned, "version"), (run.orphans, "orphan")
-    stores, expired, pruned, orphans = (output.counted(*each) for each in counts)
+    totals = {"stores": run.stores, "expired": run.expired, "pruned": run.pruned, "orphans": run.orphans}
     clocks = f"Warning: {output.counted(run.waiting, 'memory store')} waited, because the clock of this host jumped."
     failed = f"Error: storage failed ({run.code}), for {output.counted(run.failed, 'memory store')}."
     output.emit(
         run.to_json(),
-        f"{stores}: {expired} expired, {pruned} and {orphans} removed.\n",
+        output.table(list(totals.items()), ("what", "number"), header=False),
         notes=[clocks] if run.waiting else [],
         error=failed if run.code else "",
         status=status_of(run.code) if run.code else 0,

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.output import FORMAT, emit, failure
-from retentive.cli.parameters import MEMORY_PATH, PATHS, complete_paths, complete_stores, user_by_default
+from retentive.cli.parameters import complete_stores, user_by_default
 from retentive.errors import RetentiveError
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 from retentive.values.extras import pip_install
@@ -110,10 +110,6 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for param in self.params:
-            if isinstance(param, click.Argument) and param.name in {*PATHS, "what"}:
-                vars(param)["_custom_shell_complete"] = complete_paths
-                param.type = MEMORY_PATH if param.name in PATHS else param.type
         if json:
             self.params.append(
                 click.Option(["--json"], is_flag=True, expose_value=False, callback=_remember, help=json)

@@ -283,9 +283,8 @@ def hits(found: Results) -> Drawn:
         return Drawn("".join(f"{line(row)}\n" for row in rows))
     lines, now = [], datetime.now(UTC)
     for hit in found.hits:
-        about = [f"{hit.score:.2f}"] if hit.score else []
-        about += [age(hit.updated_at, now), *([str(hit.actor)] if hit.actor else [])]
-        lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(', '.join(about), 'bright_black')}")
+        about = ", ".join([age(hit.updated_at, now), *([hit.actor] if hit.actor else [])])
+        lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(harmless(about), 'bright_black')}")
         above: tuple[str, ...] = ()
         for snippet in hit.snippets:
             if snippet.headings and snippet.headings != above:

@@ -125,8 +125,6 @@ def named(store: MemoryStore, path: str) -> str:
 
 
 MEMORY_PATH = FuncParamType(absolute)
-PATHS = frozenset(("path", "paths", "old_path", "new_path"))
-"""Arguments that are paths. They have the same type in all commands."""
 
 
 def is_memory_id(path: str) -> bool:
@@ -158,6 +156,11 @@ def complete_paths(ctx: click.Context, _param: click.Parameter, incomplete: str)
         return sorted({typed + "".join(path.partition("/")[:2]) for path in below})
 
     return _complete(ctx, incomplete, names)
+
+
+def path_argument(name: str, **attributes: Any) -> Decorator:
+    """Return a decorator that adds an argument whose value is the path of a memory or directory, or several."""
+    return click.argument(name, type=MEMORY_PATH, shell_complete=complete_paths, **attributes)
 
 
 def path_option(*names: str, **attributes: Any) -> Decorator:

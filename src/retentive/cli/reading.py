@@ -13,8 +13,10 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.cli.parameters import (
     absolute,
+    complete_paths,
     line_range,
     named,
+    path_argument,
     path_option,
     revision,
     revision_option,
@@ -35,7 +37,7 @@ _as_of_option = revision_option(
 
 
 @command(json=MEMORIES)
-@click.argument("path", default=ROOT)
+@path_argument("path", default=ROOT)
 @click.option("-l", "--long", "is_long", is_flag=True, help="Show the times of the last change and the ids too.")
 @_as_of_option
 def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) -> None:
@@ -56,7 +58,7 @@ def ls(location: Location, path: str, *, is_long: bool, as_of: Revision | None) 
 
 
 @command(json="Print a JSON object with the fields of `ls`, and the text.")
-@click.argument("what", metavar="PATH")
+@click.argument("what", metavar="PATH", shell_complete=complete_paths)
 @_as_of_option
 def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
     """Print the exact bytes of a memory. `REVISION:PATH` prints its text at an earlier time, as --as-of does.
@@ -84,7 +86,7 @@ def cat(location: Location, what: str, *, as_of: Revision | None) -> None:
 
 
 @command(json='Print one JSON object: {"text", "is_error", "code", "path"}.')
-@click.argument("path", default=ROOT)
+@path_argument("path", default=ROOT)
 @click.option(
     "--range",
     "view_range",

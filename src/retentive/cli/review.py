@@ -12,7 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import mode_options, user_by_default
+from retentive.cli.parameters import mode_options, path_argument, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
 from retentive.review.session import DecisionOutcome, Proposal
@@ -115,13 +115,8 @@ def _emit(done: str, outcome: DecisionOutcome, advice: str = "") -> None:
     lines += [f"{each} was already {done}" for each in outcome.already]
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     left = f"Error: {'not everything' if lines else 'nothing'} was {done}."
-    value = {
-        done: outcome.done,
-        "already": outcome.already,
-        "obstacles": [{"id": each.proposal_id, "path": each.path, "text": each.text} for each in outcome.obstacles],
-    }
     output.emit(
-        value | ({"with_them": outcome.with_them} if done == "refused" else {}),
+        outcome,
         "".join(f"{line}.\n" for line in lines) or ("" if obstacles else _NONE),
         error="\n".join([left, *obstacles]) if obstacles else "",
         notes=[advice] if obstacles and advice else [],
@@ -147,7 +142,7 @@ def trust() -> None:
 
 
 @command("list", group=trust, json="Print a JSON list.")
-@click.argument("path", default=ROOT)
+@path_argument("path", default=ROOT)
 @click.option("--trust", "level", type=click.Choice(_DOUBTED), help="Only memories at this level.")
 def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
     """List the memories that are not trusted, with the reasons. Hidden ones are included.
@@ -162,7 +157,7 @@ def list_doubted(location: Location, path: str, *, level: Level | None) -> None:
 
 
 @command("confirm", group=trust, json="Print a JSON list of paths.")
-@click.argument("path")
+@path_argument("path")
 def confirm(location: Location, path: str) -> None:
     """Trust the current text of a memory, or of all memories below a directory.
 

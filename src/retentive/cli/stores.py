@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
@@ -16,7 +14,6 @@ from retentive.cli.location import INTEGRATION, Location
 from retentive.cli.options import Group, command
 from retentive.cli.parameters import Decorator
 from retentive.errors import InvalidInput
-from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.settings import NAMES, describe
 
@@ -25,25 +22,19 @@ _FIELDS = (
     *("id", "key", "name", "memories", "size_bytes", "created_at", "workspace_id", "description", "metadata"),
     *("updated_at", "archived_at", "damage"),
 )
-_UNITS = {"k": 1, "m": 2, "g": 3}
-_DAYS = {"d": 1, "w": 7, "y": 365}
 
 
 @command(json="Print a JSON object.")
 def init(location: Location) -> None:
-    """Create the location and the memory store, and print code that uses them. Existing memories are kept."""
+    """Create the location and the memory store. Existing memories are kept, and files of a directory become memories.
+
+    The Python code to use it is `retentive.open(LOCATION).store(KEY)`.
+    """
     location.take_over()
     with location.created() as store:
         key, memories = store.key or location.store_key, store.usage().memories
-    url = repr(location.url) if location.shown == location.url else 'os.environ["RETENTIVE_AT"]'  # it has a password
-    keys = "" if location.keys is None else f", keys={location.keys!r}"
-    code = "import os\n\n" if "os.environ" in url else ""
-    code += (
-        f"import retentive\n\nstore = retentive.open({url}{keys}).store({'' if key == DEFAULT_KEY else repr(key)})\n"
-    )
     said = f"The memory store {key} is at {location.shown}, with {output.counted(memories, 'memory')}."
-    value = {"at": location.shown, "store": key, "memories": memories, "code": code}
-    output.emit(value, f"{said}\n\nTo use it:\n\n{textwrap.indent(code, '    ')}")
+    output.emit({"at": location.shown, "store": key, "memories": memories}, said)
 
 
 @click.group("stores", cls=Group, default="list")
@@ -212,12 +203,11 @@ def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
         raise InvalidInput(f"{change!r} does not have the form NAME=VALUE, such as max_memories=500")
-    if unit := re.fullmatch(r"([0-9]{1,12})([kKmMgG]|[dwy])", value, re.ASCII):
-        number, letter = int(unit[1]), unit[2].lower()
-        is_time = letter in _DAYS and "days" in name
-        if is_time or (letter in _UNITS and "days" not in name):
-            factor = _DAYS[letter] if is_time else (1_024 if "bytes" in name else 1_000) ** _UNITS[letter]
-            return name, number * factor
+    kilo = 1_024 if "bytes" in name else 1_000
+    units = {"d": 1, "w": 7, "y": 365} if "days" in name else {"k": kilo, "m": kilo**2, "g": kilo**3}
+    number, unit = value[:-1], value[-1:].lower()
+    if unit in units and len(number) < 13 and number.isascii() and number.isdigit():
+        return name, int(number) * units[unit]
     try:
         return name, json.loads(value)
     except ValueError:

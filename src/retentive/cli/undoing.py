@@ -14,9 +14,11 @@ from retentive.cli.history import actors_option, change_object
 from retentive.cli.location import Location, no_store
 from retentive.cli.options import command
 from retentive.cli.parameters import (
+    complete_paths,
     is_memory_id,
     mode_options,
     named,
+    path_argument,
     path_option,
     revision_option,
     revisions_and_path,
@@ -36,7 +38,7 @@ _DRY_RUN = "Print the changes without making them."
 
 
 @command(json=_OUTCOME_JSON)
-@click.argument("path")
+@path_argument("path")
 @revision_option("--to", "Restore the state at a time or right after a change: 2h, yesterday, HEAD~2, r1234.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @mode_options(
@@ -64,7 +66,7 @@ def restore(location: Location, path: str, *, to: Revision | None, dry_run: bool
 
 
 @command(json=_OUTCOME_JSON)
-@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1, shell_complete=complete_paths)
 @actors_option("Undo all changes by actors that match, such as session:*, or by the user with this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
 @time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
@@ -220,7 +222,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 
 
 @command(json='Print a JSON object: {"versions", "pending"}.')
-@click.argument("path", required=False)
+@path_argument("path", required=False)
 @click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
 @_YES
 def erase(location: Location, path: str | None, *, whole_store: bool, yes: bool) -> None:

@@ -38,22 +38,10 @@ from retentive.store.by_id import ById
 from retentive.values import diff
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
-from retentive.values.records import Memory, Version, Written, as_actor
+from retentive.values.records import Memory, Version, as_actor
+from retentive.wire import history as wire
 from retentive.wire.base import AnswerPage
-from retentive.wire.history import (
-    BlameObject,
-    ChangeFeed,
-    ChangeResult,
-    ConfirmationResult,
-    DecisionObject,
-    DiffObject,
-    DoubtedObject,
-    ProposalObject,
-    QuarantineResult,
-    VersionObject,
-    VersionsRedacted,
-)
-from retentive.wire.memories import MemoryDeleted, MemoryObject
+from retentive.wire.memories import MemoryObject
 from retentive.wire.stores import MemoryErased
 
 
@@ -68,7 +56,7 @@ def _path(path: str | None) -> str | None:
     return None if path is None else sent_path(path)
 
 
-def _change(objects: Iterable[VersionObject]) -> LoggedChange:
+def _change(objects: Iterable[wire.VersionObject]) -> LoggedChange:
     """Return a change of which these are the versions, newest first."""
     listed = list(objects)
     versions = tuple(each.value() for each in listed)
@@ -105,10 +93,10 @@ class RemoteHistory(RemotePart, History):
                 f"{named.text} has {len(found)} versions, such as {some}; specify a version id or a path"
             )
         missing = f"there is no version {found[0]}"
-        version = self._store.get(VersionObject, f"/memory_versions/{segment(found[0])}", missing=missing)
+        version = self._store.get(wire.VersionObject, f"/memory_versions/{segment(found[0])}", missing=missing)
         return version.value(), version.content
 
-    def _changed_by(self, change: Named, path: str | None) -> list[VersionObject]:
+    def _changed_by(self, change: Named, path: str | None) -> list[wire.VersionObject]:
         query = {"change": as_revision(change).text, "path": _path(path), "renames": True}
         return list(self._store.listed(query))
 
@@ -128,7 +116,7 @@ class RemoteHistory(RemotePart, History):
             raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
         ids = [each.text for each in named]
         query, missing = {"against": ids[-1]} if len(ids) > 1 else {}, f"there is no version {' or '.join(ids)}"
-        found = self._store.get(DiffObject, f"/memory_versions/{segment(ids[0])}/diff", query, missing=missing)
+        found = self._store.get(wire.DiffObject, f"/memory_versions/{segment(ids[0])}/diff", query, missing=missing)
         (old, old_text), (new, new_text) = (
             (None, None) if each is None else (each.value(), each.content) for each in (found.old, found.new)
         )
@@ -168,7 +156,7 @@ class RemoteHistory(RemotePart, History):
 
     def _restored(self, route: str, by: Who, key: str | None = None, **body: object) -> RestoreOutcome:
         try:
-            return self._store.post(ChangeResult, route, body, by, key=key).value()
+            return self._store.post(wire.ChangeResult, route, body, by, key=key).value()
         except Conflicts as error:
             conflicts = tuple(each.value() for each in error.conflicts)
             return RestoreOutcome(conflicts=conflicts, dry_run=body.get("dry_run") is True)  # type: ignore[arg-type]
@@ -177,24 +165,19 @@ class RemoteHistory(RemotePart, History):
     def redact(self, version_ids: Sequence[str], all_of: str | None, actor: Who) -> Removed:
         ids = [version_ids] if isinstance(version_ids, str) else list(version_ids)
         body = {"memory_version_ids": ids or None, "path": _path(all_of)}
-        return self._store.post(VersionsRedacted, "/redact", body, actor).value()
+        return self._store.post(wire.VersionsRedacted, "/redact", body, actor).value()
 
     @like(History.erase)
     def erase(self, path: str | None, memory_id: str | None, actor: Who) -> Removed:
         chosen = memory_id if memory_id is not None else self._store.load(path or "")[0].id
         return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", None, actor).value()
 
-    @like(History.text_at)
-    def text_at(self, path: str, at: Named) -> tuple[Version, str]:
-        memory, text = self._store.load_at(path, at)
-        return self.show(memory.version_id)[0], text
-
     @like(History.blame)
     def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:
         LogFilter(source=source, trust=trust)
         memory_id = self._store.load(path)[0].id
         query = {"source": source, "trust": trust}
-        return [each.value() for each in self._store.get(BlameObject, f"/memories/{memory_id}/blame", query).lines]
+        return [each.value() for each in self._store.get(wire.BlameObject, f"/memories/{memory_id}/blame", query).lines]
 
     @like(History.feed)
     def feed(self, after: str, limit: int) -> Feed:
@@ -205,8 +188,8 @@ class RemoteHistory(RemotePart, History):
     def newest(self) -> str:
         return self._fed("", 1).newest
 
-    def _fed(self, after: str, limit: int) -> ChangeFeed:
-        return self._store.get(ChangeFeed, "/changes", {"after": after or None, "limit": min(limit, 500)})
+    def _fed(self, after: str, limit: int) -> wire.ChangeFeed:
+        return self._store.get(wire.ChangeFeed, "/changes", {"after": after or None, "limit": min(limit, 500)})
 
 
 class RemoteReview(RemotePart, Review):
@@ -216,13 +199,13 @@ class RemoteReview(RemotePart, Review):
     def pending(self, actor: Who) -> list[Proposal]:
         who = as_actor(actor)
         query = {"actor": None if who is None else str(who)}
-        found = self._store.pages(AnswerPage[ProposalObject], "/proposals", query)
+        found = self._store.pages(AnswerPage[wire.ProposalObject], "/proposals", query)
         return [each.value(number=number) for number, each in enumerate(found)]
 
     @like(Review.show)
     def show(self, proposal_id: str) -> tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]:
         missing = f"there is no proposal {proposal_id} that awaits review"
-        found = self._store.get(ProposalObject, f"/proposals/{segment(proposal_id)}", missing=missing)
+        found = self._store.get(wire.ProposalObject, f"/proposals/{segment(proposal_id)}", missing=missing)
         proposal = found.value(number=0)
         changes = zip(proposal.changes, found.changes, strict=True)
         return proposal, [(change, each.before, each.after) for change, each in changes]
@@ -243,7 +226,7 @@ class RemoteReview(RemotePart, Review):
         if len(chosen) != 1 or proposed_by is not None:
             raise no_route(f"a call to {verb} several proposals")
         try:
-            return self._store.post(DecisionObject, f"/proposals/{segment(chosen[0])}/{verb}", body, actor).value()
+            return self._store.post(wire.DecisionObject, f"/proposals/{segment(chosen[0])}/{verb}", body, actor).value()
         except Conflicts as error:
             return DecisionOutcome(obstacles=tuple(each.value() for each in error.conflicts))  # type: ignore[misc]
 
@@ -256,7 +239,7 @@ class RemoteTrust(RemotePart, Trust):
         check_level(level)
         top = f"{parsed(under).text}/"
         query = {"path_prefix": prefix(under.rpartition("/")[0] or under), "level": level}
-        found = (each.value() for each in self._store.pages(AnswerPage[DoubtedObject], "/doubted_memories", query))
+        found = (each.value() for each in self._store.pages(AnswerPage[wire.DoubtedObject], "/doubted_memories", query))
         return [each for each in found if f"{each.path}/".startswith(top)]
 
     @like(Trust.contributors)
@@ -268,44 +251,24 @@ class RemoteTrust(RemotePart, Trust):
     def confirm(self, path: str, actor: Who) -> list[str]:
         missing = f"there is no memory at {parsed(path).written}"
         body = {"path": sent_path(path)}
-        return self._store.post(ConfirmationResult, "/trust/confirm", body, actor, missing=missing).paths
+        return self._store.post(wire.ConfirmationResult, "/trust/confirm", body, actor, missing=missing).paths
 
     @like(Trust.quarantine)
     def quarantine(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return self._store.post(QuarantineResult, "/trust/quarantine", body, actor).changed
+        return self._store.post(wire.QuarantineResult, "/trust/quarantine", body, actor).changed
 
     @like(Trust.release)
     def release(self, pattern: str, actor: Who) -> bool:
         body = {"pattern": check_trust_pattern(pattern)}
-        return self._store.post(QuarantineResult, "/trust/release", body, actor).changed
+        return self._store.post(wire.QuarantineResult, "/trust/release", body, actor).changed
 
 
 class RemoteById(RemotePart, ById):
-    """Access by id over HTTP. The server refuses a text with sensitive values; a local store may redact them."""
+    """Access by id over HTTP, which only reads."""
 
     @like(ById.get)
     def get(self, memory_id: str) -> tuple[Memory, str]:
         missing = f"there is no memory {memory_id}"
         found = self._store.get(MemoryObject, f"/memories/{segment(memory_id)}", missing=missing)
         return found.value(), found.content or ""
-
-    @like(ById.update)
-    def update(
-        self, memory_id: str, text: str | None, path: str | None, if_sha256: str | None, actor: Who, **origin: Any
-    ) -> Written:
-        if text is None and path is None:
-            raise InvalidInput("specify a text, a path or both")
-        before, _ = self.get(memory_id)
-        condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
-        body = {"content": text, "path": _path(path), "precondition": condition, **origin}
-        found = self._store.post(MemoryObject, f"/memories/{segment(memory_id)}", body, actor).value()
-        is_changed = found.version_id != before.version_id
-        return Written(found.path, found.version_id, int(is_changed), memory_id=found.id, memory=found)
-
-    @like(ById.delete)
-    def delete(self, memory_id: str, if_sha256: str | None, actor: Who, **origin: Any) -> Written:
-        found, _ = self.get(memory_id)
-        query = {"expected_content_sha256": if_sha256, **origin}
-        self._store.call(MemoryDeleted, "DELETE", f"/memories/{segment(memory_id)}", actor, query=query)
-        return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)

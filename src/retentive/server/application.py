@@ -49,7 +49,7 @@ from retentive.server.requests import (
 )
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.transfer.files import CHUNK
-from retentive.wire.base import Answer, Fields
+from retentive.wire.base import Fields
 from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
@@ -118,24 +118,13 @@ class Server:
         self.hub.stop()
         self.mcp.stop()
 
-    async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
-        """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
-        try:
-            return await self._answer(request, routes)
-        except HttpError as error:
-            return self.refusal(request.scope, error, routes)
-        except RetentiveError as error:
-            return error_response(request.scope, api_error(error), routes)
-
-    def refusal(
-        self, scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = (), *, challenge: str = ""
-    ) -> Response:
-        """Return the response for an error. `routes` has the methods that the path supports.
+    def refusal(self, scope: Scope, error: HttpError | RetentiveError, *, challenge: str = "") -> Response:
+        """Return the response for an error.
 
         A response with status 401 refers the client to the OAuth metadata of the path `challenge`.
         """
-        response = error_response(scope, error, routes)
-        if error.status == 401:
+        response = error_response(scope, error if isinstance(error, HttpError) else api_error(error))
+        if response.status_code == 401:
             found = "Bearer" if self.tokens is None else self.tokens.challenge(challenge)
             response.headers["www-authenticate"] = found
         return response
@@ -151,9 +140,11 @@ class Server:
         check_workspace(request.headers, caller.key)
         return caller
 
-    async def _answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
+    async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
+        """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
         if request.method not in routes:
-            raise HttpError(405, INVALID, "method not allowed", "method_not_allowed")
+            allowed = ", ".join(sorted(routes))
+            raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=allowed)
         route = routes[request.method]
         caller = await self.admitted(request, route.path)
         check_beta(request.headers)
@@ -176,8 +167,8 @@ class Server:
             return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
         if isinstance(answer, Streamed):
             return ClosingResponse(answer.file, answer.media_type)
-        assert route.answer is not None
-        return Response(answered_json(answer, route.answer), media_type="application/json")
+        assert route.answer is not None  # its serializer leaves out the fields of a subclass, such as a secret
+        return Response(route.answer.__pydantic_serializer__.to_json(answer), media_type="application/json")
 
     async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
         """Read the query, the body and the headers of a request into `call`."""
@@ -269,20 +260,11 @@ async def _described(_: Request) -> Response:
     return JSONResponse(document())
 
 
-def answered_json(value: Answer, model: type[Answer]) -> bytes:
-    """Return the JSON of an answer with the fields of `model`, even if `value` is of a subclass with more fields."""
-    return model.__pydantic_serializer__.to_json(value)
-
-
-def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
+def error_response(scope: Scope, error: HttpError) -> Response:
     """Return the response for an error, and store the error code in `scope` for the request log."""
     scope["state"]["code"] = error.code
-    headers = error.headers()
-    if error.status == 405:
-        headers["allow"] = ", ".join(sorted(routes))
-    if error.status in {408, 413}:
-        headers["connection"] = "close"
-    return Response(error.body(scope["state"]["request_id"]), error.status, headers, media_type="application/json")
+    body = error.body(scope["state"]["request_id"])
+    return Response(body, error.status, error.headers(), media_type="application/json")
 
 
 class _Endpoint:
@@ -293,10 +275,12 @@ class _Endpoint:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy that does not decode it sees another path
-            await _not_found(scope, receive, send)
-            return
-        response = await self._server.answer(Request(scope, receive), self._routes)
+        try:
+            if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy that does not decode it sees another path
+                raise missing("route")
+            response = await self._server.answer(Request(scope, receive), self._routes)
+        except (HttpError, RetentiveError) as error:
+            response = self._server.refusal(scope, error)
         await response(scope, receive, send)
 
 

@@ -40,7 +40,7 @@ class ServedLocation:
         self._store = lru_cache(1_000)(self._opened)
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
-        """Open a memory store for a caller. Return its description and the open memory store. Raises `NotFound`.
+        """Open a memory store for a caller. Return its description and the open memory store. Raises `HttpError`.
 
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
@@ -63,10 +63,10 @@ class ServedLocation:
         )
 
     def info(self, store_id: str) -> StoreInfo:
-        """Return the current description of a memory store. Raises `NotFound`."""
+        """Return the current description of a memory store. Raises `HttpError` 404."""
         found = self.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
         if found is None or found.id != store_id:
-            raise NotFound(NO_STORE)
+            raise missing(NO_STORE)
         return found
 
 
@@ -125,10 +125,7 @@ class RouteCall:
     @property
     def info(self) -> StoreInfo:
         """Current description of the memory store in the path. Raises `HttpError` 404 if the caller may not see it."""
-        try:
-            return self._seen(self.location.info(self.ids["memory_store_id"]))
-        except NotFound:
-            raise missing(NO_STORE) from None
+        return self._seen(self.location.info(self.ids["memory_store_id"]))
 
     @property
     def store(self) -> MemoryStore:
@@ -137,10 +134,7 @@ class RouteCall:
         This check uses a cached description. This is safe, because the id, key and workspace of a memory store
         never change.
         """
-        try:
-            info, store = self.location.store(self.ids["memory_store_id"], self.caller)
-        except NotFound:
-            raise missing(NO_STORE) from None
+        info, store = self.location.store(self.ids["memory_store_id"], self.caller)
         self._seen(info)
         return store if self.request is None else with_options(store, request=self.request)
 

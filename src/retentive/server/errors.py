@@ -16,7 +16,10 @@ NEVER_RETRIED = frozenset({409, 500, 507})
 
 
 class HttpError(Exception):
-    """Error that becomes the response to a request. `fields` are added to the error object in the body."""
+    """Error that becomes the response to a request. `fields` are added to the error object in its body.
+
+    `headers` are headers of the response, such as `retry_after`.
+    """
 
     def __init__(
         self,
@@ -26,7 +29,7 @@ class HttpError(Exception):
         code: str,
         *,
         fields: Mapping[str, Any] | None = None,
-        retry_after_s: int = RETRY_AFTER_S,
+        **headers: str,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -34,7 +37,7 @@ class HttpError(Exception):
         self.message = message
         self.code = code
         self.fields = dict(fields or {})
-        self.retry_after_s = retry_after_s
+        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def body(self, request_id: str) -> bytes:
         """Return the body of the response."""
@@ -44,10 +47,11 @@ class HttpError(Exception):
         return answer.model_dump_json(exclude_unset=True).encode("utf-8")
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that tell clients whether and when to retry."""
-        if self.status in {429, 503}:
-            return {"retry-after": str(self.retry_after_s)}
-        return {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
+        """Return the headers of the response. They tell clients whether and when to retry."""
+        found = {"retry-after": str(RETRY_AFTER_S)} if self.status == 503 else {}
+        found |= {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
+        found |= {"connection": "close"} if self.status in {408, 413} else {}
+        return {**found, **self._headers}
 
 
 def invalid(message: str, code: str = "invalid_input") -> HttpError:

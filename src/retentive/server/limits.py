@@ -86,4 +86,4 @@ class RateLimits:
         if tokens < 1:
             after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / per_s))
             message = f"the API key has reached its rate limit of {text}; try again in {after} s"
-            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
+            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(after))

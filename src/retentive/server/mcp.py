@@ -18,7 +18,7 @@ from starlette.requests import Request
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
-from retentive.server.errors import HttpError, api_error, forbidden
+from retentive.server.errors import HttpError, forbidden
 from retentive.server.options import is_loopback
 from retentive.server.requests import MCP
 from retentive.store import MemoryStore, with_options
@@ -54,8 +54,7 @@ class McpEndpoint:
         try:
             await self._answer(request, send)
         except (HttpError, RetentiveError) as error:
-            found = error if isinstance(error, HttpError) else api_error(error)
-            await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
+            await self._server.refusal(scope, error, challenge=MCP)(scope, receive, send)
 
     async def _answer(self, request: Request, send: Send) -> None:
         """Check the caller, then handle a request.
@@ -123,7 +122,7 @@ class McpEndpoint:
         is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
         name = given or (patterns[0] if is_one else DEFAULT_KEY)
         found = None
-        with suppress(NotFound):
+        with suppress(NotFound, HttpError):
             if not name.startswith("memstore_"):
                 named = location.opened.get_store(name, workspace=caller.workspace_id)
                 name = named.id if named.key == name else ""

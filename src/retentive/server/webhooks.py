@@ -144,19 +144,6 @@ class Webhooks:
         found = [text for key, text in self._records.list(kind, after=start) if key.startswith(start)]
         return sorted(map(Delivery.model_validate_json, found), key=lambda each: each.created_at, reverse=True)
 
-    def retry(self, endpoint_id: str, event_id: str) -> Delivery:
-        """Make a delivery due now, and set its number of attempts to 0. Raises `NotFound`."""
-        key = f"{endpoint_id}.{event_id}"
-        kinds = (DONE, PENDING) if _is_id(endpoint_id) and _is_id(event_id) else ()
-        text = next((text for kind in kinds if (text := self._records.get(kind, key)) is not None), None)
-        if text is None:
-            raise NotFound("there is no such webhook delivery")
-        fields = {"state": "pending", "attempts": 0, "due": AT_ONCE}
-        again = Delivery.model_validate_json(text).model_copy(update=fields)
-        self._records.put(PENDING, key, again.model_dump_json())
-        self._records.put(DONE, key, None)
-        return again
-
     def queue(self, endpoint: Endpoint, event: SentEvent, at: datetime, about: str, position: str = "") -> Delivery:
         """Queue an event for an endpoint. `about` is the id of what it is about, `position` that of the last change.
 

@@ -19,69 +19,47 @@ from retentive.review.trust import DoubtedMemory
 from retentive.values import diff
 from retentive.values.provenance import Contributor, Flag, Provenance
 from retentive.values.records import Operation, Version
-from retentive.wire.base import (
-    ActorObject,
-    ActorPattern,
-    Answer,
-    AnyPath,
-    Basic,
-    Count,
-    CreatedFrom,
-    CreatedTo,
-    Fields,
-    Moment,
-    NamePattern,
-    ObjectOf,
-    PageQuery,
-    QueryFlag,
-    Sha256,
-    ShownPath,
-    Sourced,
-    Time,
-    Under,
-    UtcTime,
-    api_path,
-)
+from retentive.wire import base
 
 
-class VersionsQuery(PageQuery):
+class VersionsQuery(base.PageQuery):
     """Which versions to list."""
 
-    view: Basic = "basic"
-    created_from: CreatedFrom = None
-    created_to: CreatedTo = None
-    path_prefix: Under = "/"
-    path: AnyPath | None = Field(None, description="Only of the memory at this path across renames, or of a directory")
+    view: base.Basic = "basic"
+    created_from: base.CreatedFrom = None
+    created_to: base.CreatedTo = None
+    path_prefix: base.Under = "/"
+    path: base.AnyPath | None = Field(None, description="Only of the memory at this path, or of a directory")
     memory_id: str | None = Field(None, max_length=200, description="Only versions of this memory")
     change: str | None = Field(None, max_length=200, description="Only of this change: r1234, or HEAD~2 of `path`")
     operation: Operation | None = Field(None, description="Only versions of this kind")
     session_id: str | None = Field(None, max_length=255, description="Only versions written in this session")
     api_key_id: str | None = Field(None, max_length=255, description="Only versions written with this key")
     service_account_id: str | None = Field(None, max_length=255, description="Only versions of this service account")
-    actor: ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
-    source: NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
-    session: NamePattern | None = Field(None, description="Only versions of a session that matches")
-    integration: NamePattern | None = Field(None, description="Only versions written through an integration")
-    flag: NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
+    actor: base.ActorPattern | None = Field(None, description="Only versions by actors that match, such as session:*")
+    source: base.NamePattern | None = Field(None, description="Only versions with a source that matches, such as web:*")
+    session: base.NamePattern | None = Field(None, description="Only versions of a session that matches")
+    integration: base.NamePattern | None = Field(None, description="Only versions written through an integration")
+    flag: base.NamePattern | None = Field(None, description="Only versions with a flag of a kind that matches")
     trust: Level | None = Field(None, description="Only versions at this level of trust")
-    renames: QueryFlag = Field(False, description="Include `path_before` of renamed memories")
+    renames: base.QueryFlag = Field(False, description="Include `path_before` of renamed memories")
 
 
-class VersionRedaction(Fields):
+class VersionRedaction(base.Fields):
     """Versions to redact."""
 
     memory_version_ids: Annotated[list[str], Field(max_length=100)] | None = Field(None, description="The versions")
-    path: AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
+    path: base.AnyPath | None = Field(None, description="Instead: all versions at or below a path but the present ones")
 
 
-class FlagObject(ObjectOf[Flag]):
+class FlagObject(base.ObjectOf[Flag]):
     """Flagged line of a text."""
 
-    line: Count
+    line: base.Count
     kind: str
 
 
-class ContributorObject(ObjectOf[Contributor]):
+class ContributorObject(base.ObjectOf[Contributor]):
     """Contribution to a text."""
 
     at: str
@@ -90,7 +68,7 @@ class ContributorObject(ObjectOf[Contributor]):
     source: str
 
 
-class ProvenanceObject(ObjectOf[Provenance]):
+class ProvenanceObject(base.ObjectOf[Provenance]):
     """Origin of a version."""
 
     integration: str
@@ -111,7 +89,7 @@ class ProvenanceObject(ObjectOf[Provenance]):
         return json.dumps(kept, separators=(",", ":"))
 
 
-class VersionObject(ObjectOf[Version]):
+class VersionObject(base.ObjectOf[Version]):
     """Version of a memory.
 
     `content` is null if the view is `basic`, and for a deletion. A redacted version has neither path, content, hash
@@ -123,17 +101,17 @@ class VersionObject(ObjectOf[Version]):
     memory_id: str
     memory_store_id: str
     operation: Operation
-    path: ShownPath | None
+    path: base.ShownPath | None
     content: str | None
-    content_sha256: Sha256 | None
-    content_size_bytes: Count | None
-    created_at: UtcTime
-    created_by: ActorObject
-    redacted_at: UtcTime | None
-    redacted_by: ActorObject
-    revision: Count = 0
+    content_sha256: base.Sha256 | None
+    content_size_bytes: base.Count | None
+    created_at: base.UtcTime
+    created_by: base.ActorObject
+    redacted_at: base.UtcTime | None
+    redacted_by: base.ActorObject
+    revision: base.Count = 0
     provenance: ProvenanceObject | None = None
-    path_before: ShownPath | None = Field(None, exclude_if=lambda value: value is None)
+    path_before: base.ShownPath | None = Field(None, exclude_if=lambda value: value is None)
 
     attributes: ClassVar = {"content_sha256": "sha256", "content_size_bytes": "size_bytes", "created_by": "actor"}
 
@@ -157,11 +135,11 @@ class VersionObject(ObjectOf[Version]):
         return super().value(path=self.path or "", provenance_text=text, **more)
 
 
-class VersionsRedacted(ObjectOf[Removed]):
+class VersionsRedacted(base.ObjectOf[Removed]):
     """Answer to a redaction of several versions."""
 
     type: Literal["versions_redacted"] = "versions_redacted"
-    versions: Count
+    versions: base.Count
     pending: bool
 
 
@@ -175,7 +153,7 @@ StepName = Annotated[
 ]
 
 
-class DiffObject(Answer):
+class DiffObject(base.Answer):
     """Difference between two versions, with their texts. `reason` tells why they cannot be compared."""
 
     type: Literal["memory_diff"] = "memory_diff"
@@ -190,7 +168,7 @@ class DiffObject(Answer):
     def of(cls, given: MemoryDifference, *, memory_version_id: str, memory_store_id: str) -> Self:
         """Return the object of a difference."""
         sides = (given.old, given.old_text), (given.new or given.gone, given.new_text)
-        old_name, new_name = ("" if each is None else f"{api_path(each.path)}@{each.id}" for each, _ in sides)
+        old_name, new_name = ("" if each is None else f"{base.api_path(each.path)}@{each.id}" for each, _ in sides)
         lines = diff.unified(given.old_text, given.new_text, old_name=old_name, new_name=new_name)
         old, new = (
             None if each is None else VersionObject.of(each, memory_store_id=memory_store_id, content=text)
@@ -206,7 +184,7 @@ class DiffObject(Answer):
         )
 
 
-class Restoring(Sourced):
+class Restoring(base.Sourced):
     """Fields of an undo and of a restore."""
 
     mode: Mode = Field("refuse", description="Treatment of later changes")
@@ -218,33 +196,33 @@ class UndoRequest(Restoring):
 
     memory_version_id: str | None = Field(None, max_length=200, description="A version of the change")
     revision: str | None = Field(None, max_length=200, description="Name of the change, such as r1234 or HEAD~2")
-    path: AnyPath | None = Field(None, description="With `revision`: only changes of this memory or directory count")
+    path: base.AnyPath | None = Field(None, description="With `revision`: only changes of this path count")
     actor: str | None = Field(None, description="Pattern of actors, such as session:s1")
-    since: Time | None = Field(None, description="With `actor`: only changes since this time")
+    since: base.Time | None = Field(None, description="With `actor`: only changes since this time")
     own: bool = Field(False, description="Only a change by the actor itself; without `revision` its newest")
 
 
 class RestoreRequest(Restoring):
     """Restore of a memory, a directory or the store to an earlier moment."""
 
-    path: AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
-    at: Moment = Field(description="Id of a version, a time, or the name of a change, such as r1234")
+    path: base.AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+    at: base.Moment = Field(description="Id of a version, a time, or the name of a change, such as r1234")
 
 
-class ConflictObject(ObjectOf[Conflict]):
+class ConflictObject(base.ObjectOf[Conflict]):
     """Memory that differs from what was asked, and why."""
 
-    path: ShownPath
+    path: base.ShownPath
     memory_id: str
     reason: str
 
 
-class StepObject(ObjectOf[Step]):
+class StepObject(base.ObjectOf[Step]):
     """Write of an undo or restore."""
 
     operation: StepName
     memory_id: str
-    path: ShownPath
+    path: base.ShownPath
     attributes: ClassVar = {"operation": "what"}
 
     def value(self, **_: object) -> Step:
@@ -252,7 +230,7 @@ class StepObject(ObjectOf[Step]):
         return super().value(before=None, state=None)
 
 
-class ChangeResult(ObjectOf[RestoreOutcome]):
+class ChangeResult(base.ObjectOf[RestoreOutcome]):
     """Answer to an undo or restore."""
 
     type: Literal["change_result"] = "change_result"
@@ -262,17 +240,17 @@ class ChangeResult(ObjectOf[RestoreOutcome]):
     dry_run: bool
 
 
-class EventObject(ObjectOf[StoreEvent]):
+class EventObject(base.ObjectOf[StoreEvent]):
     """Change that creates no version, such as a redaction. `ids` has at most 100 of the `count` ids."""
 
     id: str
     type: Literal["memory_store_event"] = "memory_store_event"
     memory_store_id: str
     event: str
-    created_at: UtcTime
-    created_by: ActorObject
+    created_at: base.UtcTime
+    created_by: base.ActorObject
     ids: list[str]
-    count: Count
+    count: base.Count
 
     attributes: ClassVar = {"event": "type", "created_at": "at", "created_by": "actor"}
 
@@ -284,7 +262,7 @@ def change_object(change: Version | StoreEvent, store_id: str) -> VersionObject 
     return EventObject.of(change, memory_store_id=store_id)
 
 
-class ChangeFeed(Answer):
+class ChangeFeed(base.Answer):
     """Changes in their order."""
 
     data: list[Annotated[VersionObject | EventObject, Field(discriminator="type")]]
@@ -293,10 +271,10 @@ class ChangeFeed(Answer):
     has_gap: bool
 
 
-class BlameLineObject(ObjectOf[BlameLine]):
+class BlameLineObject(base.ObjectOf[BlameLine]):
     """Line of a memory, with the version that added it."""
 
-    line: Count
+    line: base.Count
     text: str
     version: VersionObject
     attributes: ClassVar = {"line": "number"}
@@ -307,43 +285,43 @@ class BlameLineObject(ObjectOf[BlameLine]):
         return super().of(given, version=VersionObject.of(given.version, memory_store_id=store_id, content=None))
 
 
-class BlameObject(Answer):
+class BlameObject(base.Answer):
     """Lines of a memory."""
 
     type: Literal["memory_blame"] = "memory_blame"
     memory_id: str
-    path: ShownPath
+    path: base.ShownPath
     lines: list[BlameLineObject]
 
 
-class Acceptance(Fields):
+class Acceptance(base.Fields):
     """Options of an acceptance."""
 
     merge: bool = Field(False, description="Merge with later changes by line")
     force: bool = Field(False, description="Overwrite later changes")
 
 
-class ProposedChangeObject(ObjectOf[ProposedChange]):
+class ProposedChangeObject(base.ObjectOf[ProposedChange]):
     """Proposed change to a memory. A list of proposals has no texts."""
 
     operation: ProposedOperation
     memory_id: str
-    path: ShownPath | None
-    path_before: ShownPath | None
-    content_size_bytes: Count | None
-    content_sha256: Sha256 | None
+    path: base.ShownPath | None
+    path_before: base.ShownPath | None
+    content_size_bytes: base.Count | None
+    content_sha256: base.Sha256 | None
     before: str | None
     after: str | None
     attributes: ClassVar = {"path_before": "before", "content_size_bytes": "size_bytes", "content_sha256": "sha256"}
 
 
-class ProposalObject(ObjectOf[Proposal]):
+class ProposalObject(base.ObjectOf[Proposal]):
     """Pending proposal."""
 
     id: str
     type: Literal["proposal"] = "proposal"
-    proposed_by: ActorObject
-    created_at: UtcTime
+    proposed_by: base.ActorObject
+    created_at: base.UtcTime
     changes: list[ProposedChangeObject]
 
     attributes: ClassVar = {"proposed_by": "actor", "created_at": "at"}
@@ -363,7 +341,7 @@ class ProposalObject(ObjectOf[Proposal]):
         return super().value(changes=changes, **more)
 
 
-class DecisionObject(ObjectOf[DecisionOutcome]):
+class DecisionObject(base.ObjectOf[DecisionOutcome]):
     """Answer to an acceptance or refusal."""
 
     type: Literal["proposal_decision"] = "proposal_decision"
@@ -375,13 +353,13 @@ class DecisionObject(ObjectOf[DecisionOutcome]):
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
 
 
-class Confirmation(Fields):
+class Confirmation(base.Fields):
     """Memories to trust."""
 
-    path: AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+    path: base.AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
 
 
-class TrustPattern(Fields):
+class TrustPattern(base.Fields):
     """Contributors to distrust, or to trust again."""
 
     pattern: str = Field(
@@ -389,25 +367,25 @@ class TrustPattern(Fields):
     )
 
 
-class DoubtedObject(ObjectOf[DoubtedMemory]):
+class DoubtedObject(base.ObjectOf[DoubtedMemory]):
     """Memory that is not trusted."""
 
     type: Literal["doubted_memory"] = "doubted_memory"
     memory_id: str
-    path: ShownPath
+    path: base.ShownPath
     level: DoubtedLevel
     contributors: list[str]
     flags: list[FlagObject]
 
 
-class ConfirmationResult(Answer):
+class ConfirmationResult(base.Answer):
     """Memories that are trusted now."""
 
     type: Literal["trust_confirmation"] = "trust_confirmation"
-    paths: list[ShownPath]
+    paths: list[base.ShownPath]
 
 
-class QuarantineResult(Answer):
+class QuarantineResult(base.Answer):
     """Answer to a quarantine or its end."""
 
     type: Literal["quarantine_change"] = "quarantine_change"
@@ -449,23 +427,23 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
 """Maps each error code of `retentive.errors` to the HTTP status and the error type of the API."""
 
 
-class ErrorDetails(Answer):
+class ErrorDetails(base.Answer):
     """Stable code of an error."""
 
     error_code: str
 
 
-class ObstacleObject(ObjectOf[Obstacle]):
+class ObstacleObject(base.ObjectOf[Obstacle]):
     """Reason why a proposal cannot be accepted or refused."""
 
-    path: ShownPath | None
+    path: base.ShownPath | None
     proposal_id: str
     reason: str
 
     attributes: ClassVar = {"reason": "text"}
 
 
-class ErrorObject(Answer):
+class ErrorObject(base.Answer):
     """Error. The fields after `details` are absent unless the error has them."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=False)
@@ -473,12 +451,12 @@ class ErrorObject(Answer):
     message: str
     details: ErrorDetails
     conflicting_memory_id: str | None = None
-    conflicting_path: ShownPath | None = None
-    position: Count | None = None
+    conflicting_path: base.ShownPath | None = None
+    position: base.Count | None = None
     conflicts: list[ConflictObject | ObstacleObject] | None = None
 
 
-class ErrorAnswer(Answer):
+class ErrorAnswer(base.Answer):
     """Answer with an error."""
 
     type: Literal["error"]

@@ -12,59 +12,44 @@ from retentive.search.results import Hit, Results, Snippet
 from retentive.values.paths import ROOT
 from retentive.values.records import Memory, Operation, Version, Written
 from retentive.values.replies import Reply
-from retentive.wire.base import (
-    ActorObject,
-    Answer,
-    AnswerPage,
-    At,
-    Count,
-    Fields,
-    FilePath,
-    ObjectOf,
-    PathPattern,
-    Sha256,
-    ShownPath,
-    Sourced,
-    Under,
-    UtcTime,
-)
+from retentive.wire import base
 
 
-class MemoryCreation(Fields):
+class MemoryCreation(base.Fields):
     """New memory."""
 
-    path: FilePath = Field(description="Path, which begins with `/`")
+    path: base.FilePath = Field(description="Path, which begins with `/`")
     content: str = Field(description="Text of the memory")
 
 
-class ContentHash(Fields):
+class ContentHash(base.Fields):
     """Condition of a change."""
 
     type: Literal["content_sha256"]
-    content_sha256: Sha256
+    content_sha256: base.Sha256
 
 
-class MemoryUpdate(Sourced):
+class MemoryUpdate(base.Sourced):
     """Changes of a memory."""
 
     content: str | None = Field(None, description="New text")
-    path: FilePath | None = Field(None, description="New path")
+    path: base.FilePath | None = Field(None, description="New path")
     precondition: ContentHash | None = Field(None, description="Hash that the content must have")
 
 
-class MemoryObject(ObjectOf[Memory]):
+class MemoryObject(base.ObjectOf[Memory]):
     """Memory. `content` is null if the view is `basic`. `note` is there only if its path looks like a mistake."""
 
     id: str
     type: Literal["memory"] = "memory"
     memory_store_id: str
     memory_version_id: str
-    path: ShownPath
+    path: base.ShownPath
     content: str | None
-    content_sha256: Sha256
-    content_size_bytes: Count
-    created_at: UtcTime
-    updated_at: UtcTime
+    content_sha256: base.Sha256
+    content_size_bytes: base.Count
+    created_at: base.UtcTime
+    updated_at: base.UtcTime
     note: str | None = Field(None, exclude_if=lambda value: value is None)
     attributes: ClassVar = {
         "memory_version_id": "version_id",
@@ -73,25 +58,25 @@ class MemoryObject(ObjectOf[Memory]):
     }
 
 
-class PrefixObject(Answer):
+class PrefixObject(base.Answer):
     """Directory in a list of memories. Its path ends with `/`."""
 
     type: Literal["memory_prefix"] = "memory_prefix"
-    path: ShownPath
+    path: base.ShownPath
 
 
-class MemoryPage(AnswerPage[Annotated[MemoryObject | PrefixObject, Field(discriminator="type")]]):
+class MemoryPage(base.AnswerPage[Annotated[MemoryObject | PrefixObject, Field(discriminator="type")]]):
     """Memories and directories in byte order of their paths."""
 
 
-class MemoryDeleted(Answer):
+class MemoryDeleted(base.Answer):
     """Answer to the deletion of a memory."""
 
     id: str
     type: Literal["memory_deleted"] = "memory_deleted"
 
 
-Marks = list[Annotated[list[Count], Field(min_length=2, max_length=2)]]
+Marks = list[Annotated[list[base.Count], Field(min_length=2, max_length=2)]]
 PathMarks = Annotated[
     Marks,
     BeforeValidator(lambda marks, info: _moved(marks, len(ROOT)) if info.mode == "json" else marks),
@@ -100,16 +85,16 @@ PathMarks = Annotated[
 """Marks in a path, which is shorter in the API."""
 
 
-class SearchRequest(Fields):
+class SearchRequest(base.Fields):
     """Search. The query is in the body, because URLs appear in logs."""
 
-    path_prefix: Under = "/"
+    path_prefix: base.Under = "/"
     query: str = Field(min_length=1, max_length=4_000, description="Words, phrases and operators")
     mode: Literal["ranked", "all", "regex"] = Field(
         "ranked", description="`ranked`: any word counts; `all`: all words must occur; `regex`: the query is a pattern"
     )
-    at: At = None
-    paths: list[PathPattern] = Field(
+    at: base.At = None
+    paths: list[base.PathPattern] = Field(
         [], max_length=100, description="Patterns of paths, such as `/memories/*/notes.md`"
     )
     source: str | None = Field(
@@ -120,30 +105,30 @@ class SearchRequest(Fields):
     limit: int = Field(20, ge=1, le=100, description="Objects in one page")
 
 
-class SnippetObject(ObjectOf[Snippet]):
+class SnippetObject(base.ObjectOf[Snippet]):
     """Matching line."""
 
-    line: Count
+    line: base.Count
     text: str
     marks: Marks
     headings: list[str]
     attributes: ClassVar = {"marks": "spans"}
 
 
-class HitObject(ObjectOf[Hit]):
+class HitObject(base.ObjectOf[Hit]):
     """Found memory, version or proposal. `memory` is null if it is not the present state of a memory."""
 
     type: Literal["search_result"] = "search_result"
     memory_id: str
     memory_version_id: str
-    path: ShownPath
+    path: base.ShownPath
     path_marks: PathMarks
     memory: MemoryObject | None
     score: float
-    updated_at: UtcTime
-    updated_by: ActorObject
+    updated_at: base.UtcTime
+    updated_by: base.ActorObject
     trust: str
-    matching_lines: Count
+    matching_lines: base.Count
     snippets: list[SnippetObject]
 
     attributes: ClassVar = {"memory_version_id": "version_id", "path_marks": "path_spans", "matching_lines": "lines"}
@@ -153,14 +138,14 @@ class HitObject(ObjectOf[Hit]):
         return super().value(actor=None if self.updated_by is None else str(self.updated_by))
 
 
-class SearchAnswer(ObjectOf[Results]):
+class SearchAnswer(base.ObjectOf[Results]):
     """Search results, best first."""
 
     data: list[HitObject]
     next_page: None = None
-    total: Count
+    total: base.Count
     unknown_words: list[str]
-    damaged_paths: list[ShownPath]
+    damaged_paths: list[base.ShownPath]
     relaxed: bool
 
     attributes: ClassVar = {"data": "hits", "unknown_words": "unknown", "damaged_paths": "damaged"}
@@ -190,7 +175,7 @@ AnyCommand = Annotated[Any, _command("view", *_CHANGES, *_OWN)]
 BatchCommand = Annotated[dict[str, Any], _command(*_CHANGES, *_OWN[:2])]
 
 
-class ToolUseBlock(Fields):
+class ToolUseBlock(base.Fields):
     """A tool_use block."""
 
     type: Literal["tool_use"] = Field(description="Type of the block")
@@ -201,7 +186,7 @@ class ToolUseBlock(Fields):
     cache_control: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(None, description="Ignored")
 
 
-class ToolResult(Answer):
+class ToolResult(base.Answer):
     """A tool_result block."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -212,7 +197,7 @@ class ToolResult(Answer):
     )
 
 
-class CommandRequest(Sourced):
+class CommandRequest(base.Sourced):
     """Command of the memory tool, or `write`, `append` or `clear`."""
 
     command: AnyCommand = Field(description="Input of the tool. `write` and `append` have the fields of `create`")
@@ -222,23 +207,23 @@ class CommandRequest(Sourced):
     )
 
 
-class CommandChange(ObjectOf[Version]):
+class CommandChange(base.ObjectOf[Version]):
     """Version that a command recorded."""
 
-    path: ShownPath
+    path: base.ShownPath
     memory_id: str
     memory_version_id: str
     operation: Operation
     attributes: ClassVar = {"memory_version_id": "id"}
 
 
-class WrittenObject(ObjectOf[Written]):
+class WrittenObject(base.ObjectOf[Written]):
     """What a command wrote."""
 
-    path: ShownPath
+    path: base.ShownPath
     memory_id: str | None = None
     memory_version_id: str | None = None
-    change_count: Count = 0
+    change_count: base.Count = 0
     notes: list[str] = Field(default_factory=list)
     proposed: bool = False
     attributes: ClassVar = {"memory_version_id": "version_id", "change_count": "memories", "proposed": "is_proposed"}
@@ -262,17 +247,17 @@ class CommandAnswer(WrittenObject):
     content: str
     is_error: bool
     error_code: str | None
-    path: ShownPath | None  # type: ignore[assignment]  # none of a malformed command
+    path: base.ShownPath | None  # type: ignore[assignment]  # none of a malformed command
     changes: list[CommandChange] = Field(default_factory=list)
     conflicting_memory_id: str | None = None
-    conflicting_path: ShownPath | None = None
+    conflicting_path: base.ShownPath | None = None
 
     def reply(self) -> Reply:
         """Return the reply."""
         return Reply(self.content, self.is_error, self.error_code)
 
 
-class BatchRequest(Sourced):
+class BatchRequest(base.Sourced):
     """Commands that are run as one change."""
 
     commands: list[BatchCommand] = Field(
@@ -282,7 +267,7 @@ class BatchRequest(Sourced):
     )
 
 
-class BatchAnswer(Answer):
+class BatchAnswer(base.Answer):
     """What each command of a batch wrote."""
 
     type: Literal["batch_result"] = "batch_result"

@@ -12,42 +12,29 @@ from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage
 from retentive.values.settings import DEFAULTS, NAMES, Settings
-from retentive.wire.base import (
-    ActorObject,
-    ActorPattern,
-    Answer,
-    Count,
-    Fields,
-    Name,
-    NamePattern,
-    ObjectOf,
-    PathPattern,
-    Principal,
-    ShownPath,
-    Time,
-    UtcTime,
-    rule,
-)
+from retentive.wire import base
 
 
-class StoreCreation(Fields):
+class StoreCreation(base.Fields):
     """New memory store."""
 
-    name: Name = Field(description="Display name")
+    name: base.Name = Field(description="Display name")
     description: str | None = Field(None, max_length=1_024, description="What the store is for")
     metadata: dict[str, str] | None = Field(None, description="At most 16 texts by name")
-    key: Name | None = Field(None, description="Key, unique in the workspace; if it is taken, the answer is that store")
+    key: base.Name | None = Field(
+        None, description="Key, unique in the workspace; if it is taken, that store is answered"
+    )
 
 
-class StoreUpdate(Fields):
+class StoreUpdate(base.Fields):
     """Changes of a memory store."""
 
-    name: Name | None = Field(None, description="Display name")
+    name: base.Name | None = Field(None, description="Display name")
     description: str | None = Field(None, max_length=1_024, description="What the store is for")
     metadata: dict[str, str | None] | None = Field(None, description="Texts by name; null removes one")
 
 
-class StoreObject(ObjectOf[StoreInfo]):
+class StoreObject(base.ObjectOf[StoreInfo]):
     """Memory store. Hosted memory stores have neither a key nor sizes."""
 
     id: str
@@ -56,11 +43,11 @@ class StoreObject(ObjectOf[StoreInfo]):
     description: str
     metadata: dict[str, str]
     key: str | None = None
-    memory_count: Count | None = None
-    content_size_bytes: Count | None = None
-    created_at: UtcTime
-    updated_at: UtcTime
-    archived_at: UtcTime | None
+    memory_count: base.Count | None = None
+    content_size_bytes: base.Count | None = None
+    created_at: base.UtcTime
+    updated_at: base.UtcTime
+    archived_at: base.UtcTime | None
 
     attributes: ClassVar = {"memory_count": "memories", "content_size_bytes": "size_bytes"}
 
@@ -72,24 +59,24 @@ class StoreObject(ObjectOf[StoreInfo]):
         return StoreInfo(self.id, self.key, self.name, self.created_at, *sizes, properties=about.to_text())
 
 
-class StoreDeleted(Answer):
+class StoreDeleted(base.Answer):
     """Answer to the erasure of a memory store."""
 
     id: str
     type: Literal["memory_store_deleted"] = "memory_store_deleted"
 
 
-class ImportedFile(ObjectOf[Any]):
+class ImportedFile(base.ObjectOf[Any]):
     """What an import did with a file."""
 
     name: str
-    path: ShownPath | None
+    path: base.ShownPath | None
     outcome: Literal["created", "replaced", "same", "exists", "left", "refused"]
     reason: str | None
     attributes: ClassVar = {"outcome": "became", "reason": "why"}
 
 
-class ImportResult(Answer):
+class ImportResult(base.Answer):
     """Answer to an import of memories."""
 
     type: Literal["import_result"] = "import_result"
@@ -103,7 +90,7 @@ _SCHEMAS: dict[str, Any] = {
 }
 
 
-class SettingsUpdate(Fields):
+class SettingsUpdate(base.Fields):
     """Settings to change; null restores a default. The library checks the names and the values."""
 
     model_config = ConfigDict(
@@ -115,7 +102,7 @@ class SettingsUpdate(Fields):
     )
 
 
-class SettingsObject(Answer):
+class SettingsObject(base.Answer):
     """Effective settings of a memory store."""
 
     type: Literal["memory_store_settings"] = "memory_store_settings"
@@ -132,47 +119,47 @@ class SettingsObject(Answer):
         return DEFAULTS.changed(self.settings)
 
 
-class UsageObject(ObjectOf[Usage]):
+class UsageObject(base.ObjectOf[Usage]):
     """Size of a memory store."""
 
     type: Literal["memory_store_usage"] = "memory_store_usage"
     memory_store_id: str
-    memories: Count
-    content_size_bytes: Count
+    memories: base.Count
+    content_size_bytes: base.Count
     attributes: ClassVar = {"content_size_bytes": "size_bytes"}
 
 
-class AuditEntryObject(Answer):
+class AuditEntryObject(base.Answer):
     """Entry of the audit log."""
 
     type: Literal["audit_entry"] = "audit_entry"
-    seq: Count
-    created_at: UtcTime
-    actor: ActorObject
+    seq: base.Count
+    created_at: base.UtcTime
+    actor: base.ActorObject
     operation: str | None
     integration: str
     outcome: str
-    change_count: Count
+    change_count: base.Count
     memory_version_ids: list[str]
 
 
-class AuditReport(Answer):
+class AuditReport(base.Answer):
     """Result of a verification of the audit log."""
 
     type: Literal["audit_report"] = "audit_report"
     is_sound: bool
-    entries: Count
+    entries: base.Count
     problem: str | None
     head: str | None
     unaudited_memory_version_ids: list[str]
 
 
-class MemoryErased(ObjectOf[Removed]):
+class MemoryErased(base.ObjectOf[Removed]):
     """Answer to an erasure."""
 
     id: str
     type: Literal["memory_erased"] = "memory_erased"
-    versions: Count
+    versions: base.Count
     pending: bool
 
 
@@ -201,52 +188,52 @@ def rate_of(text: str | None) -> tuple[int, float] | None:
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
 KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
-RateText = Annotated[str, rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
+RateText = Annotated[str, base.rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
 _RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
 
 
-class KeyCreation(Fields):
+class KeyCreation(base.Fields):
     """New API key."""
 
-    name: Name = Field(description="Name of the key")
+    name: base.Name = Field(description="Name of the key")
     scopes: list[Scope] | None = Field(None, max_length=100, description="What the key may do")
-    stores: list[NamePattern] | None = Field(
+    stores: list[base.NamePattern] | None = Field(
         None, max_length=100, description="Ids of memory stores, or patterns of their keys; default: all"
     )
-    paths: list[PathPattern] | None = Field(
+    paths: list[base.PathPattern] | None = Field(
         None, max_length=100, description="Patterns of the only paths that it sees; default: all"
     )
-    act_as: list[ActorPattern] | None = Field(
+    act_as: list[base.ActorPattern] | None = Field(
         None, max_length=100, description="Patterns of the actors that a request may name"
     )
-    principal: Principal | None = Field(None, description="Actor of the changes made with the key; default: the key")
-    expires_at: Time | None = Field(None, description="When the key expires")
+    principal: base.Principal | None = Field(None, description="Actor of changes made with the key; default: the key")
+    expires_at: base.Time | None = Field(None, description="When the key expires")
     rate_limit: RateText | None = Field(None, description=_RATE)
 
 
-class KeyUpdate(Fields):
+class KeyUpdate(base.Fields):
     """Changes of an API key."""
 
-    name: Name | None = Field(None, description="Name of the key")
+    name: base.Name | None = Field(None, description="Name of the key")
     status: Literal["active", "inactive", "archived"] | None = Field(None, description="An archived key stays archived")
     rate_limit: RateText | None = Field(None, description=_RATE)
 
 
-class KeyCreator(Answer):
+class KeyCreator(base.Answer):
     """User or service account that created a key."""
 
     id: str
     type: str
 
 
-class WorkspaceScope(Answer):
+class WorkspaceScope(base.Answer):
     """Workspace of a key."""
 
     type: Literal["workspace"] = "workspace"
     workspace_id: str
 
 
-class KeyObject(Answer):
+class KeyObject(base.Answer):
     """API key, without its text."""
 
     id: str
@@ -254,17 +241,17 @@ class KeyObject(Answer):
     name: str
     status: KeyStatus
     partial_key_hint: str
-    created_at: UtcTime
+    created_at: base.UtcTime
     created_by: KeyCreator | None
-    expires_at: UtcTime | None
-    principal: ActorObject
+    expires_at: base.UtcTime | None
+    principal: base.ActorObject
     scope: WorkspaceScope
     scopes: list[Scope]
     stores: list[str]
     paths: list[str]
     act_as: list[str]
     rate_limit: str | None
-    last_used_at: UtcTime | None
+    last_used_at: base.UtcTime | None
 
 
 class NewKeyObject(KeyObject):
@@ -273,7 +260,7 @@ class NewKeyObject(KeyObject):
     api_key: str
 
 
-class KeyPage(Answer):
+class KeyPage(base.Answer):
     """API keys of a workspace, newest first."""
 
     data: list[KeyObject]
@@ -290,28 +277,28 @@ EndpointState: TypeAlias = Literal["enabled", "disabled"]
 DeliveryState: TypeAlias = Literal["pending", "delivered", "dead"]
 
 
-class EndpointUpdate(Fields):
+class EndpointUpdate(base.Fields):
     """Changes of a webhook endpoint."""
 
     url: str | None = Field(None, min_length=1, max_length=2_000, description="URL that events are sent to")
     enabled_events: list[WebhookEvent] | None = Field(
         None, max_length=100, description="Types of the events to send; an empty list changes nothing"
     )
-    name: Name | None = Field(None, description="Name of the endpoint")
+    name: base.Name | None = Field(None, description="Name of the endpoint")
     description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
     state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
 
 
-class EndpointCreation(Fields):
+class EndpointCreation(base.Fields):
     """New webhook endpoint."""
 
     url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
     enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
-    name: Name | None = Field(None, description="Name of the endpoint")
+    name: base.Name | None = Field(None, description="Name of the endpoint")
     description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
 
 
-class EndpointObject(Answer):
+class EndpointObject(base.Answer):
     """Webhook endpoint, without its secret."""
 
     id: str
@@ -321,8 +308,8 @@ class EndpointObject(Answer):
     description: str
     enabled_events: list[WebhookEvent]
     state: EndpointState
-    created_at: UtcTime
-    updated_at: UtcTime
+    created_at: base.UtcTime
+    updated_at: base.UtcTime
 
 
 class NewEndpointObject(EndpointObject):
@@ -331,14 +318,14 @@ class NewEndpointObject(EndpointObject):
     signing_secret: str
 
 
-class EndpointDeleted(Answer):
+class EndpointDeleted(base.Answer):
     """Answer to the deletion of a webhook endpoint."""
 
     id: str
     type: Literal["webhook_endpoint_deleted"] = "webhook_endpoint_deleted"
 
 
-class DeliveryObject(Answer):
+class DeliveryObject(base.Answer):
     """Event for a webhook endpoint. A `dead` one is not tried again."""
 
     type: Literal["webhook_delivery"] = "webhook_delivery"
@@ -346,7 +333,7 @@ class DeliveryObject(Answer):
     webhook_endpoint_id: str
     event: SentEvent
     state: DeliveryState
-    attempts: Count
+    attempts: base.Count
     last_error: str | None
-    created_at: UtcTime
-    last_attempt_at: UtcTime | None
+    created_at: base.UtcTime
+    last_attempt_at: base.UtcTime | None

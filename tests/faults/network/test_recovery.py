@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ import retentive
 from retentive import RetentiveError
 from support import servers
 from support.network_load import Load, edit, judge, prepare
+from support.profiles import LONG
 from support.proxy import Proxy
 from support.waiting import until
 
@@ -153,3 +155,37 @@ def secrets_in_error(place: str, hidden: list[str]) -> list[str]:
 def shown(error: BaseException, hidden: list[str]) -> list[str]:
     trace = "".join(traceback.format_exception(error))
     return [word for word in hidden if word in trace or word in repr(error)]
+
+
+PATH = "/memories/a.md"
+COMMANDS: list[dict[str, Any]] = [
+    {"command": "create", "path": PATH, "file_text": "a\n"},
+    {"command": "insert", "path": PATH, "insert_line": 0, "insert_text": "x"},
+    {"command": "str_replace", "path": PATH, "old_str": "gone", "new_str": "b"},
+    {"command": "str_replace", "path": PATH, "old_str": "a", "new_str": "a"},
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Moment) -> None:
+    """The commands include refused ones and ones without effect, which store only their reply."""
+    with retentive.open(net.place, audit=True) as opened:
+        store = opened.store()
+        done = 0
+        for action in ACTIONS if LONG else ACTIONS[:1]:
+            for number, command in enumerate(COMMANDS):
+                name = f"toolu_{action.encode().hex()}{number:020}"
+                net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
+                done += 1
+                net.proxy.at_most = done
+                net.proxy.cut_all()
+                told = store.execute(command, tool_use_id=name)
+                assert told.code in {None, "no_match"}
+                before = list(store.versions())
+                assert store.execute(command, tool_use_id=name) == told
+                assert list(store.versions()) == before
+            assert store.read(PATH) == "x\na\n"
+            assert not store.execute({"command": "delete", "path": PATH}).is_error
+        assert net.proxy.done.total() == done
+        found = store.audit.verify()
+        assert (found.problem, found.unaudited) == (None, ())

@@ -59,11 +59,6 @@ def test_a_change_names_the_memory_and_the_version(at: str, command: list[str], 
     }
 
 
-def test_a_change_that_changes_nothing_has_no_version(at: str) -> None:
-    found = as_json(at, "write", "d/c.md", "c")
-    assert (found["is_error"], found["version_id"], found["changes"]) == (False, None, [])
-
-
 @pytest.mark.parametrize(
     ("command", "code"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -51,18 +50,6 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     assert not {
         name for name in modules if name.startswith(("retentive.integrations", "retentive.mcp", "retentive.server"))
     }
-
-
-def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:
-    def run(*arguments: str, text: bytes = b"") -> str:
-        ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")
-        assert (ended.err, ended.status) == ("", 0)
-        return ended.out.decode()
-
-    run("create", PATH, text=b"from the team")
-    assert run("cat", PATH) == "from the team"
-    assert [row["key"] for row in json.loads(run("stores", "--json"))] == ["team"]
-    assert not (tmp_path / "memory").exists()
 
 
 def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:

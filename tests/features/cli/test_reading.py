@@ -149,3 +149,15 @@ def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: 
         assert here(location, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 0
         (tmp_path / "memory" / "memories" / "b").write_text("bb")
         assert here(location, "ls").stdout == "2\t/memories/b\n"
+
+
+def test_init_creates_a_store_and_keeps_memories(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    assert here(at, "init").stdout == f"The memory store default is at {at}, with 0 memories.\n"
+    here(at, "create", "a.md", "a")
+    assert here(at, "init").stdout == f"The memory store default is at {at}, with 1 memory.\n"
+    assert json.loads(here(at, "--store", "shop", "init", "--json").stdout) == {
+        "at": at,
+        "store": "shop",
+        "memories": 0,
+    }

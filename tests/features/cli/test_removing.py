@@ -60,17 +60,18 @@ def test_versions_are_redacted(location: str) -> None:
     assert SECRET.encode() not in bytes_of(location)
 
 
-def test_all_of_redacts_old_versions_only(location: str) -> None:
-    """`--all-of` selects the old versions of a memory, of a deleted memory, or of all memories below a directory."""
-    assert here(location, "redact", "--all-of", A, "--yes").stdout == "Redacted 1 version.\n"
-    nothing = here(location, "redact", "--all-of", A, "--yes")
+def test_directories_are_redacted_and_erased(location: str) -> None:
+    here(location, "create", "d/one", SECRET)
+    here(location, "write", "d/one", "nothing")
+    assert here(location, "redact", "--all-of", "d", "--yes").stdout == "Redacted 1 version.\n"
+    nothing = here(location, "redact", "--all-of", "d", "--yes")
     assert (nothing.exit_code, nothing.stdout) == (3, "")
-    assert nothing.stderr == f"Error: nothing was redacted: {A} has no old version with a text\n"
-    assert here(location, "redact", "--all-of", B, "--yes").stdout == "Redacted 2 versions.\n"
-    assert left(location) == ["modified"]
-    assert here(location, "cat", A).stdout == "nothing"
-    here(location, "replace", A, "nothing", "more")
-    assert here(location, "redact", "--all-of", "/memories", "--yes").stdout == "Redacted 1 version.\n"
+    assert nothing.stderr == "Error: nothing was redacted: /memories/d has no old version with a text\n"
+    asked = here(location, "erase", "d")
+    assert (asked.exit_code, "pass --yes" in asked.stderr) == (2, True)
+    assert here(location, "erase", "d", "--yes").stdout == "Erased /memories/d with 3 versions.\n"
+    root = here(location, "erase", ".", "--yes")
+    assert (root.exit_code, "--whole-store" in root.stderr) == (2, True)
 
 
 def test_a_memory_is_erased_with_its_history(location: str) -> None:
@@ -83,24 +84,6 @@ def test_a_memory_is_erased_with_its_history(location: str) -> None:
     assert here(location, "log").stdout == ""
     assert here(location, "erase", gone, "--yes").exit_code == 3
     assert here(location, "erase", "/memories/none", "--yes").exit_code == 3
-
-
-def test_a_directory_is_erased_with_its_deleted_memories(location: str) -> None:
-    for path in ("d/one", "d/e/two", "d/gone", "d/moved", "outside"):
-        here(location, "create", path, SECRET)
-    here(location, "rm", "d/gone")
-    here(location, "mv", "d/moved", "moved")
-    ended = here(location, "erase", "d", "--yes")
-    assert (ended.exit_code, ended.stdout) == (0, "Erased /memories/d with 6 versions.\n")
-    assert [line.split("\t")[1] for line in here(location, "ls").stdout.splitlines()] == [
-        A,
-        "/memories/moved",
-        "/memories/outside",
-    ]
-    again = here(location, "erase", "d", "--yes")
-    assert (again.exit_code, again.stderr) == (3, "Error: there is no memory at /memories/d\n")
-    root = here(location, "erase", ".", "--yes")
-    assert (root.exit_code, "--whole-store" in root.stderr) == (2, True)
 
 
 def test_a_whole_store_is_erased(location: str) -> None:
@@ -146,18 +129,6 @@ def test_removal_needs_confirmation(location: str, tmp_path: Path) -> None:
             shown.type(f"{answer}\r")
             assert (shown.end(), "Nothing was removed." in shown.shown) == ((0, False) if answer == "y" else (1, True))
     assert left(location) == ["created", "deleted"]
-
-
-def test_without_a_terminal_removal_needs_the_option_yes(location: str) -> None:
-    for arguments in (
-        ("redact", version_ids(location)[0]),
-        ("erase", A),
-        ("erase", "--whole-store", "--store", "other"),
-    ):
-        ended = here(location, *arguments)
-        assert (ended.exit_code, "--yes" in ended.stderr) == (2, True)
-    assert left(location) == ["created", "modified", "created", "deleted"]
-    assert len(here(location, "stores").stdout.splitlines()) == 2
 
 
 # -- pending removals ----------------------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
 
 def test_on_a_terminal_what_matches_is_marked(location: str, tmp_path: Path) -> None:
     shown = terminal(tmp_path, "--at", location, "search", "refund").replace("\r\n", "\n").splitlines()
-    assert shown[0].startswith("\x1b[36m/memories/\x1b[0m\x1b[30m\x1b[43mrefunds\x1b[0m\x1b[36m.md\x1b[0m  \x1b[90m0.")
+    assert shown[0].startswith(
+        "\x1b[36m/memories/\x1b[0m\x1b[30m\x1b[43mrefunds\x1b[0m\x1b[36m.md\x1b[0m  \x1b[90mjust"
+    )
     assert shown[4] == "\x1b[32m     1\x1b[0m  Ask before a \x1b[30m\x1b[43mREFUND\x1b[0m."
     plain = terminal(tmp_path, "--at", location, "search", "days", NO_COLOR="1").replace("\r\n", "\n").splitlines()
     assert plain[0].startswith("/memories/refunds.md  ")

@@ -82,7 +82,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     here(location, "replace", A, "1", "ONE")
     before = texts(location)
     changed, lines_changed = "a later change modified the text", "a later change modified the same lines"
-    for extra, why in ((), changed), (("--dry-run",), changed), (("--merge",), lines_changed):
+    for extra, why in ((), changed), (("--merge",), lines_changed):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
         assert f"{A}: {why}" in ended.stderr

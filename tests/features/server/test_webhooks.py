@@ -210,7 +210,7 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
     at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
     receiver.statuses = [500, 302, 404, 301, 429, 503, 410, 400, 500, 500]
     assert len(receiver.statuses) == len(PAUSES_S) + 1
-    store = api.post("/v1/memory_stores", {"name": "s"}).body["id"]
+    api.post("/v1/memory_stores", {"name": "s"})
     rounds()
     for number, pause in enumerate(PAUSES_S, 1):
         (waiting,) = api.get(f"{at}?state=pending").body["data"]
@@ -227,21 +227,12 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
     assert len({headers["webhook-id"] for _, headers, _ in received}) == 1
     rounds(after_s=100_000)
     assert receiver.events() == []
-    retried = api.post(f"{at}/{dead['webhook_event_id']}/retry").body
-    assert (retried["state"], retried["attempts"]) == ("pending", 0)
-    rounds()
-    assert data_of(receiver.events()) == [(ALL[0], store)]
-    (delivered,) = api.get(at).body["data"]
-    assert delivered == {**retried, "state": "delivered", "attempts": 1, "last_error": None} | {
-        "last_attempt_at": delivered["last_attempt_at"]
-    }
-    assert api.post(f"{at}/whe_unknown/retry").status == 404
 
 
 def test_pending_deliveries_are_bounded(
     api: Api, receiver: Receiver, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest become dead letters that say so, and are sent after a retry; another endpoint loses nothing."""
+    """The oldest become dead letters that say so; another endpoint loses nothing."""
     monkeypatch.setattr("retentive.server.deliveries.MAX_DELIVERIES", 2)
     made, other = endpoint(api, receiver), endpoint(api, receiver, ALL[2])
     receiver.statuses = [500, 500]
@@ -260,9 +251,6 @@ def test_pending_deliveries_are_bounded(
     assert api.get(f"/v1/webhook_endpoints/{other['id']}/deliveries?state=dead").body["data"] == []
     rounds(after_s=PAUSES_S[0] * 1.2 + 1)
     assert data_of(receiver.events()) == [(ALL[0], stores[3])]
-    api.post(f"{at}/{dead[0]['webhook_event_id']}/retry")
-    rounds()
-    assert [event for event, _ in data_of(receiver.events())] == [ALL[0]]
 
 
 def test_workspaces_patterns_and_disabled_endpoints(api: Api, receiver: Receiver, rounds: Rounds) -> None:

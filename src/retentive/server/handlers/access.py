@@ -5,32 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
-from retentive.server.keys import DEFAULT_SCOPES, KeyRecord
+from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
+from retentive.wire import stores as wire
 from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
-from retentive.wire.stores import (
-    DeliveryObject,
-    DeliveryState,
-    EndpointCreation,
-    EndpointDeleted,
-    EndpointObject,
-    EndpointUpdate,
-    KeyCreation,
-    KeyObject,
-    KeyPage,
-    KeyStatus,
-    KeyUpdate,
-    NewEndpointObject,
-    NewKeyObject,
-)
 
 KEYS = "/v1/organizations/api_keys"
 KEY = f"{KEYS}/{{api_key_id}}"
@@ -38,27 +24,21 @@ route = Routes()
 
 
 @route("POST", KEYS, ADMIN, conflicts=True)
-def create_api_key(call: RouteCall, body: KeyCreation) -> NewKeyObject:
+def create_api_key(call: RouteCall, body: wire.KeyCreation) -> wire.NewKeyObject:
     """Create an API key in the workspace.
 
     Only the response to this call contains the text of the key.
     """
-    own, stores = call.caller.key, tuple(body.stores or ())
-    if not _manages(own, stores):
+    own = call.caller.key
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in dict(body).items() if value
+    }
+    if not _manages(own, given.get("stores", ())):
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
-    made = call.location.keys.create(
-        body.name,
-        workspace_id=own.workspace_id,
-        scopes=tuple(body.scopes or DEFAULT_SCOPES),
-        stores=stores,
-        paths=tuple(body.paths or ()),
-        act_as=tuple(body.act_as or ()),
-        principal=None if body.principal is None else str(body.principal),
-        expires_at=body.expires_at,
-        created_by=str(call.caller.actor),
-        rate_limit=body.rate_limit,
-    )
-    return NewKeyObject(**dict(_key(call, made.record)), api_key=made.text)
+    given |= {} if body.principal is None else {"principal": str(body.principal)}
+    by = {"workspace_id": own.workspace_id, "created_by": str(call.caller.actor)}
+    made = call.location.keys.create(**given, **by)
+    return wire.NewKeyObject(**dict(_key(call, made.record)), api_key=made.text)
 
 
 @route("GET", KEYS, ADMIN)
@@ -71,9 +51,9 @@ def list_api_keys(
         str | None, Field(max_length=255, description="List the keys that this user created")
     ] = None,
     limit: Annotated[int, Field(ge=1, le=1000, description="Keys in one page"), FROM_TEXT] = 20,
-    status: Annotated[KeyStatus | None, Field(description="List the keys with this status")] = None,
+    status: Annotated[wire.KeyStatus | None, Field(description="List the keys with this status")] = None,
     workspace_id: Annotated[str | None, Field(max_length=255, description="List the keys of this workspace")] = None,
-) -> KeyPage:
+) -> wire.KeyPage:
     """List the API keys of the workspace, newest first."""
     if after_id is not None and before_id is not None:
         raise invalid("before_id: cannot be combined with after_id")
@@ -94,7 +74,7 @@ def list_api_keys(
     else:  # the last ones before this key; none before an unknown one
         rest = found[: ids.index(before_id) if before_id in ids else 0]
         page = rest[-limit:]
-    return KeyPage(
+    return wire.KeyPage(
         data=[key_object(record, now, uses.get(record.id)) for record in page],
         has_more=len(rest) > limit,
         first_id=page[0].id if page else None,
@@ -103,20 +83,19 @@ def list_api_keys(
 
 
 @route("GET", KEY, ADMIN)
-def retrieve_api_key(call: RouteCall) -> KeyObject:
+def retrieve_api_key(call: RouteCall) -> wire.KeyObject:
     """Retrieve an API key."""
     return _key(call, _key_of(call))
 
 
 @route("POST", KEY, ADMIN, conflicts=True)
-def update_api_key(call: RouteCall, body: KeyUpdate) -> KeyObject:
+def update_api_key(call: RouteCall, body: wire.KeyUpdate) -> wire.KeyObject:
     """Rename, limit, deactivate or archive an API key."""
-    change, workspace_id = call.location.keys.change, call.caller.workspace_id
-    key_id = _key_of(call).id
-    return _key(call, change(key_id, workspace_id, name=body.name, status=body.status, rate_limit=body.rate_limit))
+    key_id, workspace_id = _key_of(call).id, call.caller.workspace_id
+    return _key(call, call.location.keys.change(key_id, workspace_id, **dict(body)))
 
 
-def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> KeyObject:
+def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> wire.KeyObject:
     """Return the object of an API key. It does not contain the text of the key."""
     by = as_actor(record.created_by)
     changed = {
@@ -126,7 +105,7 @@ def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> Ke
         "scope": {"workspace_id": record.workspace_id},
         "last_used_at": last_used_at,
     }
-    return KeyObject.model_validate({**asdict(record), **changed})
+    return wire.KeyObject.model_validate({**asdict(record), **changed})
 
 
 def _key_of(call: RouteCall) -> KeyRecord:
@@ -144,47 +123,42 @@ def _manages(own: KeyRecord, stores: Sequence[str]) -> bool:
     return not own.stores or (bool(stores) and set(stores) <= set(own.stores))
 
 
-def _key(call: RouteCall, record: KeyRecord) -> KeyObject:
+def _key(call: RouteCall, record: KeyRecord) -> wire.KeyObject:
     keys = call.location.keys
     return key_object(record, keys.now(), keys.last_uses().get(record.id))
 
 
 ENDPOINTS = "/v1/webhook_endpoints"
 ENDPOINT = f"{ENDPOINTS}/{{webhook_endpoint_id}}"
-Outcome = Annotated[DeliveryState | None, Field(description="Only deliveries with this outcome")]
+Outcome = Annotated[wire.DeliveryState | None, Field(description="Only deliveries with this outcome")]
 
 
 @route("POST", ENDPOINTS, ADMIN)
-def create_webhook_endpoint(call: RouteCall, body: EndpointCreation) -> NewEndpointObject:
+def create_webhook_endpoint(call: RouteCall, body: wire.EndpointCreation) -> wire.NewEndpointObject:
     """Create a webhook endpoint; the answer shows its secret once."""
     if not body.enabled_events:
         raise invalid("enabled_events: must not be empty")
-    made = call.location.webhooks.create(
-        call.caller.workspace_id,
-        _checked_url(call, body.url),
-        dict.fromkeys(body.enabled_events),
-        name=body.name or "",
-        description=body.description or "",
-        stores=call.caller.key.stores,
-    )
-    return _with_secret(made)
+    given = {**body.model_dump(exclude_none=True), "url": _checked_url(call, body.url)}
+    events = dict.fromkeys(given.pop("enabled_events"))
+    workspace_id, stores = call.caller.workspace_id, call.caller.key.stores
+    return _with_secret(call.location.webhooks.create(workspace_id, events=events, stores=stores, **given))
 
 
 @route("GET", ENDPOINTS, ADMIN)
-def list_webhook_endpoints(call: RouteCall) -> AnswerPage[EndpointObject]:
+def list_webhook_endpoints(call: RouteCall) -> AnswerPage[wire.EndpointObject]:
     """List the webhook endpoints of the workspace, newest first, on one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
-    return AnswerPage[EndpointObject](data=[each for each in found[::-1] if _sees_endpoint(call, each)])
+    return AnswerPage[wire.EndpointObject](data=[each for each in found[::-1] if _sees_endpoint(call, each)])
 
 
 @route("GET", ENDPOINT, ADMIN)
-def retrieve_webhook_endpoint(call: RouteCall) -> EndpointObject:
+def retrieve_webhook_endpoint(call: RouteCall) -> wire.EndpointObject:
     """Retrieve a webhook endpoint."""
     return _endpoint_of(call)
 
 
 @route("POST", ENDPOINT, ADMIN, conflicts=True)
-def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointObject:
+def update_webhook_endpoint(call: RouteCall, body: wire.EndpointUpdate) -> wire.EndpointObject:
     """Change a webhook endpoint."""
     endpoint, changes = _endpoint_of(call), body.model_dump(exclude_none=True)
     if body.url is not None:
@@ -195,13 +169,13 @@ def update_webhook_endpoint(call: RouteCall, body: EndpointUpdate) -> EndpointOb
 
 
 @route("POST", f"{ENDPOINT}/rotate_secret", ADMIN, conflicts=True)
-def rotate_webhook_secret(call: RouteCall) -> NewEndpointObject:
+def rotate_webhook_secret(call: RouteCall) -> wire.NewEndpointObject:
     """Replace the secret of a webhook endpoint; for a day, the old one signs too."""
     return _with_secret(call.location.webhooks.rotate(_endpoint_of(call).id))
 
 
 @route("POST", f"{ENDPOINT}/test", ADMIN)
-def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
+def test_webhook_endpoint(call: RouteCall) -> wire.DeliveryObject:
     """Send an event of the type `webhook.test` to a webhook endpoint."""
     endpoint, now = _endpoint_of(call), datetime.now(UTC)
     if endpoint.state == "disabled":
@@ -210,31 +184,24 @@ def test_webhook_endpoint(call: RouteCall) -> DeliveryObject:
 
 
 @route("DELETE", ENDPOINT, ADMIN)
-def delete_webhook_endpoint(call: RouteCall) -> EndpointDeleted:
+def delete_webhook_endpoint(call: RouteCall) -> wire.EndpointDeleted:
     """Delete a webhook endpoint with its deliveries."""
     endpoint = _endpoint_of(call)
     call.location.webhooks.delete(endpoint.id)
-    return EndpointDeleted(id=endpoint.id)
+    return wire.EndpointDeleted(id=endpoint.id)
 
 
 @route("GET", f"{ENDPOINT}/deliveries", ADMIN)
-def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPage[DeliveryObject]:
+def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPage[wire.DeliveryObject]:
     """List the deliveries of a webhook endpoint with their outcome, newest first, on one page."""
     endpoint, hooks = _endpoint_of(call), call.location.webhooks
     found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
     found.sort(key=lambda each: each.created_at, reverse=True)
-    return AnswerPage[DeliveryObject](data=[each for each in found if state in {None, each.state}])
+    return AnswerPage[wire.DeliveryObject](data=[each for each in found if state in {None, each.state}])
 
 
-@route("POST", f"{ENDPOINT}/deliveries/{{webhook_event_id}}/retry", ADMIN)
-def retry_webhook_delivery(call: RouteCall) -> DeliveryObject:
-    """Send a delivery again now, whatever its outcome was."""
-    endpoint = _endpoint_of(call)
-    return call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"])
-
-
-def _with_secret(endpoint: Endpoint) -> NewEndpointObject:
-    return NewEndpointObject.model_validate({**endpoint.model_dump(), "signing_secret": endpoint.secret})
+def _with_secret(endpoint: Endpoint) -> wire.NewEndpointObject:
+    return wire.NewEndpointObject.model_validate({**endpoint.model_dump(), "signing_secret": endpoint.secret})
 
 
 def _endpoint_of(call: RouteCall) -> Endpoint:

@@ -26,41 +26,8 @@ from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import origin_of
 from retentive.values.text import decoded
-from retentive.wire.base import (
-    FROM_TEXT,
-    VERSION_ID,
-    AnswerPage,
-    Cursor,
-    Full,
-    Limit,
-    NamePattern,
-    Under,
-    named_actor,
-)
-from retentive.wire.history import (
-    Acceptance,
-    BlameLineObject,
-    BlameObject,
-    ChangeFeed,
-    ChangeResult,
-    Confirmation,
-    ConfirmationResult,
-    ConflictObject,
-    DecisionObject,
-    DiffObject,
-    DoubtedObject,
-    ObstacleObject,
-    ProposalObject,
-    QuarantineResult,
-    RestoreRequest,
-    TrustPattern,
-    UndoRequest,
-    VersionObject,
-    VersionRedaction,
-    VersionsQuery,
-    VersionsRedacted,
-    change_object,
-)
+from retentive.wire import base
+from retentive.wire import history as wire
 
 NO_VERSION = "memory version"
 VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
@@ -68,11 +35,11 @@ route = Routes()
 
 
 @route("GET", f"{STORE}/memory_versions", READ)
-def list_memory_versions(call: RouteCall, query: VersionsQuery) -> AnswerPage[VersionObject]:
+def list_memory_versions(call: RouteCall, query: wire.VersionsQuery) -> base.AnswerPage[wire.VersionObject]:
     """List the versions of memories, newest first."""
     core, path, memory_id, is_full = core_of(call.store), query.path, query.memory_id, query.view == "full"
     ids = {"session": query.session_id, "api_key": query.api_key_id, "service_account": query.service_account_id}
-    actors = [str(named_actor(kind, name)) for kind, name in ids.items() if name is not None]
+    actors = [str(base.named_actor(kind, name)) for kind, name in ids.items() if name is not None]
     only = LogFilter(
         query.actor or (actors[0] if actors else None),  # the names themselves may contain * and ?
         query.created_from,
@@ -82,7 +49,7 @@ def list_memory_versions(call: RouteCall, query: VersionsQuery) -> AnswerPage[Ve
     of = f"{call.path} {query.model_dump(exclude={'page', 'limit', 'view'})}"
     target = None if path is None else MemoryPath.known(path)
 
-    def work(snapshot: Snapshot) -> tuple[list[VersionObject], str | None]:
+    def work(snapshot: Snapshot) -> tuple[list[wire.VersionObject], str | None]:
         select: Callable[..., Iterable[Version]] = partial(snapshot.versions, memory_id=memory_id)
         within = "" if query.path_prefix == ROOT else f"{query.path_prefix}/"
         if query.change is not None:
@@ -104,11 +71,11 @@ def list_memory_versions(call: RouteCall, query: VersionsQuery) -> AnswerPage[Ve
         shown = []
         for each in found.items:
             text, before = _text(snapshot, each) if is_full else None, earlier.get(each.id)
-            shown.append(VersionObject.of(each, memory_store_id=core.id, content=text, path_before=before))
+            shown.append(wire.VersionObject.of(each, memory_store_id=core.id, content=text, path_before=before))
         return shown, found.next
 
     data, following = core.result_of(Read("log", work))
-    return AnswerPage[VersionObject](data=data, next_page=next_of(following, of))
+    return base.AnswerPage[wire.VersionObject](data=data, next_page=next_of(following, of))
 
 
 def _slice(
@@ -126,23 +93,23 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
 
 
 @route("GET", VERSION, READ)
-def retrieve_memory_version(call: RouteCall, view: Full = "full") -> VersionObject:
+def retrieve_memory_version(call: RouteCall, view: base.Full = "full") -> wire.VersionObject:
     """Retrieve a version."""
     version_id, store = call.ids["memory_version_id"], call.store
     check_version_id(version_id)
     version, text = core_of(store).result_of(read_version(version_id))
     content = text if view == "full" else None
-    return VersionObject.of(version, store.trust.contributors(version), memory_store_id=store.id, content=content)
+    return wire.VersionObject.of(version, store.trust.contributors(version), memory_store_id=store.id, content=content)
 
 
 def check_version_id(*ids: str) -> None:
     """Raise `HttpError` 404 if a text is not the id of a version."""
-    if not all(map(VERSION_ID.fullmatch, ids)):
+    if not all(map(base.VERSION_ID.fullmatch, ids)):
         raise missing(NO_VERSION)
 
 
 @route("POST", f"{VERSION}/redact", ERASE)
-def redact_memory_version(call: RouteCall) -> VersionObject:
+def redact_memory_version(call: RouteCall) -> wire.VersionObject:
     """Permanently remove the content, path, size and hash of a version.
 
     If the version is redacted already, nothing changes.
@@ -152,29 +119,29 @@ def redact_memory_version(call: RouteCall) -> VersionObject:
     found = core_of(store).result_of(
         Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
     )
-    return VersionObject.of(found, memory_store_id=store.id, content=None)
+    return wire.VersionObject.of(found, memory_store_id=store.id, content=None)
 
 
 @route("POST", f"{STORE}/redact", ERASE)
-def redact_versions(call: RouteCall, body: VersionRedaction) -> VersionsRedacted:
+def redact_versions(call: RouteCall, body: wire.VersionRedaction) -> wire.VersionsRedacted:
     """Permanently remove the content, path, size and hash of several versions, all or none."""
     if (body.memory_version_ids is None) == (body.path is None):
         raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
     ids = body.memory_version_ids or ()
     check_version_id(*ids)
     removed = call.store.history.redact(ids, all_of=body.path)
-    return VersionsRedacted.of(removed)
+    return wire.VersionsRedacted.of(removed)
 
 
 PREVIOUS = "previous"
 BlamedSource = Annotated[
-    NamePattern | None, Field(description="Only lines of versions with a source that matches, such as web:*")
+    base.NamePattern | None, Field(description="Only lines of versions with a source that matches, such as web:*")
 ]
 BlamedLevel = Annotated[Level | None, Field(description="Only versions at this level of trust")]
 After = Annotated[
     str, Field(max_length=50, description="The `next` of the answer before; without it, from the first change")
 ]
-FeedLimit = Annotated[int, Field(ge=1, le=500, description="Changes in one answer"), FROM_TEXT]
+FeedLimit = Annotated[int, Field(ge=1, le=500, description="Changes in one answer"), base.FROM_TEXT]
 Against = Annotated[str, Field(max_length=200, description="Id of the version to compare with, or `previous`")]
 _CURSOR = re.compile(r"0|[0-9a-f]{32}")
 EventCursor = Annotated[
@@ -184,27 +151,27 @@ EventCursor = Annotated[
 
 
 @route("GET", f"{MEMORY}/blame", READ)
-def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLevel = None) -> BlameObject:
+def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLevel = None) -> wire.BlameObject:
     """Retrieve each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
     found, _ = core_of(store).peek(read_memory(memory_id))
     lines = store.history.blame(found.path, source=source, trust=trust)
-    return BlameObject(
-        memory_id=memory_id, path=found.path, lines=[BlameLineObject.of(each, store.id) for each in lines]
+    return wire.BlameObject(
+        memory_id=memory_id, path=found.path, lines=[wire.BlameLineObject.of(each, store.id) for each in lines]
     )
 
 
 @route("GET", f"{STORE}/changes", READ)
-def list_changes(call: RouteCall, after: After = "", limit: FeedLimit = 100) -> ChangeFeed:
+def list_changes(call: RouteCall, after: After = "", limit: FeedLimit = 100) -> wire.ChangeFeed:
     """List all changes in their order: versions, and events of changes without one."""
     store = call.store
     found = store.history.feed(after, limit=limit)
-    data = [change_object(each, store.id) for each in found.items]
-    return ChangeFeed(data=data, next=found.next, newest=store.history.newest(), has_gap=found.has_gap)
+    data = [wire.change_object(each, store.id) for each in found.items]
+    return wire.ChangeFeed(data=data, next=found.next, newest=store.history.newest(), has_gap=found.has_gap)
 
 
 @route("GET", f"{VERSION}/diff", READ)
-def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> DiffObject:
+def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> wire.DiffObject:
     """Compare a version with another one."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     check_version_id(version_id, version_id if against == PREVIOUS else against)
@@ -212,11 +179,11 @@ def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> DiffObj
         found = history.differences(change=version_id).found
     else:
         found = history.differences(since=against, until=version_id).found
-    return DiffObject.of(found[0], memory_version_id=version_id, memory_store_id=call.store.id)
+    return wire.DiffObject.of(found[0], memory_version_id=version_id, memory_store_id=call.store.id)
 
 
 @route("POST", f"{STORE}/undo", WRITE, conflicts=True)
-def undo_change(call: RouteCall, body: UndoRequest) -> ChangeResult:
+def undo_change(call: RouteCall, body: wire.UndoRequest) -> wire.ChangeResult:
     """Undo a change, or the changes of an actor."""
     history, origin = call.store.history, origin_of(body.source, body.session)
     version_id, revision, actor, mode, dry_run = (
@@ -242,18 +209,18 @@ def undo_change(call: RouteCall, body: UndoRequest) -> ChangeResult:
 
 
 @route("POST", f"{STORE}/restore", WRITE, conflicts=True)
-def restore_path(call: RouteCall, body: RestoreRequest) -> ChangeResult:
+def restore_path(call: RouteCall, body: wire.RestoreRequest) -> wire.ChangeResult:
     """Restore a memory, a directory or the store to an earlier moment."""
     origin, restore = origin_of(body.source, body.session), call.store.history.restore
     return _restored(restore(body.path, body.at, mode=body.mode, dry_run=body.dry_run, **origin))
 
 
-def _restored(outcome: RestoreOutcome) -> ChangeResult:
+def _restored(outcome: RestoreOutcome) -> wire.ChangeResult:
     if outcome.conflicts:
         message = "later changes conflict with this one, so nothing was changed"
-        conflicts = list(map(ConflictObject.of, outcome.conflicts))
+        conflicts = list(map(wire.ConflictObject.of, outcome.conflicts))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
-    return ChangeResult.of(outcome)
+    return wire.ChangeResult.of(outcome)
 
 
 @route("GET", f"{STORE}/events", READ, "text/event-stream")
@@ -284,25 +251,27 @@ Proposer = Annotated[
 
 @route("GET", f"{STORE}/proposals", REVIEW)
 def list_proposals(
-    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, actor: Proposer = None
-) -> AnswerPage[ProposalObject]:
+    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, actor: Proposer = None
+) -> base.AnswerPage[wire.ProposalObject]:
     """List the pending proposals, oldest first."""
     of = f"{call.path}?{actor}"
     after = int(start_of(page, of) or -1)
     rest = [each for each in call.store.review.pending(actor=actor) if each.number > after]
     shown = rest[:limit]
     following = str(shown[-1].number) if len(rest) > limit else None
-    return AnswerPage[ProposalObject](data=list(map(ProposalObject.of, shown)), next_page=next_of(following, of))
+    return base.AnswerPage[wire.ProposalObject](
+        data=list(map(wire.ProposalObject.of, shown)), next_page=next_of(following, of)
+    )
 
 
 @route("GET", PROPOSAL, REVIEW)
-def retrieve_proposal(call: RouteCall) -> ProposalObject:
+def retrieve_proposal(call: RouteCall) -> wire.ProposalObject:
     """Retrieve a pending proposal with its texts."""
-    return ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
+    return wire.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
 
 
 @route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
-def accept_proposal(call: RouteCall, body: Acceptance) -> DecisionObject:
+def accept_proposal(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
     """Apply a proposal.
 
     The actor of the new versions is the actor who made the proposal.
@@ -313,7 +282,7 @@ def accept_proposal(call: RouteCall, body: Acceptance) -> DecisionObject:
 
 
 @route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
-def refuse_proposal(call: RouteCall) -> DecisionObject:
+def refuse_proposal(call: RouteCall) -> wire.DecisionObject:
     """Remove a proposal.
 
     Proposals that build on it are removed too.
@@ -321,12 +290,12 @@ def refuse_proposal(call: RouteCall) -> DecisionObject:
     return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
-def _decided(outcome: DecisionOutcome) -> DecisionObject:
+def _decided(outcome: DecisionOutcome) -> wire.DecisionObject:
     if outcome.obstacles:
         message = "the proposal cannot be accepted or refused now, so nothing was changed"
-        conflicts = list(map(ObstacleObject.of, outcome.obstacles))
+        conflicts = list(map(wire.ObstacleObject.of, outcome.obstacles))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
-    return DecisionObject.of(outcome)
+    return wire.DecisionObject.of(outcome)
 
 
 AtLevel = Annotated[Level | None, Field(description="Only memories at this level")]
@@ -334,27 +303,34 @@ AtLevel = Annotated[Level | None, Field(description="Only memories at this level
 
 @route("GET", f"{STORE}/doubted_memories", REVIEW)
 def list_doubted_memories(
-    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, path_prefix: Under = "/", level: AtLevel = None
-) -> AnswerPage[DoubtedObject]:
+    call: RouteCall,
+    *,
+    limit: base.Limit = 20,
+    page: base.Cursor = None,
+    path_prefix: base.Under = "/",
+    level: AtLevel = None,
+) -> base.AnswerPage[wire.DoubtedObject]:
     """List the memories that are not trusted, hidden ones included, by path."""
     of = f"{call.path} {path_prefix} {level}"
     found = call.store.trust.page(path_prefix, level=level, after=start_of(page, of), limit=limit)
-    return AnswerPage[DoubtedObject](data=list(map(DoubtedObject.of, found.items)), next_page=next_of(found.next, of))
+    return base.AnswerPage[wire.DoubtedObject](
+        data=list(map(wire.DoubtedObject.of, found.items)), next_page=next_of(found.next, of)
+    )
 
 
 @route("POST", f"{STORE}/trust/confirm", REVIEW)
-def confirm_memories(call: RouteCall, body: Confirmation) -> ConfirmationResult:
+def confirm_memories(call: RouteCall, body: wire.Confirmation) -> wire.ConfirmationResult:
     """Trust the present text of a memory, or of all memories below a directory."""
-    return ConfirmationResult(paths=call.store.trust.confirm(body.path))
+    return wire.ConfirmationResult(paths=call.store.trust.confirm(body.path))
 
 
 @route("POST", f"{STORE}/trust/quarantine", ADMIN)
-def quarantine_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+def quarantine_contributors(call: RouteCall, body: wire.TrustPattern) -> wire.QuarantineResult:
     """Hide all memories to which an actor, a session or a source contributed."""
-    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
+    return wire.QuarantineResult(pattern=body.pattern, changed=call.store.trust.quarantine(body.pattern))
 
 
 @route("POST", f"{STORE}/trust/release", ADMIN)
-def release_contributors(call: RouteCall, body: TrustPattern) -> QuarantineResult:
+def release_contributors(call: RouteCall, body: wire.TrustPattern) -> wire.QuarantineResult:
     """End the quarantine of contributors."""
-    return QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))
+    return wire.QuarantineResult(pattern=body.pattern, changed=call.store.trust.release(body.pattern))

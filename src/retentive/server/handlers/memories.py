@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -33,51 +33,20 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import origin_of
 from retentive.values.records import Invocation, Recorded, Written, as_actor
 from retentive.values.replies import Reply
-from retentive.wire.base import (
-    FROM_TEXT,
-    At,
-    Basic,
-    Cursor,
-    FilePath,
-    Full,
-    Limit,
-    Session,
-    Sha256,
-    Shown,
-    Source,
-    Under,
-)
-from retentive.wire.memories import (
-    BatchAnswer,
-    BatchRequest,
-    CommandAnswer,
-    CommandChange,
-    CommandRequest,
-    HitObject,
-    MemoryCreation,
-    MemoryDeleted,
-    MemoryObject,
-    MemoryPage,
-    MemoryUpdate,
-    PrefixObject,
-    SearchAnswer,
-    SearchRequest,
-    ToolResult,
-    ToolUseBlock,
-    WrittenObject,
-)
+from retentive.wire import base
+from retentive.wire import memories as wire
 from retentive.wire.stores import Scope
 
 R = TypeVar("R")
 NO_MEMORY = "memory"
 FULL_LIMIT = 20
 MEMORY = f"{STORE}/memories/{{memory_id}}"
-PathOfMemory = Annotated[FilePath, Field(description="Path, which begins with `/`")]
+PathOfMemory = Annotated[base.FilePath, Field(description="Path, which begins with `/`")]
 route = Routes()
 
 
 @route("POST", f"{STORE}/memories", WRITE, conflicts=True)
-def create_memory(call: RouteCall, body: MemoryCreation, view: Basic = "basic") -> MemoryObject:
+def create_memory(call: RouteCall, body: wire.MemoryCreation, view: base.Basic = "basic") -> wire.MemoryObject:
     """Create a memory.
 
     Fails with a conflict if there is a memory at the path, above it or below it.
@@ -96,9 +65,9 @@ def create_memory(call: RouteCall, body: MemoryCreation, view: Basic = "basic") 
     return _shown(made, store, text, view, note=note)
 
 
-def _shown(memory: Memory, store: MemoryStore, text: str | None, view: Shown, **more: object) -> MemoryObject:
+def _shown(memory: Memory, store: MemoryStore, text: str | None, view: base.Shown, **more: object) -> wire.MemoryObject:
     content = text if view == "full" else None
-    return MemoryObject.of(memory, memory_store_id=store.id, content=content, **more)
+    return wire.MemoryObject.of(memory, memory_store_id=store.id, content=content, **more)
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
@@ -118,13 +87,13 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
 def list_memories(
     call: RouteCall,
     *,
-    limit: Limit = 20,
-    page: Cursor = None,
-    view: Basic = "basic",
-    path_prefix: Under = "/",
-    depth: Annotated[int, Field(ge=0, le=1, description="1 lists one level, with its directories"), FROM_TEXT] = 0,
-    at: At = None,
-) -> MemoryPage:
+    limit: base.Limit = 20,
+    page: base.Cursor = None,
+    view: base.Basic = "basic",
+    path_prefix: base.Under = "/",
+    depth: Annotated[int, Field(ge=0, le=1, description="1 lists one level, with its directories"), base.FROM_TEXT] = 0,
+    at: base.At = None,
+) -> wire.MemoryPage:
     """List memories by path.
 
     With depth 1, directories are listed instead of the memories below them.
@@ -140,27 +109,31 @@ def list_memories(
         raise invalid("page: the list has changed; start again without page", "cursor_expired") from None
     following = None if found.next is None else cursor_of(of, found.next.pin, found.next.last)
     data = [
-        PrefixObject(path=each.path)
+        wire.PrefixObject(path=each.path)
         if isinstance(each, ListedDirectory)
-        else MemoryObject.of(each.memory, memory_store_id=store.id, content=each.text)
+        else wire.MemoryObject.of(each.memory, memory_store_id=store.id, content=each.text)
         for each in found.items
     ]
-    return MemoryPage(data=data, next_page=following)
+    return wire.MemoryPage(data=data, next_page=following)
 
 
 @route("GET", f"{STORE}/memory", READ)
-def read_memory(call: RouteCall, path: PathOfMemory, *, at: At = None, view: Full = "full") -> MemoryObject:
+def read_memory(
+    call: RouteCall, path: PathOfMemory, *, at: base.At = None, view: base.Full = "full"
+) -> wire.MemoryObject:
     """Retrieve the memory at a path."""
     return _read(call, load(MemoryPath.known(path)), at, view)
 
 
 @route("GET", MEMORY, READ)
-def retrieve_memory(call: RouteCall, *, at: At = None, view: Full = "full") -> MemoryObject:
+def retrieve_memory(call: RouteCall, *, at: base.At = None, view: base.Full = "full") -> wire.MemoryObject:
     """Retrieve a memory."""
     return _read(call, by_id.read_memory(call.ids["memory_id"]), at, view)
 
 
-def _read(call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: At, view: Shown) -> MemoryObject:
+def _read(
+    call: RouteCall, operation: ReadOperation[tuple[Memory, str]], at: base.At, view: base.Shown
+) -> wire.MemoryObject:
     store = call.store
     found, text = core_of(store).result_of(_at(at, operation))
     if at is None:
@@ -174,7 +147,7 @@ def _at(at: str | datetime | None, operation: ReadOperation[R]) -> ReadOperation
 
 
 @route("POST", MEMORY, WRITE, conflicts=True)
-def update_memory(call: RouteCall, body: MemoryUpdate, view: Basic = "basic") -> MemoryObject:
+def update_memory(call: RouteCall, body: wire.MemoryUpdate, view: base.Basic = "basic") -> wire.MemoryObject:
     """Change a memory.
 
     If its text and its path are unchanged, no version is recorded.
@@ -199,10 +172,10 @@ def update_memory(call: RouteCall, body: MemoryUpdate, view: Basic = "basic") ->
 def delete_memory(
     call: RouteCall,
     *,
-    expected_content_sha256: Annotated[Sha256 | None, Field(description="Hash that the content must have")] = None,
-    source: Source = None,
-    session: Session = None,
-) -> MemoryDeleted:
+    expected_content_sha256: Annotated[base.Sha256 | None, Field(description="Hash that the content must have")] = None,
+    source: base.Source = None,
+    session: base.Session = None,
+) -> wire.MemoryDeleted:
     """Delete a memory.
 
     Its versions are kept.
@@ -212,7 +185,7 @@ def delete_memory(
         call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
     except Conflict:
         raise _differs() from None
-    return MemoryDeleted(id=memory_id)
+    return wire.MemoryDeleted(id=memory_id)
 
 
 def _differs() -> HttpError:
@@ -221,37 +194,32 @@ def _differs() -> HttpError:
 
 
 @route("POST", f"{STORE}/search", READ)
-def search_memories(call: RouteCall, body: SearchRequest) -> SearchAnswer:
+def search_memories(call: RouteCall, body: wire.SearchRequest) -> wire.SearchAnswer:
     """Search for memories, best first; docs/search.md has the operators of a query."""
     store = call.store
     if body.at is not None and body.history:
         raise invalid("history: cannot be combined with at")
-    found = store.search(
-        body.query,
-        mode="all" if body.mode == "all" else "ranked",
-        regex=body.mode == "regex",
-        under=body.path_prefix,
-        at=body.at,
-        paths=body.paths,
-        source=body.source,
-        trust=body.trust,
-        history=body.history,
-        limit=body.limit,
-    )
-    return SearchAnswer.of(
+    mode: Literal["all", "ranked"] = "all" if body.mode == "all" else "ranked"
+    asked = body.model_dump(exclude={"mode", "path_prefix"})
+    found = store.search(mode=mode, regex=body.mode == "regex", under=body.path_prefix, **asked)
+    return wire.SearchAnswer.of(
         found,
-        data=[HitObject.of(hit, memory=_present(store, hit), updated_by=as_actor(hit.actor)) for hit in found.hits],
+        data=[
+            wire.HitObject.of(hit, memory=_present(store, hit), updated_by=as_actor(hit.actor)) for hit in found.hits
+        ],
     )
 
 
-def _present(store: MemoryStore, hit: Hit) -> MemoryObject | None:
+def _present(store: MemoryStore, hit: Hit) -> wire.MemoryObject | None:
     """Return the memory that was found, or None if the hit is an earlier version or a proposal."""
     try:
         found, _ = core_of(store).peek(by_id.read_memory(hit.memory_id))
     except NotFound:
         return None
     return (
-        MemoryObject.of(found, memory_store_id=store.id, content=None) if found.version_id == hit.version_id else None
+        wire.MemoryObject.of(found, memory_store_id=store.id, content=None)
+        if found.version_id == hit.version_id
+        else None
     )
 
 
@@ -260,7 +228,7 @@ MAX_CHANGES = 1_000
 
 
 @route("POST", f"{STORE}/tool", ("read", "write"))
-def run_tool(call: RouteCall, body: ToolUseBlock) -> ToolResult:
+def run_tool(call: RouteCall, body: wire.ToolUseBlock) -> wire.ToolResult:
     """Run a tool_use block of the memory tool; `view` needs the scope `read`, the other commands `write`.
 
     If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
@@ -271,7 +239,7 @@ def run_tool(call: RouteCall, body: ToolUseBlock) -> ToolResult:
     _check_scope(call, body.input)
     reply = reply_to(call.store, {"id": body.id, "name": body.name, "input": body.input}, run=call.run)
     _check_reply(call, reply)
-    return ToolResult.model_validate(render(body.id, reply))
+    return wire.ToolResult.model_validate(render(body.id, reply))
 
 
 def _check_reply(call: RouteCall, reply: Reply) -> None:
@@ -293,7 +261,7 @@ def _check_scope(call: RouteCall, command: object) -> object:
 
 
 @route("POST", f"{STORE}/commands", ("read", "write"), conflicts=True)
-def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
+def run_command(call: RouteCall, body: wire.CommandRequest) -> wire.CommandAnswer:
     """Run a command of the memory tool, or `write`, `append` or `clear`; `view` needs the scope `read`, others `write`.
 
     If a change is sent again with the same `id` within 24 hours, the handler returns the first reply and changes
@@ -317,17 +285,17 @@ def run_command(call: RouteCall, body: CommandRequest) -> CommandAnswer:
     said: dict[str, Any] = {"content": reply.text, "is_error": reply.is_error, "error_code": reply.code, "path": path}
     if isinstance(operation, RunCommand) and outcome.error is None:
         changes = [] if outcome.proposed else _changes(core, outcome.recorded)
-        return CommandAnswer.of(core.described(operation, outcome), changes=changes, **said)
+        return wire.CommandAnswer.of(core.described(operation, outcome), changes=changes, **said)
     if isinstance(outcome.result, Viewed) and (memory := outcome.result.memory) is not None:
         core.accesses.note(core.id, memory)
         said |= {"memory_id": memory.id, "memory_version_id": memory.version_id}
     if outcome.error is not None and (other := outcome.error.conflicting) is not None:
         said |= {"conflicting_memory_id": other.memory_id, "conflicting_path": other.path}
-    return CommandAnswer(**said)
+    return wire.CommandAnswer(**said)
 
 
 @route("POST", f"{STORE}/batch", WRITE, conflicts=True)
-def run_batch(call: RouteCall, body: BatchRequest) -> BatchAnswer:
+def run_batch(call: RouteCall, body: wire.BatchRequest) -> wire.BatchAnswer:
     """Run up to 100 commands as one change, all or none; an error has the `position` of the refused command."""
     try:
         written = call.store.batch(body.commands, **origin_of(body.source, body.session))
@@ -335,7 +303,7 @@ def run_batch(call: RouteCall, body: BatchRequest) -> BatchAnswer:
         found = api_error(error)
         found.fields |= {} if error.position is None else {"position": error.position}
         raise found from None
-    return BatchAnswer(results=list(map(WrittenObject.of, written)))
+    return wire.BatchAnswer(results=list(map(wire.WrittenObject.of, written)))
 
 
 def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:
@@ -348,13 +316,13 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
     return RunCommand(command, if_version)
 
 
-def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[CommandChange]:
+def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[wire.CommandChange]:
     """Return the recorded versions, at most `MAX_CHANGES`.
 
     They are read after the transaction. This is safe, because versions never change.
     """
 
-    def work(found: Snapshot) -> list[CommandChange]:
-        return [CommandChange.of(found.version(each.version_id)[0]) for each in recorded[:MAX_CHANGES]]
+    def work(found: Snapshot) -> list[wire.CommandChange]:
+        return [wire.CommandChange.of(found.version(each.version_id)[0]) for each in recorded[:MAX_CHANGES]]
 
     return core.with_options(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []

@@ -20,39 +20,14 @@ from retentive.store import MemoryStore, core_of
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import spool
 from retentive.transfer.import_files import import_files, tar_source
-from retentive.wire.base import (
-    AnswerPage,
-    CreatedFrom,
-    CreatedTo,
-    Cursor,
-    Limit,
-    Name,
-    QueryFlag,
-    Session,
-    Source,
-    Time,
-    Under,
-)
-from retentive.wire.stores import (
-    AuditEntryObject,
-    AuditReport,
-    ImportedFile,
-    ImportResult,
-    MemoryErased,
-    SettingsObject,
-    SettingsUpdate,
-    StoreCreation,
-    StoreDeleted,
-    StoreObject,
-    StoreUpdate,
-    UsageObject,
-)
+from retentive.wire import base
+from retentive.wire import stores as wire
 
 route = Routes()
 
 
 @route("POST", STORES, ADMIN, conflicts=True)
-def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
+def create_memory_store(call: RouteCall, body: wire.StoreCreation) -> wire.StoreObject:
     """Create a memory store.
 
     If the workspace already has a memory store with this `key`, return that store.
@@ -62,36 +37,31 @@ def create_memory_store(call: RouteCall, body: StoreCreation) -> StoreObject:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: must match a pattern in the field `stores` of the API key")
-    made = call.location.opened.create_store(
-        body.name,
-        description=body.description or "",
-        metadata=body.metadata,
-        key=key,
-        workspace=call.caller.workspace_id,
-    )
+    given = body.model_dump(exclude_none=True)
+    made = call.location.opened.create_store(**given, workspace=call.caller.workspace_id)
     if made.erased_at is not None:
         raise missing(NO_STORE)
-    return StoreObject.of(made)
+    return wire.StoreObject.of(made)
 
 
 @route("GET", STORES, READ)
 def list_memory_stores(
     call: RouteCall,
     *,
-    limit: Limit = 20,
-    page: Cursor = None,
-    created_from: CreatedFrom = None,
-    created_to: CreatedTo = None,
-    include_archived: Annotated[QueryFlag, Field(description="List archived stores too")] = False,
-    key: Annotated[Name | None, Field(description="Only the store with this key")] = None,
-) -> AnswerPage[StoreObject]:
+    limit: base.Limit = 20,
+    page: base.Cursor = None,
+    created_from: base.CreatedFrom = None,
+    created_to: base.CreatedTo = None,
+    include_archived: Annotated[base.QueryFlag, Field(description="List archived stores too")] = False,
+    key: Annotated[base.Name | None, Field(description="Only the store with this key")] = None,
+) -> base.AnswerPage[wire.StoreObject]:
     """List memory stores, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
     of = f"{call.path} {workspace} {created_from} {created_to} {include_archived} {key}"
     after = start_of(page, of) or None
     if key is not None:
         found = _with_key(call, key, include_archived=include_archived)
-        return AnswerPage[StoreObject](data=[_shown_to(call, info) for info in found])
+        return base.AnswerPage[wire.StoreObject](data=[_shown_to(call, info) for info in found])
     shown: list[StoreInfo] = []
     following: str | None = ""
     while following is not None and len(shown) < limit:
@@ -105,48 +75,47 @@ def list_memory_stores(
         )
         shown += filter(call.caller.sees, listed.items)
         after = following = listed.next
-    return AnswerPage[StoreObject](data=[_shown_to(call, info) for info in shown], next_page=next_of(following, of))
+    return base.AnswerPage[wire.StoreObject](
+        data=[_shown_to(call, info) for info in shown], next_page=next_of(following, of)
+    )
 
 
 @route("GET", STORE, READ)
-def retrieve_memory_store(call: RouteCall) -> StoreObject:
+def retrieve_memory_store(call: RouteCall) -> wire.StoreObject:
     """Retrieve a memory store."""
     return _shown_to(call, call.info)
 
 
-def _shown_to(call: RouteCall, info: StoreInfo) -> StoreObject:
+def _shown_to(call: RouteCall, info: StoreInfo) -> wire.StoreObject:
     """Return the object of a memory store. A key for some paths does not see how much is in the whole store."""
-    return StoreObject.of(
+    return wire.StoreObject.of(
         info, **(dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {})
     )
 
 
 @route("POST", STORE, ADMIN, conflicts=True)
-def update_memory_store(call: RouteCall, body: StoreUpdate) -> StoreObject:
+def update_memory_store(call: RouteCall, body: wire.StoreUpdate) -> wire.StoreObject:
     """Change a memory store."""
-    change = call.location.opened.update_store
-    actor = call.caller.actor
-    return StoreObject.of(
-        change(call.info.id, name=body.name, description=body.description, metadata=body.metadata, actor=actor)
-    )
+    update = call.location.opened.update_store
+    return wire.StoreObject.of(update(call.info.id, **dict(body), actor=call.caller.actor))
 
 
 @route("DELETE", STORE, ADMIN)
-def delete_memory_store(call: RouteCall) -> StoreDeleted:
+def delete_memory_store(call: RouteCall) -> wire.StoreDeleted:
     """Erase a memory store."""
     info = call.info
     call.location.opened.erase(info.id, actor=call.caller.actor)
-    return StoreDeleted(id=info.id)
+    return wire.StoreDeleted(id=info.id)
 
 
 @route("POST", f"{STORE}/archive", ADMIN)
-def archive_memory_store(call: RouteCall) -> StoreObject:
+def archive_memory_store(call: RouteCall) -> wire.StoreObject:
     """Archive a memory store.
 
     This cannot be reversed.
     """
     archived = call.location.opened.archive_store(call.info.id, actor=call.caller.actor)
-    return StoreObject.of(archived)
+    return wire.StoreObject.of(archived)
 
 
 def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[StoreInfo]:
@@ -158,45 +127,45 @@ def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[Stor
     return [info] if is_shown else []
 
 
-Since = Annotated[Time | None, Field(description="Only entries since this time")]
+Since = Annotated[base.Time | None, Field(description="Only entries since this time")]
 Heads = Annotated[str, Field(max_length=4_000, description="Heads of earlier reports, separated by commas")]
 
 
 @route("GET", f"{STORE}/usage", READ)
-def retrieve_usage(call: RouteCall) -> UsageObject:
+def retrieve_usage(call: RouteCall) -> wire.UsageObject:
     """Count the memories."""
-    return UsageObject.of(call.store.usage(), memory_store_id=call.store.id)
+    return wire.UsageObject.of(call.store.usage(), memory_store_id=call.store.id)
 
 
 @route("GET", f"{STORE}/settings", READ)
-def retrieve_settings(call: RouteCall) -> SettingsObject:
+def retrieve_settings(call: RouteCall) -> wire.SettingsObject:
     """Retrieve the settings."""
     return _settings(call.store)
 
 
 @route("POST", f"{STORE}/settings", ADMIN)
-def update_settings(call: RouteCall, body: SettingsUpdate) -> SettingsObject:
+def update_settings(call: RouteCall, body: wire.SettingsUpdate) -> wire.SettingsObject:
     """Change settings; null restores a default."""
     store = call.store
     store.change_settings(body.model_extra or {})
     return _settings(store)
 
 
-def _settings(store: MemoryStore) -> SettingsObject:
-    return SettingsObject(memory_store_id=store.id, settings=asdict(store.settings()))
+def _settings(store: MemoryStore) -> wire.SettingsObject:
+    return wire.SettingsObject(memory_store_id=store.id, settings=asdict(store.settings()))
 
 
 @route("GET", f"{STORE}/audit_entries", ADMIN)
 def list_audit_entries(
-    call: RouteCall, *, limit: Limit = 20, page: Cursor = None, since: Since = None
-) -> AnswerPage[AuditEntryObject]:
+    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, since: Since = None
+) -> base.AnswerPage[wire.AuditEntryObject]:
     """List the audit log, oldest first."""
     of = f"{call.path} {since}"
     after = start_of(page, of)
     records = core_of(call.store).read(lambda snapshot: list(snapshot.records(ENTRY, after=after, limit=limit + 1)))
     found = ((value.partition("\n")[0], parsed(value)) for _, value in records[:limit])
     data = [
-        AuditEntryObject(
+        wire.AuditEntryObject(
             seq=each.seq,
             created_at=each.time,
             actor=as_actor(each.actor),
@@ -210,14 +179,14 @@ def list_audit_entries(
         if each is not None and (since is None or each.time >= since)
     ]
     following = records[limit - 1][0] if len(records) > limit else None
-    return AnswerPage[AuditEntryObject](data=data, next_page=next_of(following, of))
+    return base.AnswerPage[wire.AuditEntryObject](data=data, next_page=next_of(following, of))
 
 
 @route("GET", f"{STORE}/audit/verify", ADMIN)
-def verify_audit(call: RouteCall, expect: Heads = "") -> AuditReport:
+def verify_audit(call: RouteCall, expect: Heads = "") -> wire.AuditReport:
     """Verify the audit log."""
     found = call.store.audit.verify(expect=expect.split(",") if expect else ())
-    return AuditReport(
+    return wire.AuditReport(
         is_sound=found.is_sound,
         entries=found.entries,
         problem=None if found.problem is None else str(found.problem),
@@ -227,11 +196,11 @@ def verify_audit(call: RouteCall, expect: Heads = "") -> AuditReport:
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)
-def erase_memory(call: RouteCall) -> MemoryErased:
+def erase_memory(call: RouteCall) -> wire.MemoryErased:
     """Permanently remove a memory with its history."""
     memory_id = call.ids["memory_id"]
     removed = call.store.history.erase(memory_id=memory_id)
-    return MemoryErased.of(removed, id=memory_id)
+    return wire.MemoryErased.of(removed, id=memory_id)
 
 
 _TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
@@ -262,12 +231,14 @@ def import_memories(
     call: RouteCall,
     *,
     upload: IO[bytes],
-    path_prefix: Under = "/",
-    source: Source = None,
-    session: Session = None,
-    overwrite: Annotated[QueryFlag, Field(description="Replace existing memories, which are kept otherwise")] = False,
-    dry_run: Annotated[QueryFlag, Field(description="Report the steps, and change nothing")] = False,
-) -> ImportResult:
+    path_prefix: base.Under = "/",
+    source: base.Source = None,
+    session: base.Session = None,
+    overwrite: Annotated[
+        base.QueryFlag, Field(description="Replace existing memories, which are kept otherwise")
+    ] = False,
+    dry_run: Annotated[base.QueryFlag, Field(description="Report the steps, and change nothing")] = False,
+) -> wire.ImportResult:
     """Import the files of a tar file as memories, as one change."""
     limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
     with _as_request():
@@ -282,7 +253,9 @@ def import_memories(
         source=source,
         session=session,
     )
-    return ImportResult(files=list(map(ImportedFile.of, done.files)), dry_run=dry_run, proposed=done.is_proposed)
+    return wire.ImportResult(
+        files=list(map(wire.ImportedFile.of, done.files)), dry_run=dry_run, proposed=done.is_proposed
+    )
 
 
 @contextmanager

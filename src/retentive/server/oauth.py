@@ -227,18 +227,15 @@ class Tokens:
         try:
             with open(path, "rb") as file:
                 given = tomllib.load(file)
-            issuers = [Issuer.read(each) for each in given.pop("issuers")]
-            resource = given.pop("resource")
-            check_issuer_url(resource)
-        except KeyError as error:
-            raise InvalidInput(f"{os.path.basename(path)}: the field {error} is missing") from None
-        except (OSError, ValueError, TypeError, AttributeError, InvalidInput) as error:
+            check_issuer_url(given["resource"])
+            issuers = [Issuer.read(each) for each in given["issuers"]]
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, InvalidInput) as error:
             raise InvalidInput(f"{os.path.basename(path)} is not a valid OAuth configuration: {error}") from None
-        if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
+        if len(given) > 2 or not issuers or len({each.issuer for each in issuers}) < len(issuers):
             raise InvalidInput(
                 f"{os.path.basename(path)} must contain only `resource` and tables [[issuers]] with different issuers"
             )
-        return cls(resource, issuers)
+        return cls(given["resource"], issuers)
 
     def challenge(self, path: str = "") -> str:
         """Return the value of the header `WWW-Authenticate`.

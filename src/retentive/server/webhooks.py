@@ -21,7 +21,7 @@ from retentive.opening import Retentive
 from retentive.server.keys import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT
-from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent
+from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent, WebhookEvent
 
 PENDING, DONE = "webhook_pending", "webhook_done"
 """Kinds of the records of deliveries, under the key `ENDPOINT.EVENT`: those to send, and those with an outcome."""
@@ -88,18 +88,24 @@ class Webhooks:
         self._opened = opened
         self._records = opened.records
 
-    def create(self, workspace_id: str, url: str, events: Iterable[str], **fields: Any) -> Endpoint:
+    def create(self, workspace_id: str, url: str, events: Iterable[WebhookEvent], **fields: Any) -> Endpoint:
         """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
             raise InvalidInput(
                 f"the workspace already has {MAX_ENDPOINTS} webhook endpoints, the maximum; delete one first"
             )
         now = datetime.now(UTC)
-        endpoint_id = sortable_id("whep_", now_us(time.time))
-        given = {"id": endpoint_id, "name": "", "description": "", "state": "enabled", **fields}
-        given |= {"workspace_id": workspace_id, "url": url, "secret": _new_secret(), "enabled_events": list(events)}
-        given |= {"created_at": now, "updated_at": now, "since": dict.fromkeys(events, now)}
-        made = Endpoint.model_validate(given)
+        made = Endpoint(
+            id=sortable_id("whep_", now_us(time.time)),
+            workspace_id=workspace_id,
+            url=url,
+            secret=_new_secret(),
+            enabled_events=list(events),
+            created_at=now,
+            updated_at=now,
+            since=dict.fromkeys(events, now),
+            **{"name": "", "description": "", "state": "enabled", **fields},
+        )
         self._records.put(ENDPOINT, made.id, made.model_dump_json(), expected=None)
         self._opened.marks.look_again()
         return made
@@ -187,7 +193,7 @@ def check_url(url: str, *, to_private: bool) -> str:
         is_valid = bool(parts.hostname) and parts.port != 0 and parts.username is None and not parts.fragment
     except ValueError:
         is_valid = False
-    if not is_valid or len(url) > 2_000 or any(not "!" <= char <= "~" for char in url):
+    if not is_valid or any(not "!" <= char <= "~" for char in url):
         raise InvalidInput("must be a URL without a user name or a fragment")
     if parts.scheme != "https" and not (to_private and parts.scheme == "http"):
         raise InvalidInput("must begin with https://")

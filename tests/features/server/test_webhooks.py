@@ -31,7 +31,7 @@ from support.listener import Answer, Received, listening
 from support.places import LASTING, place_of
 from support.served_process import process_serving
 
-ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
+ALL: list[Any] = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
 
 
 class Receiver:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, InvalidPath, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import Named, as_revision
 from retentive.remote.client import Client
+from retentive.store import core_of
 from retentive.values.commands import Append, Clear, Command, Write, parse
 from retentive.values.paths import MemoryPath
+from retentive.values.properties import StoreInfo
 from retentive.values.records import Actor, as_actor
 from retentive.values.replies import REPLIES, Reply
 from retentive.wire.base import Answer, AnswerPage, api_path
 
 if TYPE_CHECKING:
-    from retentive.engine.core import StoreCore
     from retentive.remote.store import RemoteStore
 
 P = ParamSpec("P")
@@ -71,7 +72,10 @@ class Remote:
     client: Client
     base: str
     is_on_server = True
-    _actor: Actor | None
+
+    def _by(self) -> Actor | None:
+        """Return the actor of calls that name no other actor. None means the actor of the API key."""
+        raise NotImplementedError
 
     def through(self, integration: str) -> Self:
         """Return this object unchanged. `retentive serve` records the integration `http` for every request."""
@@ -84,7 +88,7 @@ class Remote:
 
         `missing` is the message of the error if the object of the route does not exist.
         """
-        by = as_actor(actor) or self._actor
+        by = as_actor(actor) or self._by()
         options["actor"] = None if by is None else str(by)
         try:
             return self.client.call(answer, method, self.base + path, **options)
@@ -116,17 +120,30 @@ class RemotePart:
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
-        self._context = self._core = cast("StoreCore", RemoteCore())
+        self._context = self._core = core_of(store)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._store.id}>"
 
 
+@dataclass(frozen=True)
 class RemoteCore:
     """Takes the place of `StoreCore`. It only checks arguments, and formats the errors that it finds.
 
-    Methods that need storage raise `InvalidInput`.
+    Attributes and methods that need storage raise `InvalidInput`.
     """
+
+    info: StoreInfo
+    actor: Actor | None
+
+    @property
+    def id(self) -> str:
+        """Id of the memory store."""
+        return self.info.id
+
+    def with_options(self, actor: Actor | None) -> RemoteCore:
+        """Return the core of a store whose requests name this actor. The API key must permit it."""
+        return RemoteCore(self.info, actor)
 
     def reject(self, error: RetentiveError, actor: Who = None) -> NoReturn:
         """Raise `error`. The server writes audit entries for the calls that reach it."""

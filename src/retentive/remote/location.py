@@ -37,6 +37,9 @@ class RemoteLocation(Remote, Retentive):
     def __repr__(self) -> str:
         return "<RemoteLocation>"
 
+    def _by(self) -> Actor | None:
+        return self._actor
+
     def __getattr__(self, name: str) -> NoReturn:
         if name == "backend":
             raise no_route()

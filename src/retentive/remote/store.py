@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
@@ -22,7 +21,6 @@ from retentive.remote.calls import (
     moment,
     parsed,
     prefix,
-    segment,
     sendable,
     sent_path,
 )
@@ -62,36 +60,14 @@ class RemoteStore(Remote, MemoryStore):
 
     def __init__(self, client: Client, info: StoreInfo, actor: Actor | None) -> None:
         self.client = client
-        self.info = info
-        self.base = f"/v1/memory_stores/{segment(info.id)}"
-        self._actor = actor
-        self._core = cast("StoreCore", RemoteCore())
+        self.base = f"/v1/memory_stores/{info.id}"
+        self._core = cast("StoreCore", RemoteCore(info, actor))
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.id} key={self.key!r}>"
 
-    @property
-    def id(self) -> str:
-        return self.info.id
-
-    @property
-    def key(self) -> str | None:
-        return self.info.key
-
-    @property
-    def name(self) -> str:
-        return self.info.name
-
-    @property
-    def actor(self) -> Actor | None:
-        """Actor of changes that name no other actor. None means the actor of the API key."""
-        return self._actor
-
-    def acting_as(self, actor: Actor | str) -> RemoteStore:
-        """Return a copy of this object. The copy sends `actor` with each request. The API key must permit the actor."""
-        store = copy(self)
-        store._actor = as_actor(actor)  # noqa: SLF001 - the same class
-        return store
+    def _by(self) -> Actor | None:
+        return self.actor
 
     def directory(self) -> str | None:
         """Return None, because the memories are on the server."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from retentive.audit.chain import AuditEntry
+from retentive.audit.reader import Verified
 from retentive.errors import InvalidInput
 from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
-from retentive.values.records import Usage
+from retentive.values.records import Usage, as_actor
 from retentive.values.settings import DEFAULTS, NAMES, Settings
 from retentive.wire import base
 
@@ -129,7 +131,7 @@ class UsageObject(base.ObjectOf[Usage]):
     attributes: ClassVar = {"content_size_bytes": "size_bytes"}
 
 
-class AuditEntryObject(base.Answer):
+class AuditEntryObject(base.ObjectOf[AuditEntry]):
     """Entry of the audit log."""
 
     type: Literal["audit_entry"] = "audit_entry"
@@ -141,9 +143,16 @@ class AuditEntryObject(base.Answer):
     outcome: str
     change_count: base.Count
     memory_version_ids: list[str]
+    attributes: ClassVar = {"created_at": "time"}
+
+    @classmethod
+    def of(cls, given: AuditEntry, **_: object) -> Self:
+        """Return the object of an entry."""
+        ids = [each.version_id for each in given.changes]
+        return super().of(given, actor=as_actor(given.actor), change_count=len(ids), memory_version_ids=ids)
 
 
-class AuditReport(base.Answer):
+class AuditReport(base.ObjectOf[Verified]):
     """Result of a verification of the audit log."""
 
     type: Literal["audit_report"] = "audit_report"
@@ -152,6 +161,12 @@ class AuditReport(base.Answer):
     problem: str | None
     head: str | None
     unaudited_memory_version_ids: list[str]
+
+    @classmethod
+    def of(cls, given: Verified, **_: object) -> Self:
+        """Return the object of a result."""
+        said = {name: None if (text := getattr(given, name)) is None else str(text) for name in ("problem", "head")}
+        return super().of(given, **said, unaudited_memory_version_ids=[each.id for each in given.unaudited])
 
 
 class MemoryErased(base.ObjectOf[Removed]):

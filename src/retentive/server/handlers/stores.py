@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field
 
-from retentive.audit.chain import ENTRY, parsed
+from retentive.audit.chain import entries_page
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
 from retentive.server.errors import forbidden, invalid, missing
 from retentive.server.handlers.memories import MEMORY
 from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of, start_of
-from retentive.storage.contract import StoreInfo, as_actor
+from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.export import export_to, write_tar
 from retentive.transfer.files import spool
@@ -64,20 +64,17 @@ def list_memory_stores(
         return base.AnswerPage[wire.StoreObject](data=[_shown_to(call, info) for info in found])
     shown: list[StoreInfo] = []
     following: str | None = ""
+    chosen: dict[str, Any] = {
+        "include_archived": include_archived,
+        "created_from": created_from,
+        "created_to": created_to,
+    }
     while following is not None and len(shown) < limit:
-        listed = opened.list_stores(
-            workspace=workspace,
-            include_archived=include_archived,
-            created_from=created_from,
-            created_to=created_to,
-            after=after,
-            limit=limit - len(shown),
-        )
+        listed = opened.list_stores(workspace=workspace, after=after, limit=limit - len(shown), **chosen)
         shown += filter(call.caller.sees, listed.items)
         after = following = listed.next
-    return base.AnswerPage[wire.StoreObject](
-        data=[_shown_to(call, info) for info in shown], next_page=next_of(following, of)
-    )
+    data = [_shown_to(call, info) for info in shown]
+    return base.AnswerPage[wire.StoreObject](data=data, next_page=next_of(following, of))
 
 
 @route("GET", STORE, READ)
@@ -88,9 +85,8 @@ def retrieve_memory_store(call: RouteCall) -> wire.StoreObject:
 
 def _shown_to(call: RouteCall, info: StoreInfo) -> wire.StoreObject:
     """Return the object of a memory store. A key for some paths does not see how much is in the whole store."""
-    return wire.StoreObject.of(
-        info, **(dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {})
-    )
+    hidden = dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {}
+    return wire.StoreObject.of(info, **hidden)
 
 
 @route("POST", STORE, ADMIN, conflicts=True)
@@ -110,12 +106,8 @@ def delete_memory_store(call: RouteCall) -> wire.StoreDeleted:
 
 @route("POST", f"{STORE}/archive", ADMIN)
 def archive_memory_store(call: RouteCall) -> wire.StoreObject:
-    """Archive a memory store.
-
-    This cannot be reversed.
-    """
-    archived = call.location.opened.archive_store(call.info.id, actor=call.caller.actor)
-    return wire.StoreObject.of(archived)
+    """Archive a memory store, which cannot be reversed."""
+    return wire.StoreObject.of(call.location.opened.archive_store(call.info.id, actor=call.caller.actor))
 
 
 def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[StoreInfo]:
@@ -127,7 +119,6 @@ def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[Stor
     return [info] if is_shown else []
 
 
-Since = Annotated[base.Time | None, Field(description="Only entries since this time")]
 Heads = Annotated[str, Field(max_length=4_000, description="Heads of earlier reports, separated by commas")]
 
 
@@ -157,42 +148,19 @@ def _settings(store: MemoryStore) -> wire.SettingsObject:
 
 @route("GET", f"{STORE}/audit_entries", ADMIN)
 def list_audit_entries(
-    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, since: Since = None
+    call: RouteCall, limit: base.Limit = 20, page: base.Cursor = None
 ) -> base.AnswerPage[wire.AuditEntryObject]:
     """List the audit log, oldest first."""
-    of = f"{call.path} {since}"
-    after = start_of(page, of)
-    records = core_of(call.store).read(lambda snapshot: list(snapshot.records(ENTRY, after=after, limit=limit + 1)))
-    found = ((value.partition("\n")[0], parsed(value)) for _, value in records[:limit])
-    data = [
-        wire.AuditEntryObject(
-            seq=each.seq,
-            created_at=each.time,
-            actor=as_actor(each.actor),
-            operation=each.operation,
-            integration=each.integration,
-            outcome=each.outcome,
-            change_count=len(each.changes),
-            memory_version_ids=[change.version_id for change in each.changes],
-        )
-        for stored, each in found
-        if each is not None and (since is None or each.time >= since)
-    ]
-    following = records[limit - 1][0] if len(records) > limit else None
-    return base.AnswerPage[wire.AuditEntryObject](data=data, next_page=next_of(following, of))
+    after = start_of(page, call.path)
+    found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
+    data = list(map(wire.AuditEntryObject.of, found.items))
+    return base.AnswerPage[wire.AuditEntryObject](data=data, next_page=next_of(found.next, call.path))
 
 
 @route("GET", f"{STORE}/audit/verify", ADMIN)
 def verify_audit(call: RouteCall, expect: Heads = "") -> wire.AuditReport:
     """Verify the audit log."""
-    found = call.store.audit.verify(expect=expect.split(",") if expect else ())
-    return wire.AuditReport(
-        is_sound=found.is_sound,
-        entries=found.entries,
-        problem=None if found.problem is None else str(found.problem),
-        head=None if found.head is None else str(found.head),
-        unaudited_memory_version_ids=[each.id for each in found.unaudited],
-    )
+    return wire.AuditReport.of(call.store.audit.verify(expect=expect.split(",") if expect else ()))
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)

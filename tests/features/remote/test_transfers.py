@@ -66,13 +66,6 @@ def test_a_directory_is_imported_alike(api: Api, store: MemoryStore, files: Path
     assert {each.actor and each.actor.kind for each in store.versions()} == {"api_key"}
 
 
-def test_an_import_under_review_awaits_it(store: MemoryStore, files: Path) -> None:
-    store.change_settings({"review": ["session:*"]})
-    done = import_files(store.acting_as("session:s1"), directory_source(str(files)), under="/memories")
-    assert {each.became for each in done.files} >= {"created", "refused"}
-    assert (done.is_proposed, store.memories(), len(store.review.pending())) == (True, [], 1)
-
-
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
 def test_an_archive_is_that_of_the_storage(store: MemoryStore, filled: MemoryStore, tmp_path: Path, name: str) -> None:
     found = export_whole(store, str(tmp_path / name))
@@ -86,14 +79,6 @@ def test_an_archive_is_that_of_the_storage(store: MemoryStore, filled: MemorySto
     with pytest.raises(errors.AlreadyExists):
         export_whole(store, str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == [name, "local"]
-
-
-def test_a_directory_is_exported_alike(store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
-    assert export_files(store, str(tmp_path / "a")) == export_files(filled, str(tmp_path / "b"))
-    for found in sorted((tmp_path / "b").rglob("*")):
-        other = tmp_path / "a" / found.relative_to(tmp_path / "b")
-        assert found.is_dir() or other.read_bytes() == found.read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
 def test_damaged_memories_are_left_out(api: Api, store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:

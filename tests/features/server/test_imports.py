@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -62,35 +61,6 @@ def test_a_tar_file_is_imported(api: Api, store: MemoryStore, at: str, form: int
     versions = store.versions()
     assert (len(versions), len({each.revision for each in versions})) == (3, 1)
     assert {str(each.actor) for each in versions} == {f"api_key:{api.place.keys.authenticated(api.key).id}"}  # type: ignore[union-attr]
-
-
-def test_files_of_the_program_tar(api: Api, store: MemoryStore, at: str, tmp_path: Path) -> None:
-    """Only its directory `memories`; links are refused and not followed."""
-    inside = tmp_path / "memories"
-    inside.mkdir()
-    (inside / "a.md").write_text("one")
-    (inside / "hard").hardlink_to(inside / "a.md")
-    (inside / "link").symlink_to("/etc/passwd")
-    (tmp_path / "other").write_text("two")
-    body = subprocess.run(["tar", "c", "-C", str(tmp_path), "."], capture_output=True, check=True).stdout
-    found = outcomes(api.send("POST", f"{at}/import?path_prefix=/in/", body))
-    assert (sorted(found), found["link"]) == (["a.md", "hard", "link"], "refused")
-    assert sorted(found.values()) == ["created", "refused", "refused"]
-    assert [each.path.rpartition("/")[0] for each in store.memories()] == ["/memories/in"]
-
-
-def test_the_format_files_can_be_imported_again(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(f"/memories/{LONG}/ü.md", "one")
-    exported = api.get(f"{at}/export?format=files").body
-    with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
-        assert archive.getnames() == ["memories", f"memories/{LONG}/ü.md", "retentive-files.json"]
-    other = api.place.opened.store("target of files")
-    assert list(outcomes(api.send("POST", f"/v1/memory_stores/{other.id}/import", exported)).values()) == ["created"]
-    assert other.read(f"/memories/{LONG}/ü.md") == "one"
-
-
-def test_an_empty_store_is_exported_and_imported(api: Api, store: MemoryStore, at: str) -> None:
-    assert outcomes(api.send("POST", f"{at}/import", api.get(f"{at}/export?format=files").body)) == {}
 
 
 def test_overwrite_and_dry_run(api: Api, store: MemoryStore, at: str) -> None:

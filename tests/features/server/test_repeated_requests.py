@@ -67,13 +67,6 @@ def test_keys_of_two_callers_are_independent(api: Api, store: MemoryStore, at: s
     assert create(api, at, "", "k").status == 200
 
 
-def test_a_refused_request_may_be_sent_again(api: Api, store: MemoryStore, at: str) -> None:
-    memory_id = store.create("/memories/new.md", "in the way").memory_id
-    assert create(api, at, "", "k").status == 409
-    store.by_id.delete(memory_id)
-    assert create(api, at, "", "k").status == 200
-
-
 def test_a_key_ends_after_a_day(api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert create(api, at, "", "k").status == 200
     monkeypatch.setattr(repeats, "KEPT_S", 0.0)
@@ -97,12 +90,6 @@ def test_one_change_of_many_at_once(api: Api, store: MemoryStore, at: str) -> No
         thread.join()
     assert answers == [answers[0]] * 6
     assert changes(store) == 1
-
-
-def test_reads_ignore_the_header(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(A, "one")
-    for path in (f"{at}/memories", at):
-        assert api.get(path, idempotency_key="k").status == 200
 
 
 def test_an_audit_entry_says_that_a_request_was_repeated(api: Api, store: MemoryStore, at: str) -> None:

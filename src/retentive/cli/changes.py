@@ -220,8 +220,8 @@ def rm(location: Location, paths: Sequence[str], if_version: str | None) -> None
     """Delete memories, or directories with everything below them.
 
     PATH may be the id of a memory. A directory is deleted as a whole or not at all. After an error, rm continues with
-    the next PATH, and finally exits with the status of the first error. Deleted texts stay in the history: `undo`
-    brings them back, and `erase` removes them.
+    the next PATH, and finally exits with the status of the first error. Deleted texts stay in the history, by default
+    for a year: `undo` brings them back, and `erase` removes them.
     """
     if if_version is not None and len(paths) > 1:
         raise click.UsageError("--if-version needs a single PATH.")

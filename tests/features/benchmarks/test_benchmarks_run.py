@@ -13,6 +13,7 @@ ROOT = str(BENCHMARKS.parent)
 SCRIPTS: dict[str, list[str]] = {
     "peers.py": [], "callers.py": ["--only", "threads 1"], "console.py": [], "startup.py": [],
     "search/speed.py": [], "places.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
+    "history.py": ["--only", "sqlite"],
     "server.py": ["--only", "views", "--only", "streams"],
     "interleaved.py": ["--only", "create", "--rounds", "2", ROOT, ROOT],
     "sensitive_values.py": ["--part", "values", "--half", "seen"],

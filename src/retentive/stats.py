@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
@@ -21,7 +21,6 @@ DAYS = 30
 USED_DAYS = 30
 """A memory counts as used if it was viewed or changed within this number of days."""
 TOP = 10
-_PROGRESS_EVERY = 1_000  # memories
 _MAX_DAYS = 36_600
 
 
@@ -88,24 +87,15 @@ class Stats:
     proposals: int
 
 
-def memory_use(store: MemoryStore, *, progress: Callable[[int], None] | None = None) -> MemoryUse:
+def memory_use(store: MemoryStore) -> MemoryUse:
     """Return statistics about the use of the memories of a store. Raises the errors of storage.
 
-    A caller that is limited to some paths gets only the statistics of the memories at these paths. `progress` is called
-    repeatedly with the number of memories read so far. If it raises an error, the call ends with this error.
+    A caller that is limited to some paths gets only the statistics of the memories at these paths.
     """
-
-    def listed(snapshot: Snapshot) -> list[Memory]:
-        memories = list[Memory]()
-        for memory, _ in snapshot.list(ROOT):
-            if progress is not None and len(memories) % _PROGRESS_EVERY == 0:
-                progress(len(memories))
-            memories.append(memory)
-        return memories
-
     core = core_of(store)
     viewed, now = core.accesses.of(core.id), datetime.fromtimestamp(core.clock(), UTC)
-    return _use(core.result_of(Read("memory_use", listed)), viewed, now, only_idle=True)
+    read = Read("memory_use", lambda snapshot: [memory for memory, _ in snapshot.list(ROOT)])
+    return _use(core.result_of(read), viewed, now, only_idle=True)
 
 
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:

@@ -76,12 +76,6 @@ def test_commands_of_the_files_to_deploy_exist() -> None:
     assert [(words, wrong) for words in commands(starts) if (wrong := problem(words))] == []
 
 
-def test_unknown_commands_and_options_are_found() -> None:
-    texts = ["retentive no-such ls", "a | retentive log --no-such x", "retentive --at memory settings no-such"]
-    assert [problem(words) for text in texts for words in commands(text)] == ["no-such", "--no-such", "no-such"]
-    assert [problem(words) for words in commands("retentive --at x log -n 1 | cut -f 1")] == [None]
-
-
 COMMENTED = re.compile(r"\s+# .*")
 
 

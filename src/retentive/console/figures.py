@@ -208,7 +208,7 @@ def choose_some(choose: Choose, limit: int, shown: Callable[[int], slice], large
 
 def audit_page(store: MemoryStore, before: str, limit: int) -> ListPage[AuditEntry, str]:
     """Return a page of the audit log, newest entries first."""
-    return core_of(store).read(lambda snapshot: entries_page(snapshot, before, limit, newest_first=True))
+    return core_of(store).read(lambda snapshot: entries_page(snapshot, before, limit))
 
 
 def position(store: MemoryStore) -> tuple[int, str]:

@@ -14,13 +14,11 @@ from retentive.engine.visibility import (
     TRUSTED,
     Assessment,
     Level,
-    author_of,
     check_level,
     contributors_of,
     described,
     is_used,
     marks_of,
-    trust_levels,
 )
 from retentive.errors import InvalidInput, NotFound
 from retentive.review.proposals import RecordChange
@@ -94,11 +92,6 @@ class Trust:
             return ListPage(tuple(doubted))
 
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
-
-    def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Return the trust level of the author of each version. Authors of earlier versions do not count."""
-        level_of = trust_levels(self._context.settings())
-        return [level_of(author_of(version)) for version in versions]
 
     def contributors(self, recorded: Version | Memory) -> Sequence[Contributor]:
         """Return the contributors to the text of a version or memory, the newest last.

@@ -261,8 +261,8 @@ def test_a_command_on_a_tree_is_in_the_log_of_each_affected_store(tmp_path: Path
 
 
 @pytest.mark.parametrize("limit", [1, 5, 13])
-def test_the_log_is_read_in_pages_from_both_ends(limit: int, tmp_path: Path) -> None:
-    """Pages have the entries of the whole log with their paths, in both directions."""
+def test_the_log_is_read_in_pages(limit: int, tmp_path: Path) -> None:
+    """Pages have the entries of the whole log with their paths, newest first."""
     with audited("sqlite", tmp_path) as place:
         store = place.store()
         for number in range(6):
@@ -270,14 +270,12 @@ def test_the_log_is_read_in_pages_from_both_ends(limit: int, tmp_path: Path) -> 
             store.execute({"command": "insert"})
         whole = list(store.audit.entries())
         assert len(whole) == 13
-        for order in (False, True):
-            found = list[AuditEntry]()
-            cursor: str | None = ""
-            while cursor is not None:
-                read = partial(entries_page, cursor=cursor, limit=limit, newest_first=order)
-                page = place.backend.read(store.id, read)
-                found, cursor = [*found, *page.items], page.next
-            assert found == (whole[::-1] if order else whole)
+        found = list[AuditEntry]()
+        cursor: str | None = ""
+        while cursor is not None:
+            page = place.backend.read(store.id, partial(entries_page, cursor=cursor, limit=limit))
+            found, cursor = [*found, *page.items], page.next
+        assert found == whole[::-1]
 
 
 AGENT = "session:s"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,16 +83,6 @@ def test_damage_is_found(backend: str, case: Case, tmp_path: Path) -> None:
     assert not any("/" in subject for subject in redacted), "what was redacted is not shown"
     assert codes(look(place, repair=True)) == (set() if case.is_repaired else set(case.found))
     assert not case.is_repaired or all(KINDS[code].mends for code in case.found)
-
-
-@pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
-def test_bytes_that_are_not_a_text_are_found_although_hash_and_size_match(data: bytes, tmp_path: Path) -> None:
-    """Views and searches cannot read such bytes."""
-    place, names = filled("sqlite", tmp_path)
-    fitting = (len(data), hashlib.sha256(data).hexdigest(), names["a.old"])
-    sql(place, "UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", (data, *fitting))
-    assert codes(look(place)) == {"old_text_wrong"}
-    assert codes(look(place, repair=True)) == {"old_text_wrong"}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -70,18 +70,6 @@ def test_an_encrypted_store_without_its_key_is_reported_as_not_checked(tmp_path:
     assert codes(findings) == codes(findings, severity="ok") == set()
 
 
-def test_progress_is_reported(tmp_path: Path) -> None:
-    """Progress is reported for every hundred memories and versions."""
-    with opened("memory", tmp_path) as found:
-        store = found.store()
-        for number in range(150):
-            store.execute({"command": "create", "path": f"/memories/{number}", "file_text": ""})
-        heard: list[tuple[str, int]] = []
-        for _ in check(found.backend, progress=lambda name, count: heard.append((name, count))):
-            pass
-    assert heard == [("default", 100), ("default", 200), ("default", 300)]
-
-
 CHECKS = 8 if LONG else 4  # the history grows during the check
 BACKENDS = ["sqlite", "directory"]
 if LONG:

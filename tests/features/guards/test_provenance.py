@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.values.provenance import Provenance
 from support.commands import create, delete, edit, rename
@@ -125,19 +124,6 @@ def test_a_confirmation_does_not_cover_a_later_change_by_one_of_many(store: Memo
     for session in sessions[10:30]:
         store.append(A, "y\n", actor=f"user:{session}")
     assert [each.path for each in store.trust.doubted()] == [A]
-
-
-def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> None:
-    """Twice the edits of a shared memory, each by another session, have twice the provenance."""
-    sizes = []
-    for edits in (60, 120):
-        with retentive.open("sqlite://") as place:
-            shared = place.store()
-            shared.create(A, "")
-            for number in range(edits):
-                shared.append(A, "x\n", actor=f"session:{number:032x}", session=f"s{number:032x}")
-            sizes.append(sum(len(each.provenance_text or "") for each in shared.versions()))
-    assert sizes[1] < 2.5 * sizes[0]
 
 
 def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:

@@ -141,7 +141,6 @@ def test_the_most_specific_rule_decides(
     local.execute(create(), **origin)
     assert [one.level for one in local.trust.doubted()] == ([] if level == "trusted" else [level])
     assert [version.path for version in local.history.log(trust=level)] == [A]  # type: ignore[arg-type] # of the table
-    assert local.trust.levels(local.versions()) == [level]
 
 
 def test_hidden_memories_keep_their_paths(local: MemoryStore) -> None:

@@ -90,7 +90,7 @@ READING = {
     "history.log", "history.changes", "history.show", "history.diff", "history.differences",
     "history.text_at", "history.blame", "history.page", "history.feed", "history.newest",
     "review.pending", "review.show", "review.decisions",
-    "trust.contributors", "trust.doubted", "trust.levels", "trust.page",
+    "trust.contributors", "trust.doubted", "trust.page",
 }  # fmt: skip
 """Names that change nothing, or that other cases call."""
 

@@ -322,7 +322,6 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
         lambda store: store.history.text_at(A, "HEAD"),
         lambda store: store.by_id.update("mem_x", text="x"),
         lambda store: store.trust.page(),
-        lambda store: store.trust.levels([]),
         lambda store: store.review.decisions(),
     ],
 )

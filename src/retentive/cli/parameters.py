@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import click
@@ -43,21 +43,17 @@ def _parsed(text: str, parse: Callable[[str, datetime], T]) -> T:
         raise click.BadParameter(str(error)) from None
 
 
-def _option(name: str, metavar: str, parse: Callable[[str, datetime], Any], text: str) -> Decorator:
+def _option(metavar: str, parse: Callable[[str, datetime], Any], name: str, text: str) -> Decorator:
     def convert(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Any:
         return None if given is None else _parsed(given, parse)
 
     return click.option(name, metavar=metavar, callback=convert, help=text)
 
 
-def time_option(name: str, text: str) -> Decorator:
-    """Return a decorator that adds an option to a command. The value of the option is a time."""
-    return _option(name, "TIME", parse_time, text)
-
-
-def revision_option(name: str, text: str) -> Decorator:
-    """Return a decorator that adds an option to a command. The value of the option is a revision."""
-    return _option(name, "REVISION", parse, text)
+time_option = partial(_option, "TIME", parse_time)
+"""Return a decorator that adds an option with this name and help to a command. The value of the option is a time."""
+revision_option = partial(_option, "REVISION", parse)
+"""Return a decorator that adds an option with this name and help to a command. Its value is a revision."""
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:

@@ -90,7 +90,7 @@ def test_the_inspector_finds_nothing_wrong(tmp_path: Path, api: Api, transport: 
     url = ["--server-url", f"{api.url}/mcp", "--transport", "http", "--header", f"x-api-key: {api.key}"]
     target = url if transport == "http" else ["--", *local(tmp_path)]
     inspector: list[str | Path] = [MODULES / ".bin" / "mcp-inspector", "--cli", "--format", "json"]
-    inspector += ["--protocol-era", ERAS[revision]]
+    inspector += ["--protocol-era", ERAS[revision], "--connect-timeout", "60000"]
 
     def run(*given: str, status: int = 0) -> Any:
         done = node(tmp_path, *inspector, *given, *target)

@@ -27,7 +27,7 @@ import anyio
 from retentive.agent import sdk
 from retentive.agent.conversation import Response, newest_response, parse_response
 from retentive.agent.events import AgentError, Event, Finished
-from retentive.agent.turns import Conversation, RunSteps, RunTool, Send, UserInput, answer_of
+from retentive.agent.turns import Conversation, RunSteps, Send, UserInput, answer_of
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -73,8 +73,8 @@ class Agent(Conversation["Anthropic", Iterator[Event]]):
                 return
             outcome = None
             match step:
-                case RunTool(call):
-                    outcome = self._tools.run(call, newest_response(self.messages) or 0)
+                case dict():
+                    outcome = self._tools.run(step, newest_response(self.messages) or 0)
                 case Send():
                     try:
                         outcome = yield from self._receive(step)
@@ -137,8 +137,8 @@ class AsyncAgent(Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                 return
             outcome = None
             match step:
-                case RunTool(call):
-                    outcome = await self._tools.run_async(call, newest_response(self.messages) or 0)
+                case dict():
+                    outcome = await self._tools.run_async(step, newest_response(self.messages) or 0)
                 case Send():
                     try:
                         async with aclosing(self._receive(step)) as received:

@@ -8,7 +8,8 @@ Each rule quotes the error of the API for a request that breaks the rule:
 - An error result without text gets a text: "content cannot be empty if `is_error` is true".
 - A result without its call, and a second result for a call, are left out: "unexpected `tool_use_id` found in
   `tool_result` blocks", "each tool_use must have a single result".
-- Results come first in their message: "`tool_use` ids were found without `tool_result` blocks immediately after".
+- Results come first in their message, and messages of the user in a row are one: "`tool_use` ids were found without
+  `tool_result` blocks immediately after".
 - A call without a result gets an error result. The API reports the same error as in the previous rule.
 - Thinking at the end of a response is left out: "The final block in an assistant message cannot be `thinking`".
 - A call of a server tool is left out if it has no result and its turn has ended. The API would have sent the result in
@@ -42,6 +43,8 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
                 blocks = without_server_calls(blocks, messages[at + 1 :])
             _answer_calls(sent)
         else:
+            if sent and sent[-1]["role"] == message["role"]:  # the API takes both for one message
+                blocks = [*sent.pop()["content"], *blocks]
             blocks = _results_first(blocks, sent)
             if blocks:
                 _leave_out_final_thinking(sent)
@@ -89,6 +92,7 @@ def _answer_calls(sent: list[MessageDict]) -> None:
     at = next(at for at in range(len(sent) - 1, -1, -1) if sent[at]["role"] == "assistant")
     after = sent[at + 1] if at + 1 < len(sent) else None
     if after is None:
+        _leave_out_final_thinking(sent)
         sent.append({"role": "user", "content": missing})
     else:
         sent[at + 1] = {**after, "content": [*missing, *after["content"]]}

@@ -100,15 +100,10 @@ class Send:
     has_begun: bool = False  # the stream of the response has begun, so the SDK does not retry the request
 
 
-@dataclass(frozen=True, slots=True)
-class RunTool:
-    """Step of a run: run a tool call. The outcome of the step is the tool_result block."""
-
-    call: MessageDict
-
-
-RunSteps: TypeAlias = Generator[Event | Send | RunTool, Any, None]
+RunSteps: TypeAlias = Generator[Event | Send | MessageDict, Any, None]
 """Generator of a run. It yields events, which the agent yields to the application, and steps, which the agent executes.
+
+A step is a `Send`, or a tool call, whose outcome is the tool_result block.
 
 The agent sends the outcome of each step back into the generator.
 """
@@ -224,7 +219,7 @@ class Conversation(Generic[C, R]):
         yield from map(block_event, calls)
         while True:
             for call in unanswered_calls(self.messages):
-                result = yield RunTool({**call, "input": inputs.get(call["id"], call.get("input"))})
+                result = yield {**call, "input": inputs.get(call["id"], call.get("input"))}
                 add_result(self.messages, result)
                 yield reply_event(result, call["name"])
             if is_over:

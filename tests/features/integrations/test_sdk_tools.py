@@ -113,17 +113,6 @@ def test_an_error_reply_raises_tool_error(place: str) -> None:
     tool.close()
 
 
-@pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
-def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
-    """The constructor rejects an invalid actor.
-
-    The first call would be too late, since calls only raise `ToolError`.
-    """
-    for kind in (MemoryTool, AsyncMemoryTool):
-        with pytest.raises(InvalidInput):
-            kind(place, actor=actor)
-
-
 def test_a_closed_tool_says_so(place: str) -> None:
     """Trying again, as after other failures of the storage, would never end."""
     tool = MemoryTool(place)

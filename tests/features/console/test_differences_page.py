@@ -134,8 +134,3 @@ def test_the_undo_of_a_session_without_an_actor_names_all_actors(person: Person,
     assert "Undo the changes of all actors: 2 steps" in preview.text
     both = person.get(next(link for link in page.links if "/undo?actor=user%3Acat" in link))
     assert "Undo the session s9 by user:cat 1 step" in both.text
-
-
-@pytest.mark.parametrize(("page", "status"), [("r99", 404), ("memver_x", 404), ("never", 400), ("r2", 200)])
-def test_a_change_is_answered_with_its_status(person: Person, at: str, page: str, status: int) -> None:
-    assert person.get(f"{at}/change/{page}").status == status

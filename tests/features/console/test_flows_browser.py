@@ -142,25 +142,6 @@ def look_at_the_past_and_restore(visitor: Visitor) -> None:
     assert "two" in visitor.store.read(PATH)
 
 
-def create_rename_and_delete(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.open("tree/")
-    visitor.link("New memory")
-    page.get_by_label("Path", exact=True).fill("/memories/made.md")
-    page.fill("#text", "# Made\n")
-    visitor.press("Save")
-    for name, button in (("Rename", "Rename"), ("Delete", "Delete")):
-        page.locator("main details.menu summary").click()
-        visitor.link(re.compile(f"^{name}$"))
-        if name == "Rename":
-            page.fill("#path", "/memories/renamed.md")
-        visitor.press(button)
-    visitor.sees("/memories/renamed.md")
-    visitor.link("Undo this change")
-    visitor.press("Undo: 1 step")
-    assert visitor.store.read("/memories/renamed.md") == "# Made\n"
-
-
 def review(visitor: Visitor) -> None:
     visitor.store.change_settings({"review": ["session:new"]})
     for name in ("x", "y", "z"):
@@ -173,31 +154,6 @@ def review(visitor: Visitor) -> None:
         visitor.check()
     assert visitor.store.read("/memories/x.md") == "x\n"
     visitor.open("trust")
-
-
-def administer(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.open("settings")
-    page.locator("#s-audit").check()
-    page.get_by_role("button", name="Preview the changes").first.click()
-    visitor.sees("What you would change")
-    visitor.check()
-    page.get_by_label("Type the API key again").fill(visitor.api.key)
-    visitor.press("Save")
-    assert visitor.store.settings().audit
-    visitor.open("audit")
-    visitor.press("Verify")
-    visitor.sees("Sound")
-    visitor.open("sensitive")
-    visitor.link("Scan the store")
-    visitor.open("stats")
-    page.goto("/console/keys")
-    page.get_by_label("Name", exact=True).fill("of a flow")
-    page.locator("form[action$=create]").get_by_label("Type the API key again").fill(visitor.api.key)
-    visitor.press("Create the key")
-    visitor.sees("It is not shown again")
-    page.goto("/console/health")
-    visitor.check()
 
 
 def erase_what_is_found(visitor: Visitor) -> None:
@@ -228,9 +184,7 @@ FLOWS: dict[str, Callable[[Visitor], None]] = {
         undo_a_session_and_the_undo,
         edit_in_two_tabs,
         look_at_the_past_and_restore,
-        create_rename_and_delete,
         review,
-        administer,
         erase_what_is_found,
     )
 }

@@ -26,10 +26,6 @@ def planted(api: Api) -> MemoryStore:
     return plant(api.place.opened, STEP)
 
 
-def test_the_corpus_is_large() -> None:
-    assert len(set(hostile.texts())) >= 400
-
-
 @pytest.mark.long
 def test_no_page_has_an_element_or_attribute_of_a_payload(person: Person, planted: MemoryStore) -> None:
     seen = 0

@@ -49,12 +49,6 @@ def test_past_states_and_links_that_stay(person: Person, store: MemoryStore, at:
     assert ("/v/" in gone.url, "Its history is kept" in gone.text) == (True, True)
 
 
-def test_an_unknown_actor_is_no_link(person: Person, store: MemoryStore, at: str) -> None:
-    store.create("/memories/unknown.md", "x")
-    page = person.get(f"{at}/m/unknown.md")
-    assert ("unknown" in page.text, f"{at}/activity?actor=None" in page.links) == (True, False)
-
-
 def test_a_difference_marks_words(person: Person, store: MemoryStore, at: str) -> None:
     new, old = (each.id for each in store.versions("/memories/notes/a.md"))
     for url in (
@@ -98,12 +92,6 @@ def test_a_change_during_the_preview_stops_the_undo(person: Person, store: Memor
     answer = person.post(f"{at}/undo", fields)
     assert (answer.status, "changed while the preview was open" in answer.text) == (409, True)
     assert store.read("/memories/b.txt") == "other\n"
-
-
-def test_a_restore_brings_back_an_earlier_state(person: Person, store: MemoryStore, at: str) -> None:
-    person.submit(f"{at}/restore?path=/memories&to=r1", "/restore")
-    assert [each.path for each in store.memories()] == ["/memories/notes/a.md"]
-    assert "two" in store.read("/memories/notes/a.md")
 
 
 def test_an_edit_has_a_precondition(person: Person, store: MemoryStore, at: str) -> None:

@@ -43,13 +43,6 @@ def test_marks_of_the_root(person: Person, lived: MemoryStore, at: str) -> None:
     assert "unchanged" in rows(person.get(f"{at}/tree/?at=r8"))["notes/"]
 
 
-def test_the_permanent_link_names_the_version(person: Person, lived: MemoryStore, at: str) -> None:
-    last = lived.versions("/memories/notes/new.md")[0]
-    page = person.get(f"{at}/tree/notes?at=r4")
-    assert f"{at}/tree/notes?at={last.id}" in page.links
-    assert rows(person.get(f"{at}/tree/notes?at={last.id}")).keys() == rows(page).keys()
-
-
 def test_a_memory_of_the_past_is_compared_with_now(person: Person, lived: MemoryStore, at: str) -> None:
     then, now = (lived.versions("/memories/notes/a.md")[each].id for each in (1, 0))
     page = person.get(f"{at}/m/notes/a.md?at=r3")

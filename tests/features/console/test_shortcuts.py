@@ -18,12 +18,6 @@ def test_the_documentation_has_the_table() -> None:
     assert "| keys | |\n| --- | --- |\n" + "".join(rows) in (ROOT / "docs" / "console.md").read_text("utf-8")
 
 
-def test_the_help_lists_the_keys(person: Person, at: str) -> None:
-    page = person.get(f"{at}/tree/").text.partition("Keyboard")[2]
-    for keys, meaning in SHORTCUTS:
-        assert f"{' '.join(keys)} {meaning}" in page
-
-
 def test_each_key_of_a_template_is_in_the_table_and_each_of_the_table_does_something() -> None:
     templates = "".join(each.read_text("utf-8") for each in (ROOT / "src/retentive/console/templates").glob("*.html"))
     script = static_file("console.js").decode()

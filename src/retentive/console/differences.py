@@ -44,15 +44,11 @@ class Shown:
         """Return pairs of rows for a view of both texts side by side; without `split`, each row as the first."""
         if not split:
             return [(row, None) for row in self.rows]
-        found: list[tuple[TableRow | None, TableRow | None]] = []
-        for is_changed, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
-            rows = list(group)
-            if is_changed:
-                old = [row for row in rows if row.kind == "removed"]
-                new = [row for row in rows if row.kind == "added"]
-                found += zip_longest(old, new)
-            else:
-                found += [(row, row) for row in rows]
+        found = list[tuple[TableRow | None, TableRow | None]]()
+        for _, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
+            rows = list(group)  # unchanged rows are on both sides
+            old, new = ([row for row in rows if row.kind != other] for other in ("added", "removed"))
+            found += zip_longest(old, new)
         return found
 
 

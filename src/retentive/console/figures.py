@@ -188,10 +188,9 @@ def texts_of(store: MemoryStore, versions: Sequence[str], proposed: Mapping[str,
 
 
 def choose_some(choose: Choose, limit: int, shown: Callable[[int], slice], large: list[str]) -> Choose:
-    """Return `choose`, but of a change to more than `limit` memories, it chooses only the versions of some memories.
+    """Return `choose`, which chooses only the part `shown` of more than `limit` memories, in the order of their paths.
 
-    `shown` gets the number of memories, and returns the part of them to choose, in the order of their paths. In this
-    case, `large` gets this number, and what else identifies all versions.
+    In this case, `large` gets the number of memories, and what else identifies all versions.
     """
 
     def chosen(snapshot: Snapshot) -> Sequence[Version]:
@@ -219,7 +218,7 @@ def position(store: MemoryStore) -> tuple[int, str]:
 def news_since(store: MemoryStore, revision: int, event: str, path: str, only: LogFilter) -> tuple[int, bool]:
     """Return the number of newer versions below a path that fit a filter, and whether there was another change.
 
-    Removals and changes of settings are such changes; proposals and decisions are not. The view is not audited.
+    Removals and changes of settings are such changes; proposals and decisions are not.
     """
 
     def work(snapshot: Snapshot) -> tuple[int, bool]:

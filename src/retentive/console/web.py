@@ -139,7 +139,10 @@ class Console:
         found = partial(self.sessions.found, token, is_poll=is_poll)
         key = await self.server.workers.run(found) if token else None
         if key is None:
-            return html_page("_signed_out.html") if is_poll else _to_login(request)
+            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            is_read = request.method in {"GET", "HEAD"} and wanted != f"{BASE}/"
+            login = f"{_LOGIN}?next={quote(wanted, safe='')}" if is_read else _LOGIN
+            return html_page("_signed_out.html") if is_poll else redirect(login)
         route = routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             raise _no_method() if routes else missing("page")
@@ -208,12 +211,6 @@ def _error_page(error: HttpError | RetentiveError, visit: Visit | None) -> Respo
 
 def _no_method() -> HttpError:
     return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
-
-
-def _to_login(request: Request) -> Response:
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    ending = f"?next={quote(wanted, safe='')}" if request.method in {"GET", "HEAD"} and wanted != f"{BASE}/" else ""
-    return redirect(f"{BASE}/login{ending}")
 
 
 def _cookie_name(request: Request, kind: str) -> str:

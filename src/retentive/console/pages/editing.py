@@ -64,21 +64,17 @@ def _picks(visit: Visit) -> list[str]:
 
 
 def _text_of(visit: Visit, version_id: str) -> str:
-    """Return the text of a version. The id is empty if the memory did not exist; the text is then empty too."""
-    return visit.store.version_text(version_id) if version_id else ""
+    return visit.store.version_text(version_id) if version_id else ""  # without an id, the memory did not exist
 
 
 def _conflict(
     visit: Visit, path: str, mine: str, base_id: str, *, is_shown: bool = False, edited: str | None = None
 ) -> Response:
-    """Show the conflict page, because somebody else changed the memory.
+    """Show both changes, the conflicting places with a choice for each, and the merged text.
 
-    The page shows both changes, the conflicting places with a choice for each, and the merged text.
-
-    `mine` is the text of the person. `is_shown` is true if the person has seen this page before and made choices on it.
-    In this case, `mine` is the text that results from the choices. The page compares `mine` with the newest text.
-    `edited` is the merged text as the person edited it, or None. If it is given, the page asks whether to save this
-    text or the choices, so that neither is lost.
+    `mine` is the text of the person, or the text that results from the choices if the person has seen this page before
+    (`is_shown`). `edited` is the merged text as the person edited it: the page then asks whether to save this text or
+    the choices, so that neither is lost.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()

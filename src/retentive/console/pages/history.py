@@ -63,18 +63,13 @@ def show_change(visit: Visit) -> Response:
 
 def neighbour(visit: Visit, version_id: str, memory_id: str | None = None, *, is_newer: bool = False) -> Version | None:
     """Return the version before or after a version: of the store, or of one memory."""
-    if not version_id:
-        return None
     found = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1).items
-    return found[0] if found else None
+    return found[0] if found and version_id else None
 
 
 @page("GET", "since/{path:path}", "read", "activity")
 def show_since(visit: Visit) -> Response:
-    """Show the differences between an earlier state and the current one.
-
-    For a directory, only the newest versions of the store are read, because versions have no index by directory.
-    """
+    """Show the differences between an earlier state and now; for a directory, in the newest `SINCE` versions only."""
     at, core, path = visit.query.get("at", ""), core_of(visit.store), visit.memory_path
     limit, most_read = (FILES, LOOKED_AT) if path == ROOT else (None, SINCE)
     start = as_revision(moment(at))
@@ -122,10 +117,7 @@ def _page(visit: Visit, found: Differences, heading: str, **named: str) -> Respo
 
 
 def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> dict[str, Version]:
-    """Return the newest versions of those shown memories that were changed again after the shown difference.
-
-    The keys of the result are the ids of the memories.
-    """
+    """Return the newest versions of those shown memories that were changed again later, by the ids of the memories."""
     last: dict[str, str] = {}
     for change in found.changes:
         for each in change.versions:
@@ -150,10 +142,7 @@ def show_activity(visit: Visit) -> Response:
 
 
 def _asked_filter(visit: Visit) -> tuple[dict[str, str], str, LogFilter]:
-    """Return the fields of the activity page in the query, and the path and the filter that they mean.
-
-    Raises `HttpError` 400.
-    """
+    """Return the fields of the activity page, and the path and the filter that they mean. Raises `HttpError` 400."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     actor, path, operation, since = asked.values()
     if operation not in {"", "created", "modified", "deleted"}:

@@ -84,8 +84,8 @@ def erase(visit: Visit) -> Response:
 
 
 def _page(visit: Visit, step: str, query: str, **values: object) -> Response:
-    usual = {"hits": {}, "erased": "", "left": {}, "is_deep": False}
-    return visit.page("erase.html", "Erase", step=step, q=query, **{**usual, **values})
+    usual = {"step": step, "q": query, "hits": {}, "erased": "", "left": [], "is_deep": False}
+    return visit.page("erase.html", "Erase", **{**usual, **values})
 
 
 def _find(visit: Visit, query: str, **result: object) -> Response:
@@ -116,18 +116,18 @@ def _to_erase(visit: Visit, ids: Sequence[str]) -> list[dict[str, object]]:
 
 def _erase(visit: Visit, chosen: dict[str, bool], query: str) -> Response:
     """Erase memories. `chosen` says for each id whether the memory is present."""
-    left, erased, versions, is_pending = dict[str, str](), 0, 0, False
+    left, erased, versions, is_pending = list[dict[str, str]](), 0, 0, False
     for memory_id, is_present in chosen.items():
         try:
             removed = erase_memory(visit.call(memory_id=memory_id))
         except (RetentiveError, HttpError) as error:
-            left[memory_id] = error.code
+            left.append({"path": memory_id, "reason": error.code})
             continue
         erased += 1
         versions += removed.versions - is_present  # the erasure itself adds a version, a deletion
         is_pending = removed.pending
     if not erased:
-        raise invalid(f"nothing was erased ({', '.join(sorted(set(left.values())))})")
+        raise invalid(f"nothing was erased ({', '.join(sorted({each['reason'] for each in left}))})")
     what = f"Erased {counted(erased, 'memory', 'memories')} with {counted(versions, 'version')}."
     about = "Backups, exports and the logs of database servers may still have the texts."
     if is_pending:

@@ -72,9 +72,8 @@ def _file(
 ) -> dict[str, object]:
     """Return the effect of a proposal on one memory.
 
-    `state` is set only if somebody edited the memory after the proposal, and `by` is that actor. If both texts can be
-    merged, it is `merged` and the difference shows the merged text, for the version `version_id` of the memory.
-    Otherwise it is `clash`.
+    If somebody edited the memory after the proposal, `by` is that actor. `state` is then `merged` if both texts can be
+    merged: the difference shows the result, for the version `version_id` of the memory. Otherwise it is `clash`.
     """
     path = change.path or change.before or ""
     note = str(change) if change.operation in {"renamed", "deleted"} else ""

@@ -133,10 +133,6 @@ def _page(
     )
 
 
-def _joined(value: object, separator: str) -> str:
-    return separator.join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def _field_of(name: str, value: object) -> SettingField:
     if isinstance(value, bool):
         return SettingField(name, "switch", "on" if value else "")
@@ -146,7 +142,8 @@ def _field_of(name: str, value: object) -> SettingField:
     if isinstance(value, int):
         return SettingField(name, "number", f"{value:,}" + (" days" if name.endswith("_days") else ""))
     if isinstance(value, Mapping):
-        return SettingField(name, "map", rows=[(key, _joined(each, " ")) for key, each in value.items()])
+        rows = [(key, " ".join(each) if isinstance(each, list) else str(each)) for key, each in value.items()]
+        return SettingField(name, "map", rows=rows)
     if isinstance(value, list):
         return SettingField(name, "list", rows=[(each, "") for each in value])
     return SettingField(name, "choice", str(value))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -19,8 +18,7 @@ from retentive.server.errors import forbidden, invalid
 from retentive.server.handlers import stores as api
 from retentive.stats import TOP, USED_DAYS, memory_use
 from retentive.storage.contract import StoreInfo, Version
-from retentive.store.location_records import LocationRecords
-from retentive.wire.stores import StoreCreation, StoreUpdate
+from retentive.wire.stores import Scope, StoreCreation, StoreUpdate
 
 ROWS = 50
 LISTED = 500
@@ -31,7 +29,8 @@ _AT_ONCE = 500
 COUNTED = 5_000
 """Maximum number of memories whose use is counted without being asked: all memories must be read for it."""
 SCANNED, VERIFIED = "console.scan", "console.audit"
-"""Kinds of location records: the last scan of a store, and the last verification of its audit log."""
+"""Kinds of location records: the findings of the last scan of a store, and of the last verification of its log."""
+CHECKS: Sequence[tuple[str, Scope]] = ((SCANNED, "erase"), (VERIFIED, "admin"))
 SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "changed": lambda row: row.at,
     "name": lambda row: name_of(row.info).casefold(),
@@ -51,9 +50,12 @@ def list_stores(visit: Visit) -> Response:
     """Show the stores that the key may see, and figures of them. The query names the order of the stores."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
-    records = visit.location.opened.records
-    scans = _checks_of(records, SCANNED) if visit.can("erase") and visit.is_whole else {}
-    audits = _checks_of(records, VERIFIED) if visit.can("admin") and visit.is_whole else {}
+    scans, audits = (
+        {name: int(json.loads(text)["findings"]) for name, text in visit.location.opened.records.list(kind)}
+        if visit.can(scope) and visit.is_whole
+        else dict[str, int]()
+        for kind, scope in CHECKS
+    )
     orders = {
         **SORTS,
         "findings": lambda row: (scans.get(row.info.id, 0), row.at),
@@ -109,14 +111,8 @@ def _figures(
 
 
 def note_check(visit: Visit, kind: str, findings: int) -> None:
-    """For the list of stores, record that a scan or verification has ended. The record does not name any memory."""
-    noted = json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings})
-    visit.location.opened.records.put(kind, visit.info.id, noted)
-
-
-def _checks_of(records: LocationRecords, kind: str) -> dict[str, int]:
-    """Return the numbers of findings of the last scans or verifications, by store id."""
-    return {name: json.loads(text)["findings"] for name, text in records.list(kind)}
+    """For the list of stores, record the result of a scan or verification. The record does not name any memory."""
+    visit.location.opened.records.put(kind, visit.info.id, json.dumps({"findings": findings}))
 
 
 def stores_of(visit: Visit, *, is_archived: bool) -> Iterator[StoreInfo]:

@@ -28,8 +28,8 @@ from retentive.wire.base import VERSION_ID, moment
 CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
 PLANNED, AT_ONCE = 200, 20
-"""Maximum number of memories whose undo is planned whole for a preview. Of more, those on the page are planned: so many
-that the storage looks them up one by one, and does not read all memories."""
+"""Number of memories up to which a preview plans the whole undo. Of more, it plans those on the page, which the storage
+looks up one by one."""
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
@@ -52,8 +52,7 @@ def undo(visit: Visit) -> Response:
         heading = f"Undo the session {session}{by}" if session else f"Undo everything{by}"
 
     def shown(total: int) -> slice:
-        first = _first(visit, total, AT_ONCE)
-        return slice(first - 1, first - 1 + AT_ONCE)
+        return slice(first := _first(visit, total, AT_ONCE) - 1, first + AT_ONCE)
 
     on_page = choose if mode != "refuse" else choose_some(choose, PLANNED, shown, large)
     return _answer(
@@ -139,8 +138,7 @@ def _done(visit: Visit, done: RestoreOutcome) -> Response:
 def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[Step, str, Shown]]:
     """Return each step with a sentence and with the difference that it makes.
 
-    For an actor under review, the current text of a memory can be the text of a proposal. This text is not stored as a
-    version.
+    For an actor under review, the current text of a memory can be that of a proposal, which is no stored version.
     """
     stored, proposed = set[str](), dict[str, str]()
     for step in steps:

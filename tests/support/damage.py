@@ -14,6 +14,7 @@ from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.sql.connection import Row, Value
 from retentive.storage.sqlite.backend import SqliteBackend
+from support.commands import create, delete, edit, rename
 
 from .model import Model
 from .places import KEYS, SEALED
@@ -25,14 +26,14 @@ A, C, E = "/memories/a.md", "/memories/c.md", "/memories/d/e.md"
 def fill(store: MemoryStore) -> None:
     """Fill a store with a memory of two versions, renamed, nested and deleted memories, and a redacted version."""
     commands: list[dict[str, Any]] = [
-        {"command": "create", "path": A, "file_text": "one\n"},
-        {"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"},
-        {"command": "create", "path": "/memories/b.md", "file_text": "bee\n"},
-        {"command": "rename", "old_path": "/memories/b.md", "new_path": C},
-        {"command": "create", "path": E, "file_text": "deep é\n"},
-        {"command": "create", "path": "/memories/x.md", "file_text": "gone\n"},
-        {"command": "str_replace", "path": "/memories/x.md", "old_str": "gone", "new_str": "going"},
-        {"command": "delete", "path": "/memories/x.md"},
+        create(A, "one\n"),
+        edit("one", "two", A),
+        create("/memories/b.md", "bee\n"),
+        rename("/memories/b.md", C),
+        create(E, "deep é\n"),
+        create("/memories/x.md", "gone\n"),
+        edit("gone", "going", "/memories/x.md"),
+        delete("/memories/x.md"),
     ]
     for command in commands:
         reply = store.execute(command, actor="user:ann", tool_use_id=f"t{len(str(command))}")

@@ -7,10 +7,11 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.values.replies import echo
+from support.commands import create, delete
 
 
 def test_braces_in_values_are_plain_text(store: MemoryStore) -> None:
-    reply = store.execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
+    reply = store.execute(create("/memories/{path}{0}{{", ""))
     assert reply.text == "File created successfully at: /memories/{path}{0}{{"
 
 
@@ -25,7 +26,7 @@ def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
     """A path with repeated slashes may be long although its canonical form is short."""
     with retentive.open("sqlite://") as opened:
         store = opened.store()
-        store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 3_000})
+        store.execute(create("/memories/a", "x" * 3_000))
         old = "y" * length
         reply = store.execute({"command": "str_replace", "path": "/memories/a", "old_str": old})
         shown = old if length <= 2_000 else old[:2_000] + "…"
@@ -38,6 +39,6 @@ def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
             "Please ensure it is unique"
         )
         long_path = "/memories/" + "/" * (length - 11) + "b"
-        gone = store.execute({"command": "delete", "path": long_path})
+        gone = store.execute(delete(long_path))
         shown = long_path if length <= 2_000 else long_path[:2_000] + "…"
         assert gone.text == f"Error: The path {shown} does not exist"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import retentive
 from retentive import MemoryStore
 from retentive.stats import TOP, stats
+from support.commands import create, view
 from support.model import Model
 from support.walk import Walk
 
@@ -86,9 +87,9 @@ def test_views_count_as_use() -> None:
     with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
         for name in "abc":
-            store.execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
+            store.execute(create(f"/memories/{name}", name))
         clock.now += 10 * DAY_S
-        store.execute({"command": "view", "path": "/memories/a"})
+        store.execute(view("/memories/a"))
         found = stats(store)
     assert [one.path for one in found.use.least_used] == ["/memories/b", "/memories/c", "/memories/a"]
     assert abs(found.use.least_used[-1].at.timestamp() - clock.now) < 1
@@ -98,5 +99,5 @@ def test_proposals_are_counted() -> None:
     with retentive.open("sqlite://") as place:
         store = place.store()
         store.change_settings({"review": ["session:*"]})
-        store.execute({"command": "create", "path": "/memories/a", "file_text": "x"}, actor="session:s1")
+        store.execute(create("/memories/a", "x"), actor="session:s1")
         assert stats(store).proposals == 1

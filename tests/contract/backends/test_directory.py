@@ -17,6 +17,7 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 import retentive
 from retentive import MemoryStore, MemoryTool
 from retentive.storage.contract import Transaction, create_or_update
+from support.commands import create, delete, edit, insert, rename, view
 from support.places import OpenPlace
 from support.profiles import LONG, combined
 from support.second_process import SecondProcess
@@ -126,9 +127,9 @@ EDITS: dict[str, Edit] = {
 }
 WAYS = ("at_once", "later", "reopened", "while_another_has_it_open")
 FIRST_COMMANDS: dict[str, dict[str, object]] = {
-    "view_root": {"command": "view", "path": "/memories"},
-    "view": {"command": "view", "path": "/memories/a.txt"},
-    "refused": {"command": "str_replace", "path": "/memories/a.txt", "old_str": "not there", "new_str": "x"},
+    "view_root": view("/memories"),
+    "view": view("/memories/a.txt"),
+    "refused": edit("not there", "x", "/memories/a.txt"),
 }
 CASES = list(product(EDITS, FIRST_COMMANDS, WAYS)) if LONG else combined(EDITS, list(FIRST_COMMANDS), WAYS)
 
@@ -142,8 +143,8 @@ def another() -> Iterator[SecondProcess]:
 def begin(store: MemoryStore) -> None:
     """Create the state before each edit. The older version of a.txt has the same length as the current one."""
     for name, text in (START | {"a.txt": OLDER}).items():
-        assert not store.execute({"command": "create", "path": f"/memories/{name}", "file_text": text}).is_error
-    change = {"command": "str_replace", "path": "/memories/a.txt", "old_str": "older", "new_str": "first"}
+        assert not store.execute(create(f"/memories/{name}", text)).is_error
+    change = edit("older", "first", "/memories/a.txt")
     assert not store.execute(change, actor="session:agent").is_error
 
 
@@ -178,11 +179,11 @@ def test_the_next_command_detects_every_external_edit(
     begin(store)
     if way == "while_another_has_it_open":
         another.open(str(tmp_path / "memory"))
-        another.execute({"command": "view", "path": "/memories"})
+        another.execute(view("/memories"))
     if way in {"later", "reopened"}:
         time.sleep(TAKES_EFFECT)
         for path in ("/memories", "/memories", "/memories/a.txt", "/memories/d") * 2:  # until memory answers them
-            store.execute({"command": "view", "path": path})
+            store.execute(view(path))
     if way == "reopened":
         opened.close()
     before = set(START.values()) | {OLDER}
@@ -213,11 +214,11 @@ def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore,
     """In a hundred attempts, an edit of the same size in the same clock tick is never mistaken for the stored file."""
     begin(store_in)
     for number in range(1_000 if LONG else 100):
-        command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
+        command = create(f"/memories/{number}", "0000")
         store_in.execute(command)
         assert store_in.read(f"/memories/{number}") == "0000"
         change_in_place(root / str(number), f"{number:04}", keep_time=True)
-        assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
+        assert store_in.execute(view(f"/memories/{number}")).text.endswith(f"\t{number:04}")
     assert len(external_edits(store_in)) == (999 if LONG else 99)  # the first edit writes the same text again
 
 
@@ -237,16 +238,16 @@ def store_in(place: Path, open_place: OpenPlace) -> MemoryStore:
 
 
 COMMANDS: list[dict[str, object]] = [
-    {"command": "create", "path": "/memories/new/x.txt", "file_text": "x"},
-    {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": ""},
-    {"command": "insert", "path": "/memories/d/b.txt", "insert_line": 0, "insert_text": "top"},
-    {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f/g"},
-    {"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/f/a.txt"},
-    {"command": "delete", "path": "/memories/f/g/e"},
-    {"command": "create", "path": "/memories/d", "file_text": "a file now"},
-    {"command": "delete", "path": "/memories/f"},
-    {"command": "create", "path": "/memories/f", "file_text": ""},
-    {"command": "delete", "path": "/memories/missing"},
+    create("/memories/new/x.txt", "x"),
+    edit("first", "", "/memories/a.txt"),
+    insert(0, "top", "/memories/d/b.txt"),
+    rename("/memories/d", "/memories/f/g"),
+    rename("/memories/a.txt", "/memories/f/a.txt"),
+    delete("/memories/f/g/e"),
+    create("/memories/d", "a file now"),
+    delete("/memories/f"),
+    create("/memories/f", ""),
+    delete("/memories/missing"),
 ]
 
 
@@ -283,7 +284,7 @@ def test_only_the_owner_can_access_files_and_directories(place: Path, umask: int
         assert stat.S_IMODE(mode) == allowed & ~umask, name
 
 
-@pytest.mark.parametrize("command", [*COMMANDS[1:4], {"command": "delete", "path": "/memories/d"}])
+@pytest.mark.parametrize("command", [*COMMANDS[1:4], delete("/memories/d")])
 def test_a_write_records_an_edit_made_just_before(
     store_in: MemoryStore, root: Path, command: dict[str, object]
 ) -> None:
@@ -299,7 +300,7 @@ def test_a_write_records_an_edit_made_just_before(
 
 def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:
     make(root / "new.txt", "by hand")
-    said = store_in.execute({"command": "create", "path": "/memories/new.txt", "file_text": "by the agent"})
+    said = store_in.execute(create("/memories/new.txt", "by the agent"))
     assert said.text == "Error: File /memories/new.txt already exists"
     assert external_edits(store_in) == ["created new.txt"]
     assert (root / "new.txt").read_text() == "by hand"
@@ -308,8 +309,8 @@ def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Pat
 def test_empty_directories_do_not_block_a_memory(store_in: MemoryStore, root: Path) -> None:
     """A memory can be created at the path of an empty directory that another program made."""
     (root / "x/y/z").mkdir(parents=True)
-    assert store_in.execute({"command": "view", "path": "/memories/x"}).is_error
-    assert not store_in.execute({"command": "create", "path": "/memories/x", "file_text": "file"}).is_error
+    assert store_in.execute(view("/memories/x")).is_error
+    assert not store_in.execute(create("/memories/x", "file")).is_error
     assert on_disk(root) == {"x": "file"}
 
 
@@ -320,18 +321,18 @@ def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> No
     """
     local = BetaLocalFilesystemMemoryTool(base_path=str(place))
     for name, text in (START | {".hidden": "h", "empty": "", "é/ü": "ö\r\n"}).items():
-        local.call({"command": "create", "path": f"/memories/{name}", "file_text": text})
-    local.call({"command": "delete", "path": "/memories/empty"})
+        local.call(create(f"/memories/{name}", text))
+    local.call(delete("/memories/empty"))
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert len(before) == 5
     tool = MemoryTool(base_path=place)
-    tool.call({"command": "view", "path": "/memories"})
+    tool.call(view("/memories"))
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     assert external_edits(tool.store) == sorted(f"created {path.relative_to(root)}" for path in before)
-    tool.call({"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "1st"})
-    assert "1st" in str(local.call({"command": "view", "path": "/memories/a.txt"}))
-    local.call({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "by the local tool\n"})
-    assert "by the local tool" in tool.call({"command": "view", "path": "/memories/a.txt"})
+    tool.call(edit("first", "1st", "/memories/a.txt"))
+    assert "1st" in str(local.call(view("/memories/a.txt")))
+    local.call(insert(0, "by the local tool\n", "/memories/a.txt"))
+    assert "by the local tool" in tool.call(view("/memories/a.txt"))
     tool.close()
 
 
@@ -340,24 +341,24 @@ def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, roo
     names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]
     for name in names:
         make(root / name, name)
-    rows = store_in.execute({"command": "view", "path": "/memories"}).text.split("\n")
+    rows = store_in.execute(view("/memories")).text.split("\n")
     shown = sorted([*names, *{name.partition("/")[0] + "/" for name in names if "/" in name}], key=str.encode)
     assert [row.split("\t/memories/")[1] for row in rows[2:-1]] == shown[:1_000]
     assert rows[-1].startswith(f"[Truncated: 1000 of {len(shown)} entries shown.")
     assert [memory.path for memory in store_in.memories()] == sorted(f"/memories/{name}" for name in names)
     (root / names[0]).unlink()
     append(root / names[1], "x")
-    store_in.execute({"command": "view", "path": "/memories"})
+    store_in.execute(view("/memories"))
     assert len(external_edits(store_in)) == len(names) + 2
 
 
 def test_a_repeated_listing_shows_each_edit(store_in: MemoryStore, root: Path) -> None:
     """The rows of a listing that was shown before are compared with the files too."""
-    shown = store_in.execute({"command": "view", "path": "/memories"})
+    shown = store_in.execute(view("/memories"))
     for text in ("longer than before\n", "again\n"):
-        assert store_in.execute({"command": "view", "path": "/memories"}) == shown
+        assert store_in.execute(view("/memories")) == shown
         (root / "new.md").write_text(text)
-        shown = store_in.execute({"command": "view", "path": "/memories"})
+        shown = store_in.execute(view("/memories"))
         assert f"{len(text)}B\t/memories/new.md" in shown.text
 
 
@@ -366,7 +367,7 @@ def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None
     """The new text is at the new path and the old file is removed. No external edit is recorded."""
     with retentive.open(place) as opened:
         store = opened.store()
-        store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})
+        store.execute(create("/memories/c/a.md", "one"))
 
         def work(tx: Transaction) -> None:
             tx.record([create_or_update(tx.get("/memories/c/a.md").memory, new, b"two")], None)

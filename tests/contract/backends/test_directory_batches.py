@@ -15,29 +15,28 @@ import retentive
 from retentive import MemoryStore
 from retentive.storage.contract import Transaction
 from retentive.storage.files.backend import DirectoryBackend
+from support.commands import create, delete, insert, rename
 from support.waiting import until
 
 PATIENCE_S = 60.0
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "d/f"])
 COMMANDS = st.one_of(
-    st.builds(lambda name: {"command": "delete", "path": f"/memories/{name}"}, NAMES),
-    st.builds(lambda name: {"command": "create", "path": f"/memories/{name}", "file_text": "new\n"}, NAMES),
+    st.builds(lambda name: delete(f"/memories/{name}"), NAMES),
+    st.builds(lambda name: create(f"/memories/{name}", "new\n"), NAMES),
+    st.builds(lambda name: insert(0, "more", f"/memories/{name}"), NAMES),
     st.builds(
-        lambda name: {"command": "insert", "path": f"/memories/{name}", "insert_line": 0, "insert_text": "more"}, NAMES
-    ),
-    st.builds(
-        lambda old, new: {"command": "rename", "old_path": f"/memories/{old}", "new_path": f"/memories/{new}"},
+        lambda old, new: rename(f"/memories/{old}", f"/memories/{new}"),
         NAMES | st.just("d"),
         NAMES | st.just("g"),
     ),
 )
-DELETE_B = {"command": "delete", "path": "/memories/b"}
-C_TO_B = {"command": "rename", "old_path": "/memories/c", "new_path": "/memories/b"}
-EDIT_C = {"command": "insert", "path": "/memories/c", "insert_line": 0, "insert_text": "more"}
-CREATE_X = {"command": "create", "path": "/memories/x", "file_text": "x"}
-DELETE_D = {"command": "delete", "path": "/memories/d"}
-CREATE_D = {"command": "create", "path": "/memories/d", "file_text": "a file"}
-X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y"}
+DELETE_B = delete("/memories/b")
+C_TO_B = rename("/memories/c", "/memories/b")
+EDIT_C = insert(0, "more", "/memories/c")
+CREATE_X = create("/memories/x", "x")
+DELETE_D = delete("/memories/d")
+CREATE_D = create("/memories/d", "a file")
+X_TO_Y = rename("/memories/x", "/memories/y")
 
 
 def run_together(store: MemoryStore, commands: list[Any]) -> None:
@@ -75,7 +74,7 @@ def check(commands: list[Any], directory: Path) -> None:
     with retentive.open(directory / "memory") as opened:
         store = opened.store()
         for name in ("a", "b", "c", "d/e"):
-            store.execute({"command": "create", "path": f"/memories/{name}", "file_text": f"{name}\n"})
+            store.execute(create(f"/memories/{name}", f"{name}\n"))
         run_together(store, commands)
         root = directory / "memory" / "memories"
         files = {f"/memories/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()}
@@ -99,10 +98,9 @@ def test_an_external_edit_between_two_commands_of_a_batch_is_kept(tmp_path: Path
     """The second command does not compare the file, which is about to be written, so the old mark counts."""
     with retentive.open(tmp_path / "memory") as opened:
         store = opened.store()
-        store.execute({"command": "create", "path": "/memories/d/e", "file_text": "e\n"})
+        store.execute(create("/memories/d/e", "e\n"))
         edited = tmp_path / "memory" / "memories" / "d" / "e"
-        insert = {"command": "insert", "path": "/memories/d/e", "insert_line": 0, "insert_text": "more"}
-        rename = {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/g"}
-        run_together(store, [insert, lambda _: edited.write_text("edited\n"), rename])
+        before, after = insert(0, "more", "/memories/d/e"), rename("/memories/d", "/memories/g")
+        run_together(store, [before, lambda _: edited.write_text("edited\n"), after])
         found = {memory.path: store.read(memory.path) for memory in store.memories()}
     assert found == {"/memories/d/e": "edited\n", "/memories/g/e": "more\ne\n"}

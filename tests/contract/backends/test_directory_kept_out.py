@@ -10,6 +10,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
+from support.commands import create, delete, rename, view
 
 DAY_S = 86_400
 NAMES = [".git", ".GIT", ".hg", ".svn", ".jj", ".obsidian", ".Trash", ".stversions", ".g\u200cit"]
@@ -53,17 +54,17 @@ def test_nothing_below_a_reserved_name_is_a_memory(name: str, place: Place) -> N
         repository(folder)
     before = [on_disk(folder) for folder in folders]
     (place.root / "a.md").write_text("by hand\n")
-    assert name not in store.execute({"command": "view", "path": "/memories"}).text
-    assert store.execute({"command": "view", "path": f"/memories/{name}/config"}).is_error
+    assert name not in store.execute(view("/memories")).text
+    assert store.execute(view(f"/memories/{name}/config")).is_error
     assert [memory.path for memory in store.memories()] == ["/memories/a.md", "/memories/p/b.md", "/memories/q/c.md"]
     store.undo("HEAD", actor="user:ann")
     for command in (
-        {"command": "rename", "old_path": "/memories/p", "new_path": "/memories/r"},
-        {"command": "delete", "path": "/memories/q"},
+        rename("/memories/p", "/memories/r"),
+        delete("/memories/q"),
     ):
         assert not store.execute(command).is_error
-    assert store.execute({"command": "create", "path": "/memories/q", "file_text": ""}).code == "path_taken"
-    assert not store.execute({"command": "create", "path": "/memories/q/new.md", "file_text": ""}).is_error
+    assert store.execute(create("/memories/q", "")).code == "path_taken"
+    assert not store.execute(create("/memories/q/new.md", "")).is_error
     store.change_settings({"expire_after_days": 30})
     place.now += 31 * DAY_S
     assert store.sweep(accept_clock=True).expired
@@ -103,11 +104,11 @@ def test_backup_files_of_editors_are_not_taken_up(name: str, place: Place) -> No
     """A command on their path is refused. They stay."""
     place.store.write("/memories/notes.md", "one\n")
     (place.root / name).write_text("an older text\n")
-    listed = place.store.execute({"command": "view", "path": "/memories"}).text
+    listed = place.store.execute(view("/memories")).text
     assert listed.splitlines()[1:] == ["4B\t/memories", "4B\t/memories/notes.md"]
     for command in (
-        {"command": "view", "path": f"/memories/{name}"},
-        {"command": "create", "path": f"/memories/{name}", "file_text": "new\n"},
+        view(f"/memories/{name}"),
+        create(f"/memories/{name}", "new\n"),
     ):
         assert place.store.execute(command).code == "path_taken"
     assert [memory.path for memory in place.store.memories()] == ["/memories/notes.md"]

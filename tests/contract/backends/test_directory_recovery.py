@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive import MemoryStore
+from support.commands import create, delete, edit, view
 from support.targets import opened_on
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -24,12 +25,9 @@ os._exit(0)
 OLDER, NOW = "first text\nsecond line\n", "other text\nsecond line\n"
 NAMES = ("older", "empty", "beginning", "missing", "zeros", "edited")
 COMMANDS = [
-    *({"command": "create", "path": f"/memories/{name}.md", "file_text": OLDER} for name in (*NAMES, "gone")),
-    *(
-        {"command": "str_replace", "path": f"/memories/{name}.md", "old_str": "first", "new_str": "other"}
-        for name in (*NAMES, "gone")
-    ),
-    {"command": "delete", "path": "/memories/gone.md"},
+    *(create(f"/memories/{name}.md", OLDER) for name in (*NAMES, "gone")),
+    *(edit("first", "other", f"/memories/{name}.md") for name in (*NAMES, "gone")),
+    delete("/memories/gone.md"),
 ]
 LEFT: dict[str, bytes | None] = {
     "older": OLDER.encode(),
@@ -118,7 +116,7 @@ def test_the_same_mount_leaves_every_difference(place: Path) -> None:
     """A process that was killed is no power cut: all differences are edits."""
     with opened_on(str(place), "first") as opened:
         store = opened.store()
-        store.execute({"command": "view", "path": "/memories"})
+        store.execute(view("/memories"))
         held = {f"{name}.md": left.decode() for name, left in LEFT.items() if left is not None}
         assert files(place) == held
         assert of_jobs(store) == sorted(

@@ -25,13 +25,14 @@ from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlCon
 from retentive.storage.sql.transaction import SqlTransaction
 from support import servers
 from support.command_line import here
+from support.commands import create, delete, edit, view
 from support.places import name_of, place_of
 from support.waiting import until
 
 PATIENCE_S = 60.0
 A, NEW = "/memories/a", "/memories/new"
 SERVERS = ["postgresql", "mariadb"]
-VIEW = {"command": "view", "path": "/memories"}
+VIEW = view("/memories")
 on_each_server = pytest.mark.parametrize("server", SERVERS)
 
 
@@ -144,12 +145,12 @@ def test_a_command_takes_two_round_trips(server: str, tmp_path: Path, monkeypatc
         monkeypatch.setattr(kind, "rows", counted)
     with retentive.open(place_of(server, tmp_path)) as place:
         memories = place.store("k")
-        memories.execute({"command": "create", "path": A, "file_text": "one\n"})
+        memories.execute(create(A, "one\n"))
         for command in (
-            {"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"},
-            {"command": "create", "path": NEW, "file_text": "new\n"},
-            {"command": "delete", "path": NEW},
-            {"command": "view", "path": A},
+            edit("one", "two", A),
+            create(NEW, "new\n"),
+            delete(NEW),
+            view(A),
         ):
             trips.clear()
             assert not memories.execute(command).is_error

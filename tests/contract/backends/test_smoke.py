@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import create, delete, edit, insert, rename, view
 from support.places import PLACES, SEALED, opened
 
 NOTE, MOVED, TEXT = "/memories/d/note.md", "/memories/note.md", "one\ntwo\n"
 COMMANDS: list[dict[str, object]] = [
-    {"command": "create", "path": NOTE, "file_text": TEXT},
-    {"command": "insert", "path": NOTE, "insert_line": 1, "insert_text": "between"},
-    {"command": "str_replace", "path": NOTE, "old_str": "two", "new_str": "three"},
-    {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"},
-    {"command": "rename", "old_path": "/memories/e/note.md", "new_path": MOVED},
+    create(NOTE, TEXT),
+    insert(1, "between", NOTE),
+    edit("two", "three", NOTE),
+    rename("/memories/d", "/memories/e"),
+    rename("/memories/e/note.md", MOVED),
 ]
 
 
@@ -27,12 +28,12 @@ def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) ->
             reply = store.execute(command, actor="session:s", tool_use_id=f"toolu_{number:020}")
             assert not reply.is_error, reply.text
             assert store.execute(command, actor="session:s", tool_use_id=f"toolu_{number:020}") == reply
-        view = store.execute({"command": "view", "path": MOVED})
-        assert view.text.splitlines()[1:] == ["     1\tone", "     2\tbetween", "     3\tthree"]
+        shown = store.execute(view(MOVED))
+        assert shown.text.splitlines()[1:] == ["     1\tone", "     2\tbetween", "     3\tthree"]
         assert [found.path for found in store.search("between").hits] == [MOVED]
         versions = list(store.versions(path=MOVED))
-        assert store.execute({"command": "delete", "path": "/memories"}).is_error
-        assert not store.execute({"command": "delete", "path": MOVED}).is_error
+        assert store.execute(delete("/memories")).is_error
+        assert not store.execute(delete(MOVED)).is_error
         store.history.restore(MOVED, versions[0].id)
         assert store.read(MOVED) == "one\nbetween\nthree\n"
         found = store.audit.verify()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from support.commands import create, delete, edit, insert, rename, view
 from support.oracle import Command, Outcome, differs, following
 from support.targets import CONTROL, UNKNOWN
 
@@ -11,69 +12,50 @@ SMALL = "".join(f"line {n} of a note\n" for n in range(1, 11))
 LARGE = "".join(f"line {n} of a long memory, {n * 7919:08x}\n" for n in range(1, 1_500))  # about 60 KB
 
 SEEDS: list[Command] = [
-    {"command": "create", "path": "/memories/a.md", "file_text": SMALL},
-    {"command": "create", "path": "/memories/large.md", "file_text": LARGE},
-    {"command": "create", "path": "/memories/notes/one.md", "file_text": "one\n"},
-    {"command": "create", "path": "/memories/notes/two.md", "file_text": ""},
-    {"command": "create", "path": "/memories/notes/deep/three.md", "file_text": SMALL * 100},
-    {"command": "str_replace", "path": "/memories/notes/one.md", "old_str": "one", "new_str": "one, edited"},
+    create("/memories/a.md", SMALL),
+    create("/memories/large.md", LARGE),
+    create("/memories/notes/one.md", "one\n"),
+    create("/memories/notes/two.md", ""),
+    create("/memories/notes/deep/three.md", SMALL * 100),
+    edit("one", "one, edited", "/memories/notes/one.md"),
 ]
 
 # The process was killed right after these replies; the next process opens the store.
 UNFINISHED: list[Command] = [
-    {"command": "create", "path": "/memories/left/new.md", "file_text": SMALL},
-    {"command": "rename", "old_path": "/memories/notes/deep", "new_path": "/memories/kept"},
-    {"command": "delete", "path": "/memories/notes/two.md"},
-    {"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "first"},
+    create("/memories/left/new.md", SMALL),
+    rename("/memories/notes/deep", "/memories/kept"),
+    delete("/memories/notes/two.md"),
+    insert(0, "first", "/memories/a.md"),
 ]
 
 COMMANDS: dict[str, Command] = {
-    "view a memory": {"command": "view", "path": "/memories/a.md"},
-    "view a directory": {"command": "view", "path": "/memories"},
-    "create": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
-    "create large": {"command": "create", "path": "/memories/new.md", "file_text": LARGE},
-    "str_replace": {
-        "command": "str_replace",
-        "path": "/memories/a.md",
-        "old_str": "line 5",
-        "new_str": "LINE 5",
-    },
-    "str_replace large": {
-        "command": "str_replace",
-        "path": "/memories/large.md",
-        "old_str": "line 700 ",
-        "new_str": "LINE 700 ",
-    },
-    "insert": {"command": "insert", "path": "/memories/a.md", "insert_line": 3, "insert_text": "inserted"},
-    "delete": {"command": "delete", "path": "/memories/a.md"},
-    "delete a directory": {"command": "delete", "path": "/memories/notes"},
-    "rename": {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/moved/to/b.md"},
-    "rename a directory": {
-        "command": "rename",
-        "old_path": "/memories/notes",
-        "new_path": "/memories/archive/notes",
-    },
+    "view a memory": view("/memories/a.md"),
+    "view a directory": view("/memories"),
+    "create": create("/memories/new/dir/x.md", SMALL),
+    "create large": create("/memories/new.md", LARGE),
+    "str_replace": edit("line 5", "LINE 5", "/memories/a.md"),
+    "str_replace large": edit("line 700 ", "LINE 700 ", "/memories/large.md"),
+    "insert": insert(3, "inserted", "/memories/a.md"),
+    "delete": delete("/memories/a.md"),
+    "delete a directory": delete("/memories/notes"),
+    "rename": rename("/memories/a.md", "/memories/moved/to/b.md"),
+    "rename a directory": rename("/memories/notes", "/memories/archive/notes"),
     # The backend has not read any file yet, so the step has to read and verify the files.
-    "view a memory, cold": {"command": "view", "path": "/memories/a.md"},
-    "view a directory, cold": {"command": "view", "path": "/memories"},
-    "str_replace, cold": {"command": "str_replace", "path": "/memories/a.md", "old_str": "line 5", "new_str": "5"},
-    "rename a directory, cold": {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/z"},
+    "view a memory, cold": view("/memories/a.md"),
+    "view a directory, cold": view("/memories"),
+    "str_replace, cold": edit("line 5", "5", "/memories/a.md"),
+    "rename a directory, cold": rename("/memories/notes", "/memories/z"),
     # These steps include opening and closing the backend.
-    "open, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
-    "recover, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
+    "open, create, close": create("/memories/new/dir/x.md", SMALL),
+    "recover, create, close": create("/memories/new/dir/x.md", SMALL),
 }
 # Faults can occur from before the opening until after the closing.
 WHOLE = ("open, create, close", "recover, create, close")
 COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # faults can occur right after the opening
 CRASHED = ("recover, create, close",)  # steps that run on the store of a killed process
 
-LATER: Command = {"command": "create", "path": "/memories/later.md", "file_text": "still works\n"}
-LAST: Command = {
-    "command": "str_replace",
-    "path": "/memories/large.md",
-    "old_str": "line 9 ",
-    "new_str": "LINE 9 ",
-}
+LATER: Command = create("/memories/later.md", "still works\n")
+LAST: Command = edit("line 9 ", "LINE 9 ", "/memories/large.md")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import retentive
 from features.agent.runs import play
 from retentive.agent import AsyncAgent, Finished
 from retentive.testing.scripted_claude import Call, Disconnect, Prompt, ScriptedClaude, scripted_claude
+from support.commands import create, edit, insert
 from support.profiles import sized
 
 from .agent_forks import ACTOR, RUNS, TASK
@@ -38,13 +39,13 @@ def next_edit(prompt: Prompt) -> Call | str:
     done = sum(call.result is not None for call in prompt.calls)
     assert all(call.result is None or not call.result.is_error for call in prompt.calls), prompt.calls[-1]
     if done == 0:
-        return Call({"command": "create", "path": NOTES, "file_text": ""})
+        return Call(create(NOTES, ""))
     if done > STEPS:
         return "All lines are written."
     if done % 2:
-        return Call({"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": f"line {done} is new\n"})
+        return Call(insert(0, f"line {done} is new\n", NOTES))
     line = f"line {done - 1} is"
-    return Call({"command": "str_replace", "path": NOTES, "old_str": f"{line} new", "new_str": f"{line} done"})
+    return Call(edit(f"{line} new", f"{line} done", NOTES))
 
 
 EXPECTED = "".join(f"line {done} is done\n" for done in range(STEPS - 1, 0, -2))

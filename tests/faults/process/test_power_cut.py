@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentive.storage.files.following import mount_id
+from support.commands import create, rename
 from support.profiles import sized
 from support.targets import BACKENDS, CONTROL, MOUNT, open_target, url_of
 
@@ -64,15 +65,10 @@ def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
     with disk(tmp_path) as hardware:
         tool = open_target(url_of(CONTROL, hardware.mount_point))
         for name in names:
-            tool.execute("default", {"command": "create", "path": f"/memories/{name}", "file_text": name})
+            tool.execute("default", create(f"/memories/{name}", name))
         os.sync()
         for name in names:
-            rename = {
-                "command": "rename",
-                "old_path": f"/memories/{name}",
-                "new_path": f"/memories/new-{name}",
-            }
-            assert not tool.execute("default", rename).is_error
+            assert not tool.execute("default", rename(f"/memories/{name}", f"/memories/new-{name}")).is_error
         hardware.cut()
         hardware.recover()
         kept = tool.state("default").tree

@@ -13,6 +13,7 @@ import pytest
 
 import retentive
 from support.command_line import here
+from support.commands import create, delete, edit, insert, view
 from support.profiles import LONG
 from support.targets import BACKENDS, url_of
 
@@ -51,12 +52,12 @@ def test_a_closed_store_can_be_read_and_says_that_it_is_read_only(backend: str, 
     with read_only(place, tmp_path / "mounted") as mounted, retentive.open(url_of(backend, mounted)) as location:
         store = location.store()
         assert store.read(NOTES) == "one"
-        assert NOTES in store.execute({"command": "view", "path": "/memories"}).text
+        assert NOTES in store.execute(view("/memories")).text
         assert [found.path for found in store.search("one").hits] == [NOTES]
         for command in (
-            {"command": "create", "path": NOTES, "file_text": "x"},
-            {"command": "str_replace", "path": NOTES, "old_str": "one", "new_str": "two"},
-            {"command": "delete", "path": NOTES},
+            create(NOTES, "x"),
+            edit("one", "two", NOTES),
+            delete(NOTES),
         ):
             reply = store.execute(command)
             assert (reply.text, reply.code) == (REFUSED, "storage_read_only")
@@ -111,9 +112,7 @@ def test_changes_beside_a_read_only_mount_are_seen(backend: str, place: Path, tm
         assert store.read(NOTES) == "one"
         with retentive.open(url_of(backend, place)) as writer:
             for number in range(5):
-                writer.store().execute(
-                    {"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": str(number)}
-                )
+                writer.store().execute(insert(0, str(number), NOTES))
                 assert store.read(NOTES) == writer.store().read(NOTES)
         assert store.read(NOTES).splitlines() == ["4", "3", "2", "1", "0", "one"]
 
@@ -129,12 +128,12 @@ def test_an_audited_store_is_read_without_entries(
     with read_only(place, tmp_path / "mounted") as mounted, retentive.open(url_of(backend, mounted)) as location:
         store = location.store()
         assert store.read(NOTES) == "one"
-        assert NOTES in store.execute({"command": "view", "path": "/memories"}).text
-        assert store.execute({"command": "view", "path": "/memories/none"}).code == "not_found"
+        assert NOTES in store.execute(view("/memories")).text
+        assert store.execute(view("/memories/none")).code == "not_found"
         assert [found.path for found in store.search("one").hits] == [NOTES]
         assert store.history.log(NOTES)[-1].operation == "created"
         assert location.store().read_only().read(NOTES) == "one"
-        assert store.execute({"command": "delete", "path": NOTES}).text == REFUSED
+        assert store.execute(delete(NOTES)).text == REFUSED
         assert [entry.operation for entry in store.audit.entries()] == ["settings"]
         assert here(url_of(backend, mounted), "cat", "notes.md").exit_code == 0
     warnings = [record.getMessage() for record in caplog.records]
@@ -151,7 +150,7 @@ def test_a_file_that_was_edited_by_hand_is_read_as_it_is(place: Path, tmp_path: 
         store = location.store()
         assert store.read(NOTES) == "edited"
         assert [version.operation for version in store.history.log(NOTES)] == ["modified", "created"]
-        assert store.execute({"command": "delete", "path": NOTES}).text == REFUSED
+        assert store.execute(delete(NOTES)).text == REFUSED
         assert store.read("/memories/other.md") == "other"
     assert (place / "memories" / "notes.md").read_text() == "edited"
 
@@ -162,5 +161,5 @@ def test_a_directory_that_was_never_opened_can_be_read(place: Path, tmp_path: Pa
     with read_only(place, tmp_path / "mounted") as mounted, retentive.open(mounted) as location:
         store = location.store()
         assert store.read(NOTES) == "one"
-        assert store.execute({"command": "delete", "path": NOTES}).text == REFUSED
+        assert store.execute(delete(NOTES)).text == REFUSED
     assert [file.name for file in place.iterdir()] == ["memories"]

@@ -116,7 +116,7 @@ def _emit(done: str, outcome: DecisionOutcome, advice: str = "") -> None:
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     left = f"Error: {'not everything' if lines else 'nothing'} was {done}."
     output.emit(
-        outcome,
+        output.attributes(outcome, "done", "already", "with_them", "obstacles"),
         "".join(f"{line}.\n" for line in lines) or ("" if obstacles else _NONE),
         error="\n".join([left, *obstacles]) if obstacles else "",
         notes=[advice] if obstacles and advice else [],

@@ -125,20 +125,27 @@ def head_of(snapshot: Snapshot) -> Head:
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
-def entries_page(snapshot: Snapshot, cursor: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Return a page of the entries before the record key `cursor`, newest first.
+def entries_page(
+    snapshot: Snapshot, cursor: str, limit: int, *, newest_first: bool = True
+) -> ListPage[AuditEntry, str]:
+    """Return a page of the entries before the record key `cursor`, newest first, or after it, oldest first.
 
     An empty cursor stands for the beginning. `next` is the cursor of the next page. Records that cannot be parsed are
     skipped, so a page may have fewer than `limit` entries.
     """
-    try:
-        last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
-    except InvalidInput:  # `verify` reports the malformed head
-        last = 0
-    first = max(last - limit, 0)
-    records = list(snapshot.records(ENTRY, after=key_of(first), limit=min(limit, last) or limit))[::-1]
-    found = tuple(entry for _, value in records if (entry := parsed(value)) is not None)
-    return ListPage(found, key_of(first + 1) if first else None)
+    if newest_first:
+        try:
+            last = seq_of(cursor) - 1 if cursor else head_of(snapshot).seq
+        except InvalidInput:  # `verify` reports the malformed head
+            last = 0
+        first = max(last - limit, 0)
+        records = list(snapshot.records(ENTRY, after=key_of(first), limit=min(limit, last) or limit))[::-1]
+        following = key_of(first + 1) if first else None
+    else:
+        records = list(snapshot.records(ENTRY, after=cursor, limit=limit + 1))
+        following = records[limit - 1][0] if len(records) > limit else None
+    found = tuple(entry for _, value in records[:limit] if (entry := parsed(value)) is not None)
+    return ListPage(found, following)
 
 
 def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tuple[str, AuditEntry]]:

@@ -287,8 +287,9 @@ class Transaction(Snapshot):
         """Compress the texts of superseded versions together with the neighbouring texts of the same memory.
 
         No text changes, and `version` reads and verifies it as before. Left as they are: current texts, texts of
-        redacted versions, texts over `packs.FULL_BYTES`, and full packs. A pack that is not full and has the text of
-        one of these versions gets the others too. `redact` and `prune` write a pack again without what they remove.
+        redacted versions, damaged texts, texts over `packs.FULL_BYTES`, and full packs. A pack that is not full and has
+        the text of one of these versions gets the others too. `redact` and `prune` write a pack again without what they
+        remove.
         A backend may also compress nothing.
         """
 

@@ -66,12 +66,11 @@ class Packing:
             index, _, texts = data.partition(b"\n")
             ids, lengths = zip(*json.loads(index), strict=True)
             ends = [0, *accumulate(lengths)]
-            is_whole = reader.eof and ends[-1] == len(texts)
-        except (zstd.ZstdError, EOFError, ValueError, TypeError):
-            is_whole = False
-        if not is_whole:
-            raise Damaged("a pack of earlier texts is truncated or was modified")
-        return dict(zip(ids, (texts[start:end] for start, end in pairwise(ends)), strict=True))
+            if reader.eof and ends[-1] == len(texts):
+                return dict(zip(ids, (texts[start:end] for start, end in pairwise(ends)), strict=True))
+        except (zstd.ZstdError, EOFError, ValueError, TypeError, RecursionError):
+            pass
+        raise Damaged("a pack of earlier texts is truncated or was modified")
 
 
 PLAIN = Packing()

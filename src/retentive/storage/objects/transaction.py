@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 from retentive.errors import Conflict, Damaged, InvalidInput
 from retentive.storage.contract import (
@@ -39,6 +39,9 @@ from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.packs import FULL_BYTES, filled, is_full
 from retentive.storage.queue import BatchTransaction
 from retentive.values.records import to_us
+
+_Member: TypeAlias = "tuple[bytes, str, list[VersionRow]]"
+"""Text in a pack, the id of the version that wrote it (which may be redacted), and the rows of its versions."""
 
 
 class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
@@ -246,30 +249,38 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
                 sharing[row.text].append(row)
         loose = [ref for ref, some in sharing.items() if ref not in left_out and any(row.id in ids for row in some)]
         packs = sorted({row.text.pack for row in rows if row.id in ids and row.text and row.text.is_packed})
-        open_ones = [name for name in packs if not is_full(dict(self.texts_in(name)))]
+        try:
+            open_ones = [name for name in packs if not is_full(dict(self.texts_in(name)))]
+            members = [member for name in open_ones for member in self._members(name)]
+            for ref, text in zip(loose, self._reader.texts(loose), strict=True):
+                writer = sharing[ref][0]
+                verify_version(writer.as_version(), text)
+                members.append((self.packing.opened(writer.id, text), writer.id, sharing[ref]))
+        except Damaged:  # left as it is, so that a sweep goes on
+            return
         if not loose and len(open_ones) < 2:
             return
-        members = [member for name in open_ones for member in self._members(name)]
-        for ref, text in zip(loose, self._reader.texts(loose), strict=True):
-            writer = sharing[ref][0]
-            verify_version(writer.as_version(), text)
-            members.append((self.packing.opened(writer.id, text), sharing[ref]))
         self._put_packs(members)
         self.replaced += [*loose, *(packed(name, 0, b"") for name in open_ones)]
         self.changed = True
 
-    def _members(self, name: str) -> list[tuple[bytes, list[VersionRow]]]:
-        """Return the texts of a pack, each with the rows of the versions that have it."""
+    def _members(self, name: str) -> list[_Member]:
+        """Return the texts of a pack."""
         members = []
         for number, (ids, text) in enumerate(self.texts_in(name)):
             rows = self._map.get_all([VERSION + each for each in ids.split()])
             ref = packed(name, number, text)
-            members.append((text, [row for row in rows if isinstance(row, VersionRow) and row.text == ref]))
+            having = [row for row in rows if isinstance(row, VersionRow) and row.text == ref]
+            members.append((text, ids.partition(" ")[0], having))
         return members
 
-    def _put_packs(self, members: Sequence[tuple[bytes, list[VersionRow]]]) -> None:
-        """Make packs of texts. Each text has the ids of its versions as its name in the pack."""
-        named = {" ".join(row.id for row in rows): (text, rows) for text, rows in members if rows}
+    def _put_packs(self, members: Sequence[_Member]) -> None:
+        """Make packs of texts. The name of a text in its pack is the id of its writer and those of its versions."""
+        named = {
+            " ".join(dict.fromkeys((writer, *(row.id for row in rows)))): (text, rows)
+            for text, writer, rows in members
+            if rows
+        }
         for texts in filled({ids: text for ids, (text, _) in named.items()}) if named else ():
             data = self.packing.encode(texts)
             name = new_name(self.manifest.generation, data) + PACKED

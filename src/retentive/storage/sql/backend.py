@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar, Unpack, cast
 
-from retentive.errors import Damaged, Locked
+from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
@@ -182,7 +182,9 @@ class SqlBackend(Backend, Maintained):
             snapshot.packing_of = self.packing
             try:
                 ids = list(snapshot.texts_in(number))
-            except (Damaged, Locked):
+            except (InvalidInput, Locked, UnknownSchema):  # reported by the check of the store
+                continue
+            except Damaged:
                 ids = [""]
             known = (
                 f"SELECT count(*) FROM versions WHERE store = ? AND pack = ? AND id IN ({', '.join('?' * len(ids))})"

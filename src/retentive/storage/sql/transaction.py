@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias, Unpack, cast
@@ -218,27 +219,33 @@ class SqlTransaction(SqlSnapshot, BatchTransaction):
                 self._pack(str(memory), list(of_memory))
 
     def _pack(self, memory: str, rows: Sequence[Row]) -> None:
-        """Pack the texts of versions of one memory. `rows` has their ids, hashes, seals, packs and texts."""
+        """Pack the texts of versions of one memory. `rows` has their ids, hashes, seals, packs and texts.
+
+        Damaged texts and packs are left as they are, so that a sweep goes on.
+        """
         newest = "SELECT COALESCE(text_of, id) FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1"
         current, packing = self.connection.rows(newest, (self.store, memory))[0][0], self.packing
-        loose = dict[str, bytes]()
+        loose, open_ones = dict[str, bytes](), dict[str, Mapping[str, bytes]]()
         for _, id_, sha256, seal, pack, text in cast("list[_Loose]", rows):
             if pack is None and id_ != current:
-                loose[id_] = packing.opened(id_, verified(text, sha256, seal, id_))
-        packs = {pack: self.texts_in(pack) for pack in sorted({str(row[4]) for row in rows if row[4] is not None})}
-        open_ones = {pack: texts for pack, texts in packs.items() if not is_full(texts)}
+                with suppress(Damaged):
+                    loose[id_] = packing.opened(id_, verified(text, sha256, seal, id_))
+        for pack in sorted({str(row[4]) for row in rows if row[4] is not None}):
+            with suppress(Damaged):
+                if not is_full(texts := self.texts_in(pack)):
+                    open_ones[pack] = texts
         if not loose and len(open_ones) < 2:
             return
+        self.changed = True
         for pack in open_ones:
             self._put_pack(pack, {})
-        texts = {version_id: text for pack in (*open_ones.values(), loose) for version_id, text in pack.items()}
-        for full in filled(texts):
+        merged = {version_id: text for each in (*open_ones.values(), loose) for version_id, text in each.items()}
+        for full in filled(merged):
             ids = list(full)
             self._put_pack(ids[0], full, is_new=True)
             sql = f"UPDATE versions SET text = NULL, pack = ? WHERE store = ? AND id IN ({', '.join('?' * len(ids))})"
             self.connection.run(sql, (ids[0], self.store, *ids))
             self.close_gaps(ids)
-        self.changed = True
 
     def close_gaps(self, version_ids: Sequence[str]) -> None:
         """Free the space that the removed texts of versions have left, if the database does not do so itself."""

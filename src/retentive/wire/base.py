@@ -135,31 +135,22 @@ def _refusal(error: ValidationError) -> InvalidInput:
     return (InvalidPath if kind == InvalidPath.code else InvalidInput)(f"{field}: {first['msg']}")
 
 
-def _as_field(function: Callable[[T], object], value: T) -> object:
+def _as_field(function: Callable[[Any], object], keeps: bool, value: Any) -> Any:
     try:
-        return function(value)
+        found = function(value)
     except RetentiveError as error:
         raise PydanticCustomError(error.code, "{text}", {"text": str(error)}) from None
+    return value if keeps else found
 
 
-def _checked(check: Callable[[T], object], value: T) -> T:
-    _as_field(check, value)
-    return value
-
-
-def before(function: Callable[[object], object]) -> BeforeValidator:
+def converted(function: Callable[[Any], object]) -> BeforeValidator:
     """Return a validator that converts a value before pydantic checks its type. `function` may raise our errors."""
-    return BeforeValidator(partial(_as_field, function))
+    return BeforeValidator(partial(_as_field, function, False))
 
 
-def after(function: Callable[[T], object]) -> AfterValidator:
-    """Return a validator that converts a value. `function` may raise our errors."""
-    return AfterValidator(partial(_as_field, function))
-
-
-def rule(check: Callable[[T], object]) -> AfterValidator:
-    """Return a validator that checks a value and keeps it. `check` may raise our errors."""
-    return AfterValidator(partial(_checked, check))
+def rule(check: Callable[[Any], object], *, keeps: bool = True) -> AfterValidator:
+    """Return a validator that checks a value, and keeps it or takes what `check` returns. It may raise our errors."""
+    return AfterValidator(partial(_as_field, check, keeps))
 
 
 def api_path(text: str) -> str:
@@ -235,14 +226,14 @@ def _from_json(path: Any, info: ValidationInfo) -> Any:
 
 ShownPath = Annotated[str, BeforeValidator(_from_json), PlainSerializer(api_path, return_type=str)]
 """Path in an answer. Its value is a path below `/memories`."""
-AnyPath = Annotated[str, Field(max_length=2_000), after(_parsed)]
+AnyPath = Annotated[str, Field(max_length=2_000), rule(_parsed, keeps=False)]
 """Path of a memory, a directory, or `/`, in a request. Its value is a path below `/memories`."""
 FilePath = Annotated[AnyPath, rule(_not_root)]
 """Path of a memory in a request. Its value is a path below `/memories`."""
-Directory = Annotated[str, Field(max_length=2_000), after(_directory)]
+Directory = Annotated[str, Field(max_length=2_000), rule(_directory, keeps=False)]
 """Path of a directory in a request, with a slash at both ends. Its value is a path below `/memories`."""
-Moment = Annotated[str | datetime, before(moment), WithJsonSchema({"type": "string", "maxLength": 200})]
-Time = Annotated[datetime, before(_time)]
+Moment = Annotated[str | datetime, converted(moment), WithJsonSchema({"type": "string", "maxLength": 200})]
+Time = Annotated[datetime, converted(_time)]
 """Time in a request."""
 UtcTime = Annotated[datetime, WithJsonSchema({"type": "string", "format": "date-time", "pattern": "Z$"})]
 """Time in an answer."""

@@ -119,7 +119,7 @@ def _days(snapshot: Snapshot, today: date, count: int) -> list[tuple[date, int]]
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Numbers of changes on the last days (UTC), oldest first, and their picture.
+    """Numbers of changes on the last days (UTC), oldest first.
 
     `bars` has for each day its name, number, position, height, and end (empty for today).
     """

@@ -63,7 +63,6 @@ SHORTCUTS = (
 )
 """Keys with a description of what they do. A key activates a visible link or button, or moves the focus."""
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
-_COLOURS = 8
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
 """Characters that look like spaces, although Unicode counts them as letters or symbols."""
 _RISKY = re.compile(r"[^\n\t -~]")
@@ -112,7 +111,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = (boxed, counted, crumbs, inner, size, when, who)
+    own = (boxed, counted, size, when, who)
     found.filters |= {"number": lambda value: f"{value:,}", "path": page_path, "verbatim": escape}
     found.filters |= {each.__name__: each for each in own}
     found.globals |= {
@@ -144,7 +143,7 @@ def who(actor: Actor | str | None) -> Markup:
         return Markup('<span class="who">unknown</span>')
     text = str(actor)
     kind = _KINDS.get(text.partition(":")[0], "job")
-    colour = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).digest()[0] % _COLOURS
+    colour = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).digest()[0] % 8
     return Markup('<span class="who {} c{}"><bdi>{}</bdi></span>').format(kind, colour, boxed(text))
 
 
@@ -177,11 +176,6 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def inner(text: str) -> str:
-    """Return a path without `/memories/`."""
-    return text.removeprefix(ROOT).lstrip("/") or "/"
-
-
 def page_path(text: str) -> str:
     """Convert a memory path to a path in a URL, percent-encoded."""
     return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
@@ -192,22 +186,15 @@ def is_pattern(name: str) -> bool:
     return "*" in name or "?" in name
 
 
-def crumbs(path: str) -> list[tuple[str, str]]:
-    """Split a path into its names. Return each name with the path that ends with it."""
-    names = path.split("/")[2:]
-    return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]
-
-
 def name_of(info: StoreInfo) -> str:
     """Return the name of a memory store for people: its key, or else its name or id."""
     return info.key or info.name or info.id
 
 
 def store_url(info: StoreInfo, *parts: str, **query: object) -> str:
-    """Return the URL of a page of a memory store. `parts` must be percent-encoded already.
+    """Return the URL of a page of a store, named by its key or else by its id. `parts` must be percent-encoded already.
 
-    The store is named by its key, or by its id if it has no key. The path of a URL is decoded before it is split, so a
-    slash in a key is encoded twice.
+    The path of a URL is decoded before it is split, so a slash in a key is encoded twice.
     """
     name = info.id
     if info.key and not info.key.startswith(ID) and info.key not in {".", ".."}:

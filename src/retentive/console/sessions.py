@@ -19,7 +19,6 @@ IDLE_S, LONGEST_S = 3_600, 12 * 3_600
 SEEN_EVERY_S = 60
 """The time of the last request is stored at most once a minute."""
 CODE_S, CODE_TRIES = 60, 5
-LOCAL = "apikey_local"
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _MASK_CHARS = 16
 _MAX_FAILURES, _MAX_WATCHED = 10, 10_000
@@ -73,8 +72,7 @@ class Sessions:
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
         """Return the API key that has the text `given`, or None. `who` is the address of the client.
 
-        If people sign in with a one-time code, `given` must be this code. The result is then the key of a local
-        location.
+        If people sign in with a one-time code, `given` must be this code, and the key is that of a local location.
         """
         if self._code is None:
             found = self._keys.authenticated(given.strip())
@@ -136,8 +134,8 @@ class Sessions:
     def _local(code: OneTimeCode) -> KeyRecord:
         """Return the key of a local location. It has all scopes: its owner can change the files anyway."""
         return KeyRecord(
-            id=LOCAL, name="this machine", digest="", partial_key_hint="", workspace_id="wrkspc_default", scopes=SCOPES,
-            created_at="1970-01-01T00:00:00+00:00", principal=code.actor,
+            id="apikey_local", name="this machine", digest="", partial_key_hint="", workspace_id="wrkspc_default",
+            scopes=SCOPES, created_at="1970-01-01T00:00:00+00:00", principal=code.actor,
         )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -155,10 +157,7 @@ class Visit:
         return with_query("/".join([BASE, "s", quote(self.ids["store"], safe=""), *parts]), **query)
 
     def proposed_url(self) -> str:
-        """Return the URL of the page to open after a change became a proposal.
-
-        If the key may review, this is the review page, otherwise the activity page.
-        """
+        """Return the URL of the page to open after a change became a proposal: a reviewer sees the queue."""
         return self.url("review" if self.can("review") else "activity")
 
     def page(self, template: str, title: str, status: int = 200, /, **values: object) -> Response:
@@ -173,6 +172,11 @@ class Visit:
         if self.area == "tree":
             common |= {"at": self.query.get("at", "")}
         return html_page(template, title, status, **(common | values))
+
+
+def digest(value: object) -> str:
+    """Return a digest of what a page shows. Its form has it, so that nothing is done that the person has not seen."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def redirect(url: str) -> Response:

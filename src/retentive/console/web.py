@@ -245,10 +245,7 @@ def _own_url(wanted: str) -> str:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """Return the console of a server.
-
-    With a one-time code, it is the console of a local location, whose sign-ins are in the memory of the process.
-    """
+    """Return the console of a server, or with a one-time code that of a local location, with sign-ins in memory."""
     records = (server.location.opened if code is None else retentive.open("sqlite:///:memory:")).records
     return Console(server, Sessions(server.location.keys, records, code), hosts)
 

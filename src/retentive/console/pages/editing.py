@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 
 from starlette.responses import Response
 
 from retentive.console import differences
 from retentive.console.rendering import is_hidden, page_path, size
-from retentive.console.visits import Visit, page, redirect
+from retentive.console.visits import Visit, digest, page, redirect
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import finding, invalid
 from retentive.storage.contract import Memory
@@ -43,7 +42,7 @@ def _save(visit: Visit, path: str) -> Response:
     seen_id, choosing = visit.given("version"), visit.given("choose")
     theirs = _text_of(visit, seen_id)
     text = typed = _line_ends(visit.given("text"), theirs)
-    is_edited = choosing != "" and visit.given("filled") not in {"", _digest(typed)}
+    is_edited = choosing != "" and visit.given("filled") not in {"", digest(typed)}
     if choosing:
         parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
         text = differences.chosen(parts, _picks(visit))
@@ -53,10 +52,6 @@ def _save(visit: Visit, path: str) -> Response:
         return _saved(visit, visit.store.write(path, text, if_version=seen_id))
     except (Conflict, NotFound):
         return _conflict(visit, path, text, seen_id)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _picks(visit: Visit) -> list[str]:
@@ -105,7 +100,7 @@ def _conflict(
         overlaps=len(places),
         is_shown=bool(picks),
         is_edited=edited is not None,
-        filled=_digest(text),
+        filled=digest(text),
     )
 
 

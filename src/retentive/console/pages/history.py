@@ -170,8 +170,7 @@ def news_url(visit: Visit, **asked: str) -> str:
 def show_news(visit: Visit) -> Response:
     """Say how many changes a page does not show yet, or that there was a removal. The view is not audited.
 
-    `after`, `event` and `waiting` in the query are what the page shows, `said` is what the answer before said. If
-    nothing else is to be said, the answer is empty.
+    The query has what the page shows, and what the answer before `said`. If nothing is new, the answer is empty.
     """
     _, path, only = _asked_filter(visit)
     after = visit.number("after", 0, 10**18)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -26,7 +25,7 @@ from retentive.wire.memories import MemoryObject
 
 LINES = 2_000
 VERSIONS = 50
-MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
+MARKDOWN = (".md", ".markdown", ".mdx")
 
 
 @page("GET", "m/{path:path}", "read", "tree")
@@ -43,7 +42,7 @@ def show_memory(visit: Visit) -> Response:
         version = retrieve_memory_version(visit.call(memory_version_id=memory.memory_version_id), "basic")
     except NotFound:  # a proposed text is no version yet
         version = None
-    can_render = MARKDOWN.fullmatch(path) is not None and memory.content_size_bytes <= MAX_RENDERED_BYTES
+    can_render = path.lower().endswith(MARKDOWN) and memory.content_size_bytes <= MAX_RENDERED_BYTES
     wanted, text = visit.query.get("view", ""), memory.content or ""
     is_view = wanted in {"raw", "history"} or (wanted == "blame" and not at)
     view = wanted if is_view else "rendered" if can_render else "raw"
@@ -97,7 +96,6 @@ def lines_of(text: str) -> list[str]:
 
 
 def _last_version(visit: Visit, versions: Sequence[Version]) -> Response:
-    """Redirect from a memory that is gone to its last version. Raises `HttpError` 404 if there is none."""
     if not versions:
         raise missing("memory")
     return redirect(visit.url("v", versions[0].id))

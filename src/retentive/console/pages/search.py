@@ -16,7 +16,6 @@ from retentive.values.paths import ROOT
 from retentive.wire.memories import SearchRequest
 
 HITS = 50
-CHOICES = 8
 AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timedelta(days=7)),
         ("30d", "Last 30 days", timedelta(days=30)))  # fmt: skip
 
@@ -43,8 +42,8 @@ def search(visit: Visit) -> Response:
         }
         found = search_memories(visit.call(), SearchRequest.read(body))
     hits = found.data if found else []
-    directories = Counter(hit.path.rpartition("/")[0] for hit in hits).most_common(CHOICES)
-    actors = Counter(str(hit.updated_by) for hit in hits if hit.updated_by).most_common(CHOICES)
+    directories = Counter(hit.path.rpartition("/")[0] for hit in hits).most_common(8)
+    actors = Counter(str(hit.updated_by) for hit in hits if hit.updated_by).most_common(8)
     ages = [(value, name, sum(now - hit.updated_at <= length for hit in hits)) for value, name, length in AGES]
     return visit.page(
         "search.html",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from starlette.responses import Response
 
 from retentive.console.rendering import counted, size
-from retentive.console.visits import Visit, page, redirect
+from retentive.console.visits import Visit, digest, page, redirect
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
@@ -46,8 +45,8 @@ _RETENTION = frozenset(GROUPS["Retention"])
 class SettingField:
     """One setting in the form.
 
-    `kind` is `switch`, `number`, `choice`, `list` or `map`. `value` is the text of a number with its unit, the chosen
-    text, or `on` for a switch. `rows` has the entries of a list or a map, as pairs of texts.
+    `kind` is `switch`, `number`, `choice`, `list` or `map`. `value` is a number with its unit, the chosen text, or `on`
+    for a switch. `rows` has the entries of a list or a map, as pairs of texts.
     """
 
     name: str
@@ -86,7 +85,7 @@ def change_settings(visit: Visit) -> Response:
     try:
         values = {each.name: _value_of(each) for each in typed}
         new = _plain(DEFAULTS.changed({name: value for name, value in values.items() if value is not None}))
-        if not is_save or visit.given("seen") != _digest(present, new):
+        if not is_save or visit.given("seen") != digest([present, new]):
             return _page(visit, present, typed, new=new, is_late=is_save)
         visit.check_key()
         changes = {name: values[name] for name in new if new[name] != present[name]}
@@ -127,7 +126,7 @@ def _page(
         is_preview=new is not None,
         changes=[(by_name[name], now[name], _field_of(name, value).shown) for name, value in changed.items()],
         effects=_effects(visit, changed),
-        seen="" if new is None else _digest(present, new),
+        seen="" if new is None else digest([present, new]),
         is_late=is_late,
         problem=problem,
     )
@@ -201,7 +200,3 @@ def _effects(visit: Visit, changed: Mapping[str, object]) -> list[str]:
         pruned = counted(swept.versions_pruned, "old version")
         found.append(f"The next sweep deletes {expired}, which can be restored, and prunes {pruned} for good.")
     return found
-
-
-def _digest(present: Mapping[str, object], new: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps([present, new], sort_keys=True).encode()).hexdigest()

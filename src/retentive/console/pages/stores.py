@@ -25,7 +25,6 @@ LISTED = 500
 """Maximum number of stores in the list and in its figures. If there are more, only the newest are listed."""
 LOOKED_AT = 10_000
 USAGE_DAYS = 30
-_AT_ONCE = 500
 COUNTED = 5_000
 """Maximum number of memories whose use is counted without being asked: all memories must be read for it."""
 SCANNED, VERIFIED = "console.scan", "console.audit"
@@ -120,7 +119,7 @@ def stores_of(visit: Visit, *, is_archived: bool) -> Iterator[StoreInfo]:
     after: str | None = ""
     while after is not None:
         found = visit.location.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after or None, limit=_AT_ONCE
+            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after or None, limit=500
         )
         yield from filter(visit.caller.sees, found.items)
         after = found.next
@@ -183,10 +182,7 @@ def health(visit: Visit) -> Response:
 
 @page("GET", "stats", "read", "stats")
 def stats(visit: Visit) -> Response:
-    """Show the limits, the changes on each of the last days (UTC), and the use of memories.
-
-    With `format=csv`, the changes per day are sent as a file. A key that is limited to some paths sees no days.
-    """
+    """Show the limits, the changes on each of the last days (UTC), which are a file with `format=csv`, and the use."""
     store, found = visit.store, chart(visit.store, USAGE_DAYS, is_audited=True)
     if visit.query.get("format") == "csv":
         if found is None:

@@ -21,7 +21,6 @@ from retentive.values.paths import ROOT
 from retentive.wire.memories import MemoryObject, MemoryPage
 
 ROWS = 50
-NEWEST = 6
 SINCE = 1_000
 """Maximum number of newer versions that a page of an earlier state reads to mark changes."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
@@ -77,7 +76,7 @@ def show_directory(visit: Visit) -> Response:
         then=then,
         rows=rows,
         following=found.next_page,
-        newest=recent[:NEWEST] if path == ROOT else (),
+        newest=recent[:6] if path == ROOT else (),
         index=html,
         strip=chart(visit.store) if path == ROOT and not cursor else None,
         again=again,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast, get_args
@@ -14,7 +12,7 @@ from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.figures import choose_some, texts_of
 from retentive.console.pages.history import FILES, time_of
-from retentive.console.visits import Visit, page, redirect
+from retentive.console.visits import Visit, digest, page, redirect
 from retentive.engine.operation import DryRun
 from retentive.history import operations
 from retentive.history.log import LogFilter
@@ -91,7 +89,7 @@ def _answer(
     """
     with finding("change" if action == "undo" else "state"):
         outcome = preview()
-    seen = _digest(outcome, large)
+    seen = _seen(outcome, large)
     is_late = visit.is_post and visit.given("seen") != seen
     if visit.is_post and not is_late and not outcome.conflicts:
         outcome, large = run(), ()
@@ -160,14 +158,13 @@ def _with_differences(store: MemoryStore, steps: Sequence[Step]) -> list[tuple[S
     return found
 
 
-def _digest(outcome: RestoreOutcome, large: Sequence[str]) -> str:
-    """Return a digest of a preview. The form contains it, so that nothing is done if the preview has changed since."""
+def _seen(outcome: RestoreOutcome, large: Sequence[str]) -> str:
     steps = [
         (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
         for each in outcome.steps
     ]
     reasons = [(each.memory_id, each.reason) for each in (*outcome.conflicts, *outcome.left)]
-    return hashlib.sha256(json.dumps([steps, reasons, list(large)]).encode()).hexdigest()
+    return digest([steps, reasons, list(large)])
 
 
 def _mode(visit: Visit) -> Mode:

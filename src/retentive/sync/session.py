@@ -1,9 +1,8 @@
-"""Synchronises a directory with a memory store, once or continuously, and reports what changed since then."""
+"""Synchronises a directory with a memory store, once or continuously."""
 
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +34,6 @@ _OLDER = (
     " deleted"
 )
 MOST_LOOKED_AT = 10_000
-_CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 RESCAN_S, POLL_S = 30.0, 1.0
 """Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""
 FULL_ROUND_S = 600.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from anthropic import Anthropic, AsyncAnthropic
@@ -18,7 +17,6 @@ TOOL: Any = {"type": "memory_20250818", "name": "memory"}
 READ: Any = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
 CONTEXT_BETA = "context-management-2025-06-27"
 COMPACT_BETA = "compact-2026-01-12"
-THREADS_BETA = "message-threads-2026-08-12"
 VERSION = {"anthropic-version": "2023-06-01"}
 CONTEXT = {"x-api-key": "key", "anthropic-beta": f"{CONTEXT_BETA},{COMPACT_BETA}", **VERSION}
 
@@ -48,12 +46,6 @@ def post(
     claude.answer(given, raw or json.dumps(sent).encode())
     exchange = claude.requests[-1]
     return exchange.status, dict(exchange.reply)
-
-
-def open_url(url: str, body: object = None, *, headers: dict[str, str] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"x-api-key": "key", **VERSION, **(headers or {})})
-    return urllib.request.urlopen(request, timeout=30)
 
 
 WAYS = ["plain", "async streamed"]  # the modes in which the SDK can send a request

@@ -19,7 +19,6 @@ from .requests import WAYS, ask
 
 LONG = "A longer answer that comes in several pieces, so that it can be cut. " * 5
 SCRIPT = Script((Turn((LONG,)),))
-STREAMED = [way for way in WAYS if way.endswith("streamed")]
 
 
 @pytest.mark.parametrize("way", WAYS)

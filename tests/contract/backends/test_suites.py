@@ -87,6 +87,7 @@ class TestPostgresqlBehindPgbouncer(PlacedSuite):
         return servers.pgbouncer().url(name_of(directory))
 
 
+@pytest.mark.long
 class TestMariadb(PlacedSuite):
     kind = "mariadb"
 

@@ -41,7 +41,7 @@ LINKS = frozenset({"href", "src", "action"})
 VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect", "wbr"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
 IDS = re.compile(
-    r"L\d+|main|listing|news|stores|key|text|path|reason|to|at|to-help|at-help|typed|pattern|release|s-[a-z_]+"
+    r"L\d+|main|listing|news|stores|key|name|text|path|reason|to|at|to-help|at-help|typed|pattern|release|s-[a-z_]+"
 )
 
 

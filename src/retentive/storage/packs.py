@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from retentive.errors import Damaged
@@ -22,7 +21,7 @@ else:
 
 FULL_BYTES = 8 * 1024 * 1024  # of texts; with half as much, the packs take nearly twice the space, and opening is fast
 FULL_TEXTS = 128  # so that adding to a pack of small texts, or removing one of them, stays fast
-_MAX_BYTES = 2 * FULL_BYTES  # a larger frame is not opened; the index has less than 40 bytes a text
+_HEAD_BYTES = 4  # length of the index
 _LEVEL, _LEAST_WINDOW, _LARGEST_WINDOW = 3, 10, 24
 
 
@@ -48,29 +47,37 @@ class Packing:
     def encode(self, texts: Mapping[str, bytes]) -> bytes:
         """Return the stored form of a pack. `texts` has texts by the ids of their versions, oldest first."""
         index = json.dumps([[version_id, len(text)] for version_id, text in texts.items()], separators=(",", ":"))
-        size = len(index) + 1 + sum(map(len, texts.values()))
+        head = len(index).to_bytes(_HEAD_BYTES), index.encode()
+        size = sum(map(len, (*head, *texts.values())))
         option, window = zstd.CompressionParameter, max(size.bit_length(), _LEAST_WINDOW)
         options: dict[int, int] = {option.compression_level: _LEVEL, option.window_log: min(window, _LARGEST_WINDOW)}
         options |= {option.enable_long_distance_matching: 1, option.checksum_flag: 1}
         writer = zstd.ZstdCompressor(options=options)
         writer.set_pledged_input_size(size)
-        parts = [writer.compress(part) for part in (index.encode(), b"\n", *texts.values())]
+        parts = [writer.compress(part) for part in (*head, *texts.values())]
         return self.wrapped(b"".join((*parts, writer.flush())))
 
     def decode(self, stored: bytes) -> dict[str, bytes]:
         """Return the texts of a pack. Raises `Damaged`."""
-        frame = self.unwrapped(stored)
+        # Each text is decompressed by itself: as one result, 8 MB take 30 ms instead of 7, because of fresh memory.
+        frame, reader = [self.unwrapped(stored)], zstd.ZstdDecompressor()
+
+        def take(size: int) -> bytes:
+            data = reader.decompress(frame.pop() if frame else b"", size) if size else b""
+            if len(data) != size:
+                raise ValueError("the frame is cut off")
+            return data
+
         try:
-            reader = zstd.ZstdDecompressor()
-            data = reader.decompress(frame, _MAX_BYTES)
-            index, _, texts = data.partition(b"\n")
-            ids, lengths = zip(*json.loads(index), strict=True)
-            ends = [0, *accumulate(lengths)]
-            if reader.eof and ends[-1] == len(texts):
-                return dict(zip(ids, (texts[start:end] for start, end in pairwise(ends)), strict=True))
-        except (zstd.ZstdError, EOFError, ValueError, TypeError, RecursionError):
-            pass
-        raise Damaged("a pack of earlier texts is truncated or was modified")
+            index = json.loads(take(min(int.from_bytes(take(_HEAD_BYTES)), FULL_BYTES)))
+            fits = sum(size for _, size in index) <= FULL_BYTES
+            texts = {str(version_id): take(size) for version_id, size in index} if fits else {}
+            is_whole = fits and (reader.eof or (not reader.decompress(b"", 1) and reader.eof))
+        except (zstd.ZstdError, EOFError, ValueError, TypeError, MemoryError, RecursionError):
+            is_whole = False
+        if not is_whole:
+            raise Damaged("a pack of earlier texts is truncated or was modified")
+        return texts
 
 
 PLAIN = Packing()

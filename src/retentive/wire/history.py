@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJs
 from retentive.engine.lists import StoreEvent
 from retentive.engine.visibility import Level
 from retentive.history.differences import MemoryDifference
-from retentive.history.log import BlameLine
+from retentive.history.log import BlameLine, LoggedChange
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.history.removal import Removed
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
@@ -230,12 +230,36 @@ class StepObject(base.ObjectOf[Step]):
         return super().value(before=None, state=None)
 
 
+class UndoneChange(base.ObjectOf[LoggedChange]):
+    """Change that an undo reverts, with its versions, newest first."""
+
+    revision: base.Count
+    created_by: base.ActorObject
+    created_at: base.UtcTime
+    versions: list[VersionObject]
+    attributes: ClassVar = {"revision": "number", "created_by": "actor", "created_at": "at"}
+
+    @classmethod
+    def of(cls, given: LoggedChange, store_id: str) -> Self:  # type: ignore[override]
+        """Return the object of a change."""
+        pairs = ((each, given.moved_from.get(each.id)) for each in given.versions)
+        more = {"memory_store_id": store_id, "content": None}
+        versions = [VersionObject.of(each, None, path_before=before, **more) for each, before in pairs]
+        return super().of(given, versions=versions)
+
+    def value(self, **_: object) -> LoggedChange:
+        """Return the change."""
+        moved = {each.id: each.path_before for each in self.versions if each.path_before is not None}
+        return super().value(moved_from=moved)
+
+
 class ChangeResult(base.ObjectOf[RestoreOutcome]):
-    """Answer to an undo or restore."""
+    """Answer to an undo or restore. Only a dry run of an undo lists what would be `undone`."""
 
     type: Literal["change_result"] = "change_result"
     steps: list[StepObject]
     left: list[ConflictObject]
+    undone: list[UndoneChange]
     proposed: bool
     dry_run: bool
 

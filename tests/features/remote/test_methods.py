@@ -72,6 +72,10 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "dry run of an undo": lambda store: [
         (each.what, each.path) for each in store.undo("HEAD", path=A, dry_run=True).steps
     ],
+    "changes that an undo reverts": lambda store: [
+        (each.id, each.actor, plain(each.versions), each.moved_from)
+        for each in store.undo_by("session:*", mode="force", dry_run=True).undone
+    ],
     "log by source": lambda store: store.history.log(source="web:*"),
     "log by session": lambda store: store.history.log(session="s*"),
     "log by integration": lambda store: store.history.log(integration="http"),

@@ -192,35 +192,36 @@ def undo_change(call: RouteCall, body: wire.UndoRequest) -> wire.ChangeResult:
     if body.own:
         if dry_run or any(each is not None for each in (version_id, actor, body.since)):
             raise invalid("own: this field can be combined only with the fields revision, path and mode")
-        return _restored(history.undo_own(revision, path=body.path, mode=mode, **origin))
+        return _restored(call, history.undo_own(revision, path=body.path, mode=mode, **origin))
     if sum(each is not None for each in (version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")
     if body.path is not None and revision is None:
         raise invalid("path: cannot be used without revision")
     if actor is not None:
-        return _restored(history.undo_by(actor, since=body.since, mode=mode, dry_run=dry_run, **origin))
+        return _restored(call, history.undo_by(actor, since=body.since, mode=mode, dry_run=dry_run, **origin))
     if body.since is not None:
         raise invalid("since: cannot be used without actor")
     if revision is not None:
-        return _restored(history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
+        return _restored(call, history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
     assert version_id is not None
     check_version_id(version_id)
-    return _restored(history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
+    return _restored(call, history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
 
 
 @route("POST", f"{STORE}/restore", WRITE, conflicts=True)
 def restore_path(call: RouteCall, body: wire.RestoreRequest) -> wire.ChangeResult:
     """Restore a memory, a directory or the store to an earlier moment."""
     origin, restore = origin_of(body.source, body.session), call.store.history.restore
-    return _restored(restore(body.path, body.at, mode=body.mode, dry_run=body.dry_run, **origin))
+    return _restored(call, restore(body.path, body.at, mode=body.mode, dry_run=body.dry_run, **origin))
 
 
-def _restored(outcome: RestoreOutcome) -> wire.ChangeResult:
+def _restored(call: RouteCall, outcome: RestoreOutcome) -> wire.ChangeResult:
     if outcome.conflicts:
         message = "later changes conflict with this one, so nothing was changed"
         conflicts = list(map(wire.ConflictObject.of, outcome.conflicts))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
-    return wire.ChangeResult.of(outcome)
+    undone = [wire.UndoneChange.of(each, call.ids["memory_store_id"]) for each in outcome.undone if outcome.dry_run]
+    return wire.ChangeResult.of(outcome, undone=undone)
 
 
 @route("GET", f"{STORE}/events", READ, "text/event-stream")

@@ -359,6 +359,21 @@ def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, m
     assert (became(report, "a.md"), report.needs_attention) == ({"pushed"}, False)
 
 
+@pytest.mark.parametrize("is_new", [False, True], ids=["a merge", "a new file"])
+def test_what_an_agent_writes_before_a_batch_is_not_overwritten(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    if not is_new:
+        share(world, a="1\n\n2\n\n3\n")
+        world.store.write("/memories/a.md", "1\n\n2\n\nthree\n")
+    world.save(0, "a.md", "one\n\n2\n\n3\n")
+    agent = world.store
+    during(monkeypatch, "MemoryStore.batch", lambda: agent.write("/memories/a.md", "1\n\nAGENT\n\nthree\n"))
+    world.sync(0)
+    assert "AGENT" in world.memories()["a.md"]
+    assert world.files(0) == world.memories()
+
+
 def test_directories_with_names_of_ours_are_harmless(world: World) -> None:
     (world.directories[0] / ".retentive-ignore").mkdir()
     (world.directories[0] / ".retentive-aside-1").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -15,11 +16,9 @@ import pytest
 import retentive
 from retentive import MemoryStore, Retentive
 from retentive.errors import Damaged
-from retentive.history.packing import SOON
 from retentive.storage import capabilities
 from retentive.storage.contract import Transaction, Updated
 from retentive.storage.objects.requests import Requests
-from retentive.storage.packs import zstd  # type: ignore[attr-defined]
 from retentive.storage.sealed.keys import KeyRing
 from retentive.storage.sealed.rotation import destroy
 from support.damage import codes, look, sql
@@ -27,6 +26,11 @@ from support.places import KEYS, PLACES, name_of
 from support.profiles import LONG, sized
 
 from .changes import A, B, create, run
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 PLACES_HERE = ["sqlite", "directory", "objects", "sealed sqlite", "sealed objects"]
 PLACES_HERE += ["postgresql", "mariadb", "s3", "sealed postgresql", "sealed s3"] if LONG else []
@@ -322,7 +326,7 @@ def test_packing_after_many_edits_begins_without_a_sweep(tmp_path: Path) -> None
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         create(store, A, "")
-        for number in range(SOON - 1):
+        for number in range(31):
             assert packs_of("sqlite", tmp_path) == []
             run(store, "insert", path=A, insert_line=0, insert_text=f"{number}")
         assert len(packs_of("sqlite", tmp_path)) == 1

@@ -34,11 +34,11 @@ class Result:
 
 
 class FaultServer:
-    """A running fault server, as a context manager."""
+    """A running fault server, as a context manager. `module` is its program."""
 
-    def __init__(self, library: Path) -> None:
+    def __init__(self, library: Path, module: str = "faults.process.server") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "faults.process.server"],
+            [sys.executable, "-m", module],
             cwd=TESTS,
             env={**os.environ, "LD_PRELOAD": str(library)},
             stdin=subprocess.PIPE,
@@ -61,17 +61,18 @@ class FaultServer:
     def prepare(self, backend: str, step: str, directory: Path) -> list[str]:
         """Create the store of a step, and return the names of all files that are not memories."""
         directory.mkdir()
-        answer = self._ask({"prepare": {"backend": backend, "step": step, "directory": str(directory)}})
+        answer = self.ask({"prepare": {"backend": backend, "step": step, "directory": str(directory)}})
         assert answer["problems"] == [], answer["problems"]
         return list(answer["names"])
 
     def run(self, case: Case, store: Path, names: list[str], clean_reply: str | None) -> Result:
         """Run one case in a copy of a prepared store."""
         request = {"case": as_json(case), "store": str(store), "names": names, "clean_reply": clean_reply}
-        answer = self._ask({"run": request})
+        answer = self.ask({"run": request})
         return Result(case, parse_log(answer["log"]), answer["reply"], answer["is_error"], answer["problems"])
 
-    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request, and return the answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")

@@ -168,7 +168,7 @@ def corpus(name: str) -> list[bytes]:
 def exported() -> list[bytes]:
     """An export, a compressed export and a backup of a store with a changed, a renamed and a deleted memory."""
     with tempfile.TemporaryDirectory() as folder:
-        at, files = f"sqlite:///{folder}/memory.db", [f"{folder}/{name}" for name in ("a.tar", "b.tar.gz", "c.tar")]
+        at, files = f"sqlite:///{folder}/memory.db", [f"{folder}/{name}" for name in ("a.tar", "b.tar.zst", "c.tar")]
         with retentive.open(at) as place:
             store = place.store()
             for path in ("/memories/a.md", "/memories/d/b.md", "/memories/gone.md"):

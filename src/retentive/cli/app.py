@@ -194,7 +194,7 @@ def admin() -> None:
     """Back up, move, verify, encrypt and maintain a location.
 
     \b
-    retentive admin backup saved.tar.gz
+    retentive admin backup saved.tar.zst
     retentive admin maintain --at s3://bucket/memory
     """
 

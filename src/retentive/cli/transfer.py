@@ -22,7 +22,7 @@ from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.storage.contract import Backend
 from retentive.store import MemoryStore
-from retentive.transfer.archive import open_archive
+from retentive.transfer.archive import COMPRESSED, open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
@@ -32,7 +32,7 @@ from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 
-_WHOLE = (".tar", ".tar.gz", ".tgz")
+_WHOLE = (".tar", *COMPRESSED)
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
 _STORES = click.option(
     "--store", "stores", metavar="KEY", shell_complete=complete_stores, multiple=True, help=_STORES_HELP
@@ -44,7 +44,7 @@ _STORES = click.option(
 def export(location: Location, dest: str) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
-    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears only after it is complete, and is a snapshot;
+    DEST is a file if its name ends in .tar, .tar.zst or .tzst. It appears only after it is complete, and is a snapshot;
     the memory store can stay in use. Texts are not encrypted. The audit log, proposals and other records are only in
     backups.
 
@@ -149,7 +149,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
 def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[str]) -> None:
     """Back up all memory stores to the new file FILE, with history, settings and records.
 
-    FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
+    FILE is compressed if its name ends in .tar.zst or .tzst. The backup of each memory store is a snapshot; the stores
     can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore.
 
     With --keep, FILE is an existing directory. The new file in it is named after the location and the time. Of the
@@ -163,11 +163,11 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
             if not os.path.isdir(file):
                 raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
             prefix = _backup_prefix(location.url, backend, chosen)
-            path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.gz")
+            path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.zst")
         done = back_up(backend, path, stores=chosen, progress=progress)
         if keep is not None:
             with mapped_os_errors():
-                kept = set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.gz", root_dir=file))
+                kept = set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.zst", root_dir=file))
                 deleted = sorted(kept - {os.path.basename(path)})[: 1 - keep or None]
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it

@@ -19,6 +19,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+__all__ = ["FULL_BYTES", "FULL_TEXTS", "PLAIN", "Packing", "PackingOf", "filled", "is_full", "plain_packing", "zstd"]
+
 FULL_BYTES = 8 * 1024 * 1024  # of texts; with half as much, the packs take nearly twice the space, and opening is fast
 FULL_TEXTS = 128  # so that adding to a pack of small texts, or removing one of them, stays fast
 _HEAD_BYTES = 4  # length of the index

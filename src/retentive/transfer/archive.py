@@ -23,6 +23,7 @@ from retentive import __version__
 from retentive.errors import Damaged, InvalidInput, RetentiveError, TooLarge
 from retentive.storage.contract import Memory, Version, now_us, to_datetime
 from retentive.storage.disk import expanded
+from retentive.storage.packs import zstd
 from retentive.transfer.files import CHUNK, mapped_os_errors
 from retentive.transfer.lines import (
     FORMAT,
@@ -39,17 +40,25 @@ from retentive.transfer.lines import (
 from retentive.values.paths import ancestors, visible
 
 ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
-COMPRESSED = (".tar.gz", ".tgz")
+COMPRESSED = (".tar.zst", ".tzst")
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 MAX_HEADER_BYTES = 64 * 1024  # of all headers of one entry, because `tarfile` loads them into memory
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_OPTION = zstd.CompressionParameter
+_COMPRESSION = {
+    _OPTION.compression_level: 3,
+    _OPTION.window_log: 24,  # consecutive versions of a memory are nearly the same, and gzip looks back only 32 KB
+    _OPTION.enable_long_distance_matching: 1,
+    _OPTION.checksum_flag: 1,
+}
+_LIMITS = {zstd.DecompressionParameter.window_log_max: 24}  # memory that a file of unknown origin may take: 16 MB
 _MALFORMED = (tarfile.TarError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 _MAX_OTHER_BYTES = 64 << 20  # of the manifest, and of a line without its text
 
 
 def write_archive(raw: IO[bytes], entries: Iterable[tuple[str, IO[bytes]]], *, compressed: bool) -> None:
     """Write an archive to the file `raw`. `entries` are names with files; each is read before the next is requested."""
-    out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) if compressed else BytesIO()
+    out = zstd.ZstdFile(raw, "wb", options=cast("dict[int, int]", _COMPRESSION)) if compressed else BytesIO()
     about = {"format": FORMAT, "made_at": to_datetime(now_us()), "retentive": __version__}
     with mapped_os_errors():
         try:
@@ -219,7 +228,7 @@ def _check_version(header: Header, last: Version | None, copied: Copied, max_tex
 
 
 class TarReader:
-    """Reads a tar file in order. It may be compressed with gzip.
+    """Reads a tar file in order. It may be compressed with zstd, or with gzip.
 
     Raises `Damaged`, and `TooLarge` if the file has more than `max_bytes` after decompression. `tarfile` reads through
     `read`, `seek` and `tell`. It could load headers of any size and go back in the file; these methods prevent both.
@@ -227,9 +236,13 @@ class TarReader:
 
     def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None) -> None:
         raw.seek(0)
-        is_compressed = raw.read(2) == _GZIP
+        start = raw.read(4)
         raw.seek(0)
-        self._file: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=raw, mode="rb") if is_compressed else raw
+        self._file: IO[bytes] | gzip.GzipFile | zstd.ZstdFile = raw
+        if start.startswith(_GZIP):
+            self._file = gzip.GzipFile(fileobj=raw, mode="rb")
+        elif start == _ZSTD:
+            self._file = zstd.ZstdFile(raw, "rb", options=cast("dict[int, int]", _LIMITS))
         self._max_bytes = max_bytes
         self._header_left = MAX_HEADER_BYTES
         self._last_read = b""
@@ -305,7 +318,7 @@ class TarReader:
             data = self._file.read(size)
         except EOFError:
             raise self._broken("truncated") from None
-        except (zlib.error, gzip.BadGzipFile):
+        except (zlib.error, gzip.BadGzipFile, zstd.ZstdError):
             raise self._broken("damaged") from None
         if self._max_bytes is not None and self.tell() > self._max_bytes:
             raise TooLarge("the archive is too large after decompression")

@@ -69,7 +69,7 @@ class Exported:
 def export_whole(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Copy:
     """Write the memory store with its history to the new file `path`. Both are written as they are at one revision.
 
-    The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. The file gets its
+    The memory store may be in use. If the name ends with `.tar.zst` or `.tzst`, the file is compressed. It gets its
     name only when it is complete. Texts in the file are not encrypted, even if the memory store is. Records, such as
     the audit log and proposals, are only in backups.
     """
@@ -78,7 +78,7 @@ def export_whole(store: MemoryStore, path: str, *, progress: TransferProgress | 
     with new_file(path) as raw:
         if remote is None:
             return export_to(raw, store, compressed=compressed, directory=os.path.dirname(path), progress=progress)
-        remote.download(raw, format="tar.gz" if compressed else "tar")
+        remote.download(raw, format="tar.zst" if compressed else "tar")
         header = Archive(raw).exported()
         return Copy.of(header, added=header.versions)
 

@@ -15,13 +15,13 @@ from support.http_api import Api
 
 
 @pytest.mark.parametrize(
-    ("wanted", "start"), [("tar.gz", b"\x1f\x8b"), ("tar", b"retentive-archive.json"), ("files", b"")]
+    ("wanted", "start"), [("tar.zst", b"\x28\xb5\x2f\xfd"), ("tar", b"retentive-archive.json"), ("files", b"")]
 )
 def test_an_export_has_each_format(person: Person, store: MemoryStore, at: str, wanted: str, start: bytes) -> None:
     assert f"{at}/export?format={wanted}" in person.get(f"{at}/manage").links
     file = person.http.get(f"{at}/export?format={wanted}")
     assert file.content.startswith(start)
-    assert (b"plain" in file.content) == (wanted != "tar.gz")
+    assert (b"plain" in file.content) == (wanted != "tar.zst")
     assert file.headers["content-disposition"].startswith("attachment")
     assert file.headers["content-security-policy"].startswith("sandbox")
     assert person.http.get(f"{at}/export?format=zip").status_code == 400
@@ -33,7 +33,7 @@ def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
     store.change_settings({"audit": True})
     other = Person(api, api.with_key("admin", stores=(store.id,)).key)
     assert "/console/backup" in other.get("/console/").links
-    file = tmp_path / "saved.tar.gz"
+    file = tmp_path / "saved.tar.zst"
     file.write_bytes(other.http.get("/console/backup").content)
     other.close()
     with open_archive(str(file)) as archive, retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:

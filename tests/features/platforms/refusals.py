@@ -53,12 +53,12 @@ def test_the_command_line_works_on_sqlite(tmp_path: Path) -> None:
     assert "user:" in ran("--at", at, "log")
     ran("--at", at, "undo", "--yes")
     ran("--at", at, "doctor")
-    ran("--at", at, "export", str(tmp_path / "one.tar.gz"))
-    ran("--at", copy, "import", "--whole", str(tmp_path / "one.tar.gz"))
+    ran("--at", at, "export", str(tmp_path / "one.tar.zst"))
+    ran("--at", copy, "import", "--whole", str(tmp_path / "one.tar.zst"))
     with retentive.open(copy) as place:
         assert place.store().read("/memories/a.md") == "one\r\ntwo\n"
-    ran("--at", at, "admin", "backup", str(tmp_path / "all.tar.gz"))
-    ran("--at", f"sqlite:///{tmp_path}/restored.db", "admin", "restore-backup", str(tmp_path / "all.tar.gz"))
+    ran("--at", at, "admin", "backup", str(tmp_path / "all.tar.zst"))
+    ran("--at", f"sqlite:///{tmp_path}/restored.db", "admin", "restore-backup", str(tmp_path / "all.tar.zst"))
     ran("--at", at, "export", str(tmp_path / "files"))
     assert (tmp_path / "files" / "a.md").read_bytes() == b"one\r\ntwo\n"
 

@@ -66,7 +66,7 @@ def test_a_directory_is_imported_alike(api: Api, store: MemoryStore, files: Path
     assert {each.actor and each.actor.kind for each in store.versions()} == {"api_key"}
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.zst"])
 def test_an_archive_is_that_of_the_storage(store: MemoryStore, filled: MemoryStore, tmp_path: Path, name: str) -> None:
     found = export_whole(store, str(tmp_path / name))
     (tmp_path / "local").mkdir()
@@ -132,12 +132,12 @@ def test_the_command_line(api: Api, files: Path, tmp_path: Path, monkeypatch: py
     both("import", str(files))
     both("--json", "import", str(files), "--overwrite", "--under", "/memories/x")
     both("import", "nothing")
-    assert cli(api.url, "--store", key, "export", "whole.tar.gz", **env).stdout.startswith(
+    assert cli(api.url, "--store", key, "export", "whole.tar.zst", **env).stdout.startswith(
         "Exported 10 memories and 10 versions"
     )
     assert cli(api.url, "--store", key, "export", "directory", **env).exit_code == 0
     both("export", "directory")
-    both("import", "whole.tar.gz", "--under", "/memories/again")
+    both("import", "whole.tar.zst", "--under", "/memories/again")
     with retentive.open(place) as opened:
         export_whole(opened.store(key), str(tmp_path / "history.tar"))
     assert cli(api.url, "import", "--whole", "history.tar", **env).exit_code == 2

@@ -42,9 +42,9 @@ def archive(api: Api, store: MemoryStore, tmp_path: Path) -> bytes:
     store.create("/memories/a.md", "one\n", actor="user:ann")
     store.write("/memories/d/b.md", "zwei ü\n")
     store.rename("/memories/a.md", "/memories/c.md")
-    export_whole(store, str(tmp_path / "a.tar.gz"))
+    export_whole(store, str(tmp_path / "a.tar.zst"))
     api.place.opened.erase(store.id)
-    return (tmp_path / "a.tar.gz").read_bytes()
+    return (tmp_path / "a.tar.zst").read_bytes()
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])

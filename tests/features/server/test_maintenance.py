@@ -167,7 +167,7 @@ def test_each_location_keeps_its_own_backups(tmp_path: Path) -> None:
     """Three locations and a file of somebody else in one directory: `--keep 2` leaves two of each, and the file."""
     backups = tmp_path / "backups"
     backups.mkdir()
-    (backups / "retentive-20260101T000000000000Z.tar.gz").write_text("of somebody else")
+    (backups / "retentive-20260101T000000000000Z.tar.zst").write_text("of somebody else")
     places = [f"sqlite:///{tmp_path}/{name}.db" for name in "abc"]
     written: dict[str, list[str]] = {}
     for _ in range(4):
@@ -181,7 +181,7 @@ def test_each_location_keeps_its_own_backups(tmp_path: Path) -> None:
             written.setdefault(place, []).append(found["file"])
     kept = {str(path) for path in backups.iterdir()}
     assert kept == {name for names in written.values() for name in names[-2:]} | {
-        str(backups / "retentive-20260101T000000000000Z.tar.gz")
+        str(backups / "retentive-20260101T000000000000Z.tar.zst")
     }
     for place, names in written.items():
         copy = f"sqlite:///{tmp_path}/copy-{Path(place).name}"
@@ -210,7 +210,7 @@ def test_a_backup_that_looks_older_than_the_others_is_kept(tmp_path: Path) -> No
     first = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)["file"]
     copied = Path(first).with_name(Path(first).name.replace("Z.tar", " copy of MaZ.tar"))  # by a person
     copied.write_bytes(b"")
-    later = Path(first).with_name(Path(first).name[:23] + "29990101T000000000000Z.tar.gz")
+    later = Path(first).with_name(Path(first).name[:23] + "29990101T000000000000Z.tar.zst")
     Path(first).rename(later)
     found = json.loads(here(place, "admin", "backup", str(backups), "--keep", "1", "--json").stdout)
     assert found["deleted"] == [later.name]

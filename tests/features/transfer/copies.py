@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import random
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,11 @@ from retentive.values.paths import ROOT
 from support.model import Model
 from support.places import KEYS, opened
 from support.walk import Walk
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 PERSON = Actor("user", "ann")
 
@@ -142,7 +148,9 @@ def refusal(path: Path) -> RetentiveError | None:
 
 def read(path: Path) -> Entries:
     """Return the names and bytes of the entries."""
-    with tarfile.open(path) as tar:
+    data = path.read_bytes()
+    plain = zstd.decompress(data) if path.suffix == ".zst" else data
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
         return {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
 
 

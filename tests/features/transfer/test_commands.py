@@ -184,8 +184,8 @@ def test_a_directory_that_nothing_has_opened_is_copied_whole(tmp_path: Path) -> 
         (files / "a.md").write_text("from before\n")
         target = f"sqlite:///{tmp_path}/{name}.db"
         if name == "backup":
-            assert here(str(tmp_path / "memory"), "admin", "backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
-            assert here(target, "admin", "restore-backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
+            assert here(str(tmp_path / "memory"), "admin", "backup", str(tmp_path / "saved.tar.zst")).exit_code == 0
+            assert here(target, "admin", "restore-backup", str(tmp_path / "saved.tar.zst")).exit_code == 0
         else:
             assert here(str(tmp_path / "memory"), "admin", "migrate", target).exit_code == 0
         assert here(target, "cat", "a.md").stdout == "from before\n"

@@ -192,8 +192,8 @@ def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> Non
 
 
 def test_an_export_with_its_history_is_not_imported_as_files(store: MemoryStore, tmp_path: Path) -> None:
-    export_whole(store, str(tmp_path / "e.tar.gz"))
-    with pytest.raises(InvalidInput, match="--whole"), open(tmp_path / "e.tar.gz", "rb") as raw:
+    export_whole(store, str(tmp_path / "e.tar.zst"))
+    with pytest.raises(InvalidInput, match="--whole"), open(tmp_path / "e.tar.zst", "rb") as raw:
         tar_source(raw)
 
 

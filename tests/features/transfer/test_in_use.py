@@ -76,13 +76,13 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
         with Writers(store) as writers:
             seen = list(writers.done)
             (backup,) = back_up(opened.backend, str(tmp_path / "b.tar"))
-            export = export_whole(store, str(tmp_path / "e.tar.gz"))
+            export = export_whole(store, str(tmp_path / "e.tar.zst"))
             files = export_files(store, str(tmp_path / "files"))
             writers.go_on(1)
         now = store._core.backend.read(store.id, lambda snapshot: snapshot.state.revision)
         assert 0 < backup.revision <= export.revision <= files.revision <= now
         expected = {version.id: version for version in store.versions()}
-    for name, made in (("b.tar", backup), ("e.tar.gz", export)):
+    for name, made in (("b.tar", backup), ("e.tar.zst", export)):
         with retentive.open("sqlite://") as target, open_archive(str(tmp_path / name)) as archive:
             restore(archive, target.backend)
             copy = target.store()

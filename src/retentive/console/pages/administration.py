@@ -26,7 +26,7 @@ from retentive.transfer.export import back_up
 from retentive.wire.stores import KeyCreation, KeyUpdate
 
 ROWS = 50
-FORMATS: Mapping[stores.Format, str] = {"tar.gz": "tar.gz", "tar": "tar", "files": "files.tar"}
+FORMATS: Mapping[stores.Format, str] = {"tar.zst": "tar.zst", "tar": "tar", "files": "files.tar"}
 """Formats of an export, each with the ending of the file name."""
 _SEQ = re.compile(r"[0-9]{12}")
 
@@ -83,9 +83,9 @@ def archive_key(visit: Visit) -> Response:
 @page("GET", "export", "admin")
 def export_file(visit: Visit) -> Response:
     """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
-    wanted = next((each for each in FORMATS if each == visit.query.get("format", "tar.gz")), None)
+    wanted = next((each for each in FORMATS if each == visit.query.get("format", "tar.zst")), None)
     if wanted is None:
-        raise invalid("format: must be tar.gz, tar or files")
+        raise invalid("format: must be tar.zst, tar or files")
     found = stores.export_store(visit.call(), wanted)
     return download(f"{visit.info.id}.{FORMATS[wanted]}", found.file, found.media_type)
 
@@ -100,8 +100,8 @@ def backup_file(visit: Visit) -> Response:
         with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
             core_of(visit.location.store(store_id, visit.caller)[1]).result_of(AuditOnly("backup"))
     with tempfile.TemporaryDirectory(prefix="retentive-backup-") as directory:
-        path = os.path.join(directory, "backup.tar.gz")
+        path = os.path.join(directory, "backup.tar.zst")
         back_up(visit.location.opened.backend, path, stores=ids)
         raw = open(path, "rb")  # noqa: SIM115 - the answer closes it; the open file stays readable
-    name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    return download(name, raw, "application/gzip")
+    name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.zst"
+    return download(name, raw, "application/zstd")

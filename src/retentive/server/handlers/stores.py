@@ -171,9 +171,9 @@ def erase_memory(call: RouteCall) -> wire.MemoryErased:
     return wire.MemoryErased.of(removed, id=memory_id)
 
 
-_TAR, _GZIP = ARCHIVES = ("application/x-tar", "application/gzip")
+_TAR, _ZSTD, _ = ARCHIVES = ("application/x-tar", "application/zstd", "application/gzip")
 Format = Annotated[
-    Literal["tar", "tar.gz", "files"],
+    Literal["tar", "tar.zst", "files"],
     Field(description="Format of the archive; `files` has the memories as plain files in its directory `memories`"),
 ]
 
@@ -186,12 +186,12 @@ def export_store(call: RouteCall, format: Format = "tar") -> Streamed:  # noqa: 
         if format == "files":
             write_tar(call.store, raw)
         else:
-            export_to(raw, call.store, compressed=format == "tar.gz")
+            export_to(raw, call.store, compressed=format == "tar.zst")
         raw.seek(0)
     except BaseException:
         raw.close()
         raise
-    return Streamed(raw, _GZIP if format == "tar.gz" else _TAR)
+    return Streamed(raw, _ZSTD if format == "tar.zst" else _TAR)
 
 
 @route("POST", f"{STORE}/import", WRITE, upload=ARCHIVES, is_long=True)

@@ -18,19 +18,25 @@ from retentive.storage.disk import need_posix
 from retentive.sync.session import (
     SyncOptions,
     SyncReport,
+    SyncSession,
     check_directory,
     hints,
     opened,
     watch,
 )
+from retentive.sync.state import last_round
 
-_JSON = 'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round.'
+_JSON = (
+    'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status also'
+    ' {"last_round", "running", "in_step", "conflict_copies"}.'
+)
 
 
 @command(json=_JSON)
 @click.argument("directory")
 @click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@click.option("--status", "is_asking", is_flag=True, help="Print the state of the directory, and what would be done.")
 @click.option("--confirm-deletes", "confirmed", is_flag=True, help="Carry out changes that are held.")
 @click.option("--undo-held", "restoring", is_flag=True, help="Undo changes that are held.")
 @click.option(
@@ -40,7 +46,7 @@ _JSON = 'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, o
     multiple=True,
     help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
-def sync(location: Location, /, directory: str, *, is_watching: bool, **given: Any) -> None:
+def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
     Edits of both sides are merged. If both changed the same lines, the memory keeps its text, and that of the file is
@@ -52,12 +58,16 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, **given: A
     carries them out, or --undo-held.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
-    attention.
+    attention. --status, also beside a process that synchronises, prints before these lines when a round last ended,
+    whether such a process runs, how many paths are in step, and which conflict copies nobody has merged yet.
     """
     need_posix("`retentive sync`")
+    if is_watching + is_asking + given["dry_run"] > 1 or given["confirmed"] + given["restoring"] > 1:
+        raise click.UsageError(
+            "--watch, --dry-run and --status exclude one another, and so do --confirm-deletes and --undo-held."
+        )
+    given["dry_run"] |= is_asking
     dry_run, place = given["dry_run"], local_path(location.url)
-    if is_watching + dry_run > 1 or given["confirmed"] + given["restoring"] > 1:
-        raise click.UsageError("--watch excludes --dry-run, and --confirm-deletes excludes --undo-held.")
     options = SyncOptions(location=place, **given)
     with naming("Directory", directory):
         check_directory(directory, options)
@@ -72,20 +82,28 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, **given: A
             return
         with output.progress("Synchronising") as progress:
             report = session.run(progress or (lambda _: None))
-        _print(report, dry_run=dry_run)
+        _print(report, dry_run=dry_run, session=session if is_asking else None)
 
 
-def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
+def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True, session: SyncSession | None = None) -> None:
+    """Print the outcomes, and after `--status` first the facts about the `session`."""
     if not is_last and not report.outcomes:
         return
     counts = Counter(outcome.became for outcome in report.outcomes)
     totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to do"
     unsettled = [] if report.is_settled else ["Other programs keep changing both sides; try again."]
     columns = {name: name for name in ("became", "path", "side", "why")}
+    facts: dict[str, object] = {}
+    if session is not None:
+        ended, is_running = last_round(session.state, session.options.states)
+        facts = {"last_round": ended, "running": is_running, "in_step": session.in_step}
+        facts["conflict_copies"] = session.copies
+    rows = [(name.replace("_", " "), "never" if value is None else value) for name, value in facts.items()]
     output.emit(
-        {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run},
+        {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run, **facts},
+        output.table(rows, ("what", "which"), header=False),
         output.table(report.outcomes, columns, header=False),
         rows="files",
         notes=[f"{'Would be: ' if dry_run else ''}{totals}.", *unsettled],
-        status=status_of("conflict") if is_last and report.needs_attention else 0,
+        status=status_of("conflict") if is_last and (report.needs_attention or facts.get("conflict_copies")) else 0,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -34,6 +35,7 @@ _OLDER = (
     " deleted"
 )
 MOST_LOOKED_AT = 10_000
+_COPY = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8}(?:\.|\Z)")
 RESCAN_S, POLL_S = 30.0, 1.0
 """Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""
 FULL_ROUND_S = 600.0
@@ -81,7 +83,8 @@ class SyncSession:
     """Synchronisation of a directory with a memory store. The function `opened` creates a session.
 
     `is_older` is True if the directory is an older copy of itself. `newest` is the id of the newest version in the
-    store. It was read in the last round, right before the memories were listed.
+    store. It was read in the last round, right before the memories were listed. `in_step` is the number of paths for
+    which the last round had nothing to do, and `copies` lists the conflict copies that it found in the directory.
     """
 
     folder: Folder
@@ -91,6 +94,8 @@ class SyncSession:
     options: SyncOptions
     is_older: bool = False
     newest: str = ""
+    in_step: int = 0
+    copies: tuple[str, ...] = ()
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
         """Run rounds until nothing is left to do, and return the outcomes.
@@ -113,6 +118,9 @@ class SyncSession:
                 break
             if not acted:
                 time.sleep(SETTLE_S)
+        if not self.options.dry_run:
+            with suppress(FileNotFoundError):
+                os.utime(os.path.join(self.options.states, f"{self.state.token}.json"))  # see `last_round`
         why = "the file changes all the time, or cannot be read"
         found |= {_key(each): each for each in [SyncOutcome(path, "waits", "", why) for path in waiting]}
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
@@ -142,6 +150,8 @@ class SyncSession:
             confirmed=options.confirmed,
             restoring=options.restoring,
         )
+        self.in_step = len(considered.keys() - {step.path for step in steps if step.act != "adopt"})
+        self.copies = tuple(sorted(path for path in files if _COPY.search(path)))
         work = SyncRound(
             self.folder, self.store, self.state, self.settings, options.machine, files, memories,
             confirmed=options.confirmed, dry=options.dry_run,

@@ -12,8 +12,9 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from retentive.errors import InvalidInput, Unavailable
@@ -96,6 +97,7 @@ def opened_state(
             state.bases, state.offered = {}, {}
         if token is None and not dry:
             save(state, states, folder)
+            os.utime(os.path.join(states, f"{state.token}.json"), (0, 0))  # no round has ended
             for old in [each for each in _all(states, store_id) if each.directory == directory]:
                 for name in (f"{old.token}.json", f"{old.token}.lock") if old.token != state.token else ():
                     Path(states, name).unlink(missing_ok=True)
@@ -116,6 +118,21 @@ def save(state: SyncState, states: str, folder: Folder) -> None:
         file.flush()
         os.fsync(descriptor)
     os.replace(f"{path}.new", path)
+
+
+def last_round(state: SyncState, states: str) -> tuple[datetime | None, bool]:
+    """Return when a round last ended, and whether a process synchronises the directory now.
+
+    The time is that of the state file: each round sets it at its end, and a long round also when it saves.
+    """
+    path = os.path.join(states, state.token)
+    try:
+        ended = os.stat(f"{path}.json").st_mtime
+        lock = LockFile(f"{path}.lock", flags=os.O_RDONLY)
+    except FileNotFoundError:
+        return None, False
+    with closing(lock):
+        return datetime.fromtimestamp(ended, UTC) if ended else None, not lock.try_to_acquire(shared=True)
 
 
 def _is_copied(found: SyncState, directory: str) -> bool:

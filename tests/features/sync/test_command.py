@@ -118,6 +118,52 @@ def test_a_dry_run_creates_nothing(environment: dict[str, str], tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.md", "notes"]
 
 
+def test_the_status_tells_what_is_in_step_and_what_waits(environment: dict[str, str], tmp_path: Path) -> None:
+    """It creates and changes nothing, and `last_round` is the time of the last round also if that changed nothing."""
+    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
+    names = [f"{number}.md" for number in range(8)]
+    for name in names:
+        save(notes / name, f"{name}\n")
+
+    def status() -> tuple[dict[str, object], set[tuple[str, str, str]]]:
+        done = run(environment, "--at", at, "sync", str(notes), "--status", "--json")
+        found: dict[str, object] = json.loads(done.stdout)
+        files: list[dict[str, str]] = found.pop("files")  # type: ignore[assignment]
+        waits = found["conflict_copies"] or {"held", "conflict"} & {each["became"] for each in files}
+        assert done.returncode == (6 if waits else 0), done.stderr
+        return found, {(each["became"], each["path"], each["side"]) for each in files}
+
+    none: dict[str, object] = {"settled": True, "dry_run": True, "last_round": None, "running": False}
+    none |= {"in_step": 0, "conflict_copies": []}
+    assert status() == (none, {("pushed", f"/memories/{name}", "store") for name in names})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [*names, "notes"]
+    assert run(environment, "--at", at, "sync", str(notes)).returncode == 0
+    first, files = status()
+    assert (first["in_step"], files) == (8, set())
+    assert run(environment, "--at", at, "sync", str(notes)).returncode == 0
+    assert str(first["last_round"]) < str(status()[0]["last_round"])
+    with retentive.open(at) as opened:
+        opened.store().write("/memories/0.md", "there\n")
+        opened.store().create("/memories/new.md", "there\n")
+    save(notes / "0.md", "here\n")
+    save(notes / "1.md", "here\n")
+    here, there = "directory", "store"
+    planned = {("conflict", "/memories/0.md", here), ("pushed", "/memories/1.md", there)}
+    planned.add(("written", "/memories/new.md", here))
+    found, files = status()
+    assert (found["in_step"], files) == (6, planned)
+    assert run(environment, "--at", at, "sync", str(notes)).returncode == 6
+    (copy,) = [path.name for path in notes.iterdir() if ".conflict-" in path.name]
+    for name in names[2:]:
+        (notes / name).unlink()
+    found, files = status()
+    assert (found["in_step"], found["conflict_copies"]) == (4, [f"/memories/{copy}"])
+    assert files == {("held", f"/memories/{name}", "") for name in names[2:]}
+    shown = run(environment, "--at", at, "sync", str(notes), "--status").stdout.splitlines()
+    assert shown[1:5] == ["running\tno", "in step\t4", f"conflict copies\t/memories/{copy}", shown[4]]
+    assert shown[4].startswith("held\t/memories/2.md\t\tmore than half")
+
+
 def test_names_cannot_control_a_terminal(environment: dict[str, str], tmp_path: Path) -> None:
     """Control characters of names are shown escaped, and what was skipped gives status 6."""
     notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
@@ -165,6 +211,8 @@ def carry_both_directions(environment: dict[str, str], process: subprocess.Popen
         until((notes / "b.md").exists)
         again = run(environment, "--at", at, "sync", str(notes))
         assert (again.returncode, "another process" in again.stderr) == (11, True)
+        asked = run(environment, "--at", at, "sync", str(notes), "--status")
+        assert (asked.returncode, "running\tyes\n" in asked.stdout) == (0, True)
 
 
 def test_kill_9_at_any_call_loses_nothing(environment: dict[str, str], tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
+import pytest
 from anthropic import AsyncAnthropic
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
@@ -23,6 +25,8 @@ from support.places import OpenPlace
 
 from .conversations import (
     ERRORS,
+    INSERTED,
+    INSERTS,
     KEY,
     MODEL,
     STORY,
@@ -63,6 +67,22 @@ def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore)
     assert [n for n, part in enumerate(returns(result.all_messages())) if part.outcome == "failed"] == list(ERRORS)
     assert {str(version.actor) for version in store.versions()} == {"session:s1"}
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
+
+
+def test_the_calls_of_a_turn_run_in_order(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a thread of its own, and the first ones take longest."""
+    execute, pauses = MemoryStore.execute, iter((0.3, 0.1))
+
+    def slowly(self: MemoryStore, command: object, **given: Any) -> Any:
+        time.sleep(next(pauses, 0.0))
+        return execute(self, command, **given)
+
+    store.create(A, "")
+    monkeypatch.setattr(MemoryStore, "execute", slowly)
+    with scripted_claude(one_turn(*INSERTS)) as server:
+        talk(server, Agent(capabilities=[MemoryCapability[None](store)]))
+        assert server.failures == []
+    assert store.read(A).splitlines() == INSERTED
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:

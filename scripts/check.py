@@ -5,7 +5,8 @@ sample         what CI runs after `make test`: the long profile, without the tes
 long, full     all tests with all backends, more rounds and longer histories: some 20 minutes, and some hours
 frameworks     the integrations with Google ADK and Strands, which need older packages than the other frameworks do
 audit          bandit over the code, and pip-audit of the packages, which needs the network: without it, it says so
-clusters       Galera, of Debian's packages mariadb-server, galera-4 and rsync
+clusters       Galera, Patroni and Ceph, of Debian's packages mariadb-server, galera-4 and rsync; postgresql, patroni,
+               python3-etcd and etcd-server; radosgw, ceph-mon, ceph-osd and ceph-common
 image          the image of the server, built without network; needs root, buildah and debootstrap
 file-systems   a directory on ext4, XFS, Btrfs, exFAT, tmpfs and overlays; needs root, loop devices, xfsprogs,
                btrfs-progs, exfat-fuse and exfatprogs

@@ -16,24 +16,30 @@ import pytest
 
 from .azurite import AzuriteServer
 from .base import Server, ServerFailed
+from .ceph import CephCluster
 from .galera import GaleraCluster
 from .mariadb import MariaServer
 from .moto import MotoServer
+from .patroni import PatroniCluster
 from .postgresql import PgBouncer, PostgresServer
 
 __all__ = [
     "AzuriteServer",
+    "CephCluster",
     "GaleraCluster",
     "MariaServer",
     "MotoServer",
+    "PatroniCluster",
     "PgBouncer",
     "PostgresServer",
     "Server",
     "ServerFailed",
     "azurite",
+    "ceph",
     "galera",
     "mariadb",
     "moto",
+    "patroni",
     "pgbouncer",
     "postgresql",
     "required",
@@ -71,6 +77,16 @@ def azurite() -> AzuriteServer:
 def galera() -> GaleraCluster:
     """MariaDB, three nodes that all accept writes."""
     return _started(GaleraCluster, GaleraCluster)
+
+
+def patroni() -> PatroniCluster:
+    """PostgreSQL, three nodes with one leader."""
+    return _started(PatroniCluster, PatroniCluster)
+
+
+def ceph() -> CephCluster:
+    """S3, by Ceph with three OSDs and two gateways."""
+    return _started(CephCluster, CephCluster)
 
 
 def required(kind: type[Server]) -> None:

@@ -259,6 +259,35 @@ class Server(ABC):
         self.stop()
 
 
+class Cluster(Server):
+    """A server of several programs by name, each of which can be killed and started again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: dict[str, Process] = {}
+
+    def run_part(
+        self,
+        part: str,
+        command: Sequence[str],
+        *,
+        env: dict[str, str] | None = None,
+        stop_signal: signal.Signals = signal.SIGKILL,
+    ) -> Process:
+        """Start a program of the cluster, with a log of its own."""
+        log = self.directory / f"{part}.log"
+        process = Process(command, log=log, directory=self.directory, user=self.user, env=env, stop_signal=stop_signal)
+        self.parts[part] = process
+        self.processes.append(process)
+        return process
+
+    def kill(self, part: str) -> None:
+        """Kill a program of the cluster with SIGKILL."""
+        process = self.parts.pop(part)
+        self.processes.remove(process)
+        process.kill()
+
+
 def missing(package: str, *programs: str) -> str | None:
     """Return a message that a package is not installed, or None. Debian puts some of the programs in /usr/sbin."""
     if all(find(program) for program in programs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .base import HOST, Process, Server, ServerFailed, missing, program, run
+from .base import HOST, Cluster, ServerFailed, missing, program, run
 from .mariadb import SETTINGS, MariaServer, answers, ask, install_database, own_temporary_directory
 
 NODES = 3
@@ -17,15 +17,14 @@ def galera_provider() -> Path | None:
     return found[0] if found else None
 
 
-class GaleraCluster(Server):
-    """Three nodes on loopback. The user root needs no password. A restarted node is synchronized from another node."""
+class GaleraCluster(Cluster):
+    """The parts node0 to node2 on loopback. The user root needs no password.
+
+    The other nodes notice after about 5 seconds that one was killed, and writes wait until then.
+    """
 
     name = "galera"
     user = "mysql"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._nodes: dict[int, Process] = {}
 
     @classmethod
     def available(cls) -> str | None:
@@ -36,27 +35,18 @@ class GaleraCluster(Server):
         self.ports = [self.free_port() for _ in range(NODES)]
         self._group_ports = [self.free_port() for _ in range(NODES)]
         self._transfer_ports = [(self.free_port(), self.free_port()) for _ in range(NODES)]
-        self._nodes.clear()
         for node in range(NODES):
             install_database(self, str(self.directory / f"data{node}"), self._temporary(node))
         for node in range(NODES):
             self._run_node(node, first=node == 0)
 
-    def kill(self, node: int) -> None:
-        """Kill a node with SIGKILL. The other nodes notice after about 5 seconds, and writes wait until then."""
-        process = self._nodes.pop(node)
-        self.processes.remove(process)
-        process.kill()
-
     def restart(self, node: int) -> None:
-        """Start a killed node, and return when it has caught up. Another node must be running."""
-        if not self._nodes:
-            raise ServerFailed("no node of the cluster runs")
+        """Start a killed node, and return when it has caught up with another node."""
         self._run_node(node)
 
     def new_database(self, name: str) -> None:
         """Create a database if it does not exist."""
-        self.ask(next(iter(self._nodes)), f"CREATE DATABASE IF NOT EXISTS `{name}`")
+        self.ask(1, f"CREATE DATABASE IF NOT EXISTS `{name}`")
 
     def ask(self, node: int, statements: str, *, database: str = "mysql") -> str:
         """Return the output of the client on a node, after the node has applied all commits of the other nodes."""
@@ -65,11 +55,7 @@ class GaleraCluster(Server):
     def _run_node(self, node: int, *, first: bool = False) -> None:
         command = self._command(node)
         command.append("--wsrep-new-cluster" if first else f"--wsrep-start-position={self._position(node)}")
-        process = Process(
-            command, log=self.directory / f"log{node}", directory=self.directory, user=self.user, env=None
-        )
-        self._nodes[node] = process
-        self.processes.append(process)
+        process = self.run_part(f"node{node}", command)
         process.wait_until(lambda: self._synced(node))
 
     def _synced(self, node: int) -> bool:
@@ -78,7 +64,7 @@ class GaleraCluster(Server):
             return False
         state = ask(self.ports[node], _STATUS.format("wsrep_local_state_comment")).strip()
         size = ask(self.ports[node], _STATUS.format("wsrep_cluster_size")).strip()
-        return state == "Synced" and int(size) >= len(self._nodes)
+        return state == "Synced" and int(size) >= len(self.parts)
 
     def _position(self, node: int) -> str:
         """Return the position of the last commit of a node, for an incremental transfer."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.targets import compile_patterns, url_of
+from support.targets import compile_patterns
 
 from .injector import Injector
 from .server import Tell, fork
@@ -37,16 +37,14 @@ def text_of(path: str, number: int) -> str:
 
 
 @contextmanager
-def located(kind: str, directory: Path, *, in_years: bool = False) -> Iterator[Any]:
-    """Open a location. The file with the key of an encrypted one is beside the directory."""
+def at(url: str, keys: str | None, *, in_years: bool = False) -> Iterator[Any]:
+    """Open a location. `keys` is the file with the key of an encrypted one."""
     import retentive
 
-    options: dict[str, Any] = {"sweep": False, "sensitive": "off"}
-    if kind.startswith("sealed "):
-        options["keys"] = directory.parent / "keys"
+    options: dict[str, Any] = {"sweep": False, "sensitive": "off", "keys": keys}
     if in_years:
         options["clock"] = lambda: time.time() + YEARS_S
-    with retentive.open(url_of(kind.removeprefix("sealed "), directory), **options) as place:
+    with retentive.open(url, **options) as place:
         yield place
 
 
@@ -92,7 +90,8 @@ def run(
     tell: Tell,
     log_fd: int,
     *,
-    kind: str,
+    url: str,
+    keys: str | None,
     directory: str,
     step: str,
     key: str = "default",
@@ -103,7 +102,7 @@ def run(
 ) -> None:
     """Do a step in a store. It is killed by `fault` at the call with this number, or after a time."""
     os.environ.update(environment or {})
-    with located(kind, Path(directory), in_years=step == "prune") as place:
+    with at(url, keys, in_years=step == "prune") as place:
         store = place.store(key)
         store.read(OTHER)
         if step == "edit":

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from retentive import NotFound
+from retentive.errors import StoreFull
 from retentive.storage.sealed.keys import add_key
 from support.damage import codes, look, sql
 from support.places import SERVERS
@@ -23,9 +24,10 @@ from support.targets import url_of
 from . import ext4, injector
 from .client import FaultServer
 from .injector import KILLS
-from .packer import COUNT, EDITED, MEMORY, OTHER, OTHERS, REDACTED, STEPS, located, text_of, write
+from .packer import COUNT, EDITED, MEMORY, OTHER, OTHERS, REDACTED, STEPS, at, text_of, write
 
 MOMENTS = sized(quick=3, long=200, full=200)  # of each step
+ON_SERVERS = sized(quick=1, long=20, full=200)
 STEPS_HERE = (
     list(product(["sqlite", "directory", "sealed sqlite"], STEPS))
     if LONG
@@ -38,6 +40,7 @@ STEPS_HERE = (
     ]
 )
 CUTS_HERE = list(product(["sqlite", "directory"], STEPS)) if LONG else [("sqlite", "sweep"), ("directory", "redact")]
+FREE_KB = (0, 60, 120, 240, 480, 2_000)
 RECOVERY = {"job:external", "job:recovery"}
 FEW = 20  # edits that do not pack a memory
 
@@ -49,6 +52,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
     library = injector.build(tmp_path_factory.mktemp("library"))
     with FaultServer(library, "faults.process.packer") as running:
         yield running
+
+
+def located(kind: str, directory: Path, *, in_years: bool = False) -> AbstractContextManager[Any]:
+    return at(**asked_for(kind, directory), in_years=in_years)
+
+
+def asked_for(kind: str, directory: Path) -> dict[str, Any]:
+    """Return the URL of a location, and the file with its key, which is beside the directory."""
+    keys = str(directory.parent / "keys") if kind.startswith("sealed ") else None
+    return {"url": url_of(kind.removeprefix("sealed "), directory), "keys": keys}
 
 
 def prepare(kind: str, directory: Path, step: str, key: str = "default") -> None:
@@ -120,7 +133,7 @@ def told(texts: list[str | None]) -> str:
 @pytest.mark.parametrize(("kind", "step"), STEPS_HERE)
 def test_a_kill_at_any_call_leaves_every_text(server: FaultServer, tmp_path: Path, kind: str, step: str) -> None:
     prepare(kind, tmp_path / "prepared", step)
-    asked: dict[str, Any] = {"kind": kind, "step": step, "directory": str(tmp_path / "killed")}
+    asked = {**asked_for(kind, tmp_path / "killed"), "step": step, "directory": str(tmp_path / "killed")}
     bad, rng = [], random.Random(f"{kind} {step}")
     for number, fault in [(0, "count"), *moments(server, asked, tmp_path, rng, MOMENTS)]:
         renew(tmp_path)
@@ -154,7 +167,7 @@ def test_a_power_cut_at_any_call_leaves_every_text(server: FaultServer, tmp_path
     with ext4.disk(tmp_path) as hardware:
         place = hardware.mount_point
         prepare(kind, place / "prepared", step)
-        asked: dict[str, Any] = {"kind": kind, "step": step, "directory": str(place / "killed")}
+        asked = {**asked_for(kind, place / "killed"), "step": step, "directory": str(place / "killed")}
         for number, fault in moments(server, asked, place, rng, MOMENTS):
             renew(place)
             os.sync()
@@ -170,11 +183,12 @@ def test_a_power_cut_at_any_call_leaves_every_text(server: FaultServer, tmp_path
 def test_a_kill_of_a_client_leaves_every_text(server: FaultServer, tmp_path: Path, kind: str, step: str) -> None:
     """The client of a database server or of object storage is killed after a random time."""
     rng, bad, took_s, directory = random.Random(f"{kind} {step}"), [], 0.0, tmp_path / "here"
-    for number in range(MOMENTS):
+    for number in range(ON_SERVERS):
         key = f"store-{number}"
         prepare(kind, directory, step, key)
         given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-        asked = {"kind": kind, "step": step, "directory": str(directory), "key": key, "environment": given}
+        asked = {**asked_for(kind, directory), "step": step, "directory": str(directory), "key": key}
+        asked |= {"environment": given}
         answer = server.ask({**asked, "after_s": took_s and rng.uniform(0.0005, took_s * 1.2)})
         assert (answer.get("raised"), answer["hung"]) == (None, False)
         took_s = took_s or answer["took_s"]
@@ -182,3 +196,39 @@ def test_a_kill_of_a_client_leaves_every_text(server: FaultServer, tmp_path: Pat
         with located(kind, directory) as place:
             place.erase(key)
     assert bad == []
+
+
+@pytest.mark.skipif(ext4.why_not() is not None, reason=str(ext4.why_not()))
+@pytest.mark.parametrize("kind", ["sqlite", "directory"])
+def test_a_full_disk_fails_no_edit_because_of_packing(tmp_path: Path, kind: str) -> None:
+    """An edit that is acknowledged is there, whether or not there was space to pack the memory after it."""
+    acknowledged = []
+    with ext4.memory_disk(tmp_path, size_kb=6_144) as place:
+        for free_kb in FREE_KB:
+            directory, ballast = place / f"with-{free_kb}", place / "ballast"
+            directory.mkdir()
+            with located(kind, directory) as opened:
+                store = opened.store()
+                write(store, OTHER, 0, OTHERS)
+                store.sweep()
+                write(store, MEMORY, 0, EDITED - 6)
+                ballast.write_bytes(bytes(max(shutil.disk_usage(place).free - free_kb * 1_024, 0)))
+                number = EDITED - 6
+                with suppress(AssertionError):  # the reply is an error, because the disk is full
+                    while number < EDITED + 4:
+                        write(store, MEMORY, number, number + 1)
+                        number += 1
+                acknowledged.append(number)
+                texts = [text_of(MEMORY, each) for each in range(number)]
+                assert texts_at(store, MEMORY) == texts
+                first = store.versions(OTHER)[-1].id
+                with suppress(StoreFull):
+                    store.history.redact(first)
+                ballast.unlink()
+                store.history.redact(first)
+                store.sweep()
+                assert texts_at(store, MEMORY) == texts
+                assert texts_at(store, OTHER) == [None, *(text_of(OTHER, each) for each in range(1, OTHERS))]
+            assert codes(look(url_of(kind, directory))) == set()
+            shutil.rmtree(directory)
+    assert acknowledged[0] < EDITED < acknowledged[-1]

@@ -322,6 +322,23 @@ def test_a_packed_rename_stays_readable_after_its_first_version_is_redacted(kind
         assert store.history.show(first)[1] is None
 
 
+def test_a_write_reads_its_own_packs_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other reads may have taken the place of a new pack in the cache, before it is uploaded."""
+    monkeypatch.setattr("retentive.storage.objects.reader._CACHE_BYTES", 0)
+    with opened("objects", tmp_path) as place:
+        store = place.store()
+        ids = fill(store, A, 6)
+
+        def work(tx: Transaction) -> list[bytes | None]:
+            tx.pack(ids)
+            tx.redact(ids[:1], None)
+            return [tx.version(each)[1] for each in ids]
+
+        texts = store._core.backend.write(store.id, work)
+        assert [text is not None for text in texts] == [False] + [True] * 5
+        assert [store.history.show(each)[1] for each in ids] == [text and text.decode() for text in texts]
+
+
 def test_packing_after_many_edits_begins_without_a_sweep(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         store = place.store()

@@ -57,6 +57,7 @@ class _Batch:
             while True:
                 self.manifest = alive(self.held)
                 self.texts.undo(0)
+                self.texts.packs.clear()
                 if self.texts.generation != self.manifest.generation:
                     self.uploaded, self.texts = {}, NewTexts(self.manifest.generation)
                 with suppress(_Overtaken):

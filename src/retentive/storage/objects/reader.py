@@ -49,13 +49,14 @@ class NewTexts:
     """Texts of one attempt to commit a batch, in the pack that the attempt will upload.
 
     In one pack, equal texts get different references, unless they are empty. `texts` has the texts by reference. The
-    pack is made for a manifest of this generation.
+    pack is made for a manifest of this generation. `packs` has the new compressed packs by name.
     """
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.pack = new_name(generation)
         self.texts: dict[TextRef, bytes] = {}
+        self.packs: dict[str, bytes] = {}
         self._end = 0
 
     def add(self, data: bytes) -> TextRef:
@@ -116,7 +117,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads pages and texts of one memory store, including the texts in `new_texts`, which are not uploaded yet.
+    """Reads pages and texts of one memory store, including those in `new_texts` and `new_packs`, not uploaded yet.
 
     All stores of a backend share the other fields. `cache` contains pages and texts.
     """
@@ -129,6 +130,7 @@ class Reader:
     sizes: Sizes
     packing: PackingOf
     new_texts: Mapping[TextRef, bytes] = field(default_factory=dict)
+    new_packs: Mapping[str, bytes] = field(default_factory=dict)
 
     def key(self, *names: str) -> str:
         """Return the object key of a page or pack. `names` are its kind (`PAGES` or `PACKS`) and its name.
@@ -178,6 +180,8 @@ class Reader:
 
     def packed(self, name: str) -> bytes:
         """Read a compressed pack. Raises `Gone` or `Damaged`."""
+        if name in self.new_packs:
+            return self.new_packs[name]
         try:
             data, _ = self.requests.get(self.key(PACKS, name))
         except Missing:

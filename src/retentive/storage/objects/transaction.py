@@ -55,7 +55,9 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts) -> None:
         self._log = dict(manifest.log)
-        super().__init__(replace(manifest, log=self._log), replace(reader, new_texts=texts.texts))
+        super().__init__(
+            replace(manifest, log=self._log), replace(reader, new_texts=texts.texts, new_packs=texts.packs)
+        )
         self._revision_before = manifest.revision
         self._texts, self._texts_before = texts, len(texts.texts)
         self.removed: list[TextRef] = []
@@ -284,7 +286,7 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
         for texts in filled({ids: text for ids, (text, _) in named.items()}) if named else ():
             data = self.packing.encode(texts)
             name = new_name(self.manifest.generation, data) + PACKED
-            self.packs[name] = data
+            self.packs[name] = self._texts.packs[name] = data
             self.keep_pack(name, list(texts.items()))
             for number, (ids, text) in enumerate(texts.items()):
                 ref = packed(name, number, text)

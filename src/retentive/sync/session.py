@@ -266,20 +266,23 @@ def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncRep
 def hints(path: str) -> Iterator[bool]:
     """Yield every `POLL_S` seconds, and earlier if a file changes: True if one may have changed.
 
-    Detects no changes if the package `watchfiles` is not installed, and misses some, for example on a network file
-    system or after the directory was renamed.
+    Detects no changes if the package `watchfiles` is not installed or the system refuses to watch so many directories,
+    and misses some, for example on a network file system or after the directory was renamed.
     """
-    try:
-        from watchfiles import watch as changes_below  # noqa: PLC0415 - an extra, and only needed here
-    except ModuleNotFoundError:
-        while True:
-            time.sleep(POLL_S)
-            yield False
     ours, has_begun = (NEW, ASIDE, MARKER), False
-    for changes in changes_below(path, debounce=200, rust_timeout=int(POLL_S * 1_000), yield_on_timeout=True):
-        # What changed before the watch began was not noticed, so the first hint is True.
-        yield not has_begun or any(not name.rpartition("/")[2].startswith(ours) for _, name in changes)
-        has_begun = True
+    with suppress(ModuleNotFoundError, OSError, RuntimeError):  # the last is the one of watchfiles
+        from watchfiles import watch as changes_below  # noqa: PLC0415 - an extra, and only needed here
+
+        # Without `watch_filter`, changes that it leaves out would keep this generator from yielding.
+        for changes in changes_below(
+            path, watch_filter=None, debounce=200, rust_timeout=int(POLL_S * 1_000), yield_on_timeout=True
+        ):
+            # What changed before the watch began was not noticed, so the first hint is True.
+            yield not has_begun or any(not name.rpartition("/")[2].startswith(ours) for _, name in changes)
+            has_begun = True
+    while True:
+        time.sleep(POLL_S)
+        yield False
 
 
 def newest_version(store: MemoryStore) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import SyncOptions, SyncReport, opened, watch
+from retentive.sync.session import SyncOptions, SyncReport, hints, opened, watch
 
 from .world import World
 
@@ -406,6 +409,35 @@ def test_watching_finds_what_no_hint_told(world: World, monkeypatch: pytest.Monk
         watch(session, hints(), rounds.append)
     assert world.files(0) == world.memories() == {"b.md": "b\n"}
     assert idle[-1] == idle[-2]
+
+
+def test_a_directory_that_the_system_refuses_to_watch_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the last inotify watch of a machine: the watch goes on without hints."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "OS file watch limit reached")
+
+    monkeypatch.setattr("watchfiles.watch", refused)
+    monkeypatch.setattr("retentive.sync.session.POLL_S", 0.0)
+    assert list(islice(hints("."), 3)) == [False] * 3
+
+
+def test_files_of_git_that_change_all_the_time_do_not_stop_the_watch(tmp_path: Path) -> None:
+    """The package watchfiles leaves them out by default, and then says nothing at all."""
+    (tmp_path / ".git").mkdir()
+    ended, until = Event(), time.monotonic() + 10
+
+    def commit() -> None:
+        while not ended.wait(0.1) and time.monotonic() < until:
+            (tmp_path / ".git" / "index").write_text("x")
+
+    writer = Thread(target=commit)
+    writer.start()
+    seen = list(islice(hints(str(tmp_path)), 3))
+    ended.set()
+    writer.join()
+    assert time.monotonic() < until
+    assert seen[0]
 
 
 def test_watching_finds_a_memory_written_during_the_last_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,3 +97,12 @@ def test_an_earlier_state_is_answered_with_its_status(
     answer = person.get(f"{at}/{page}")
     assert f"{answer.status} {answer.url.partition(at)[2].removeprefix('/')}" == answered
     assert ("one.md" in answer.text) == (page == "tree/gone?at=r11")
+
+
+def test_a_directory_that_is_empty_now_leads_to_its_history(person: Person, lived: MemoryStore, at: str) -> None:
+    lived.change_settings({"quarantine": ["session:s4"]})
+    assert f"{at}/tree/fresh" in person.get(f"{at}/tree/?at=r3").links
+    page = person.get(f"{at}/tree/fresh")
+    assert (page.status, page.url.partition(at)[2]) == (200, "/activity?path=%2Fmemories%2Ffresh")
+    assert "/memories/fresh/deep/new.md" in page.text
+    assert person.get(f"{at}/tree/unknown").status == 404

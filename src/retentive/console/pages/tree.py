@@ -58,7 +58,9 @@ def show_directory(visit: Visit) -> Response:
         try:
             read_memory(visit.call(), path, at=visit.at)
         except NotFound:
-            raise missing("directory") from None
+            if at or not visit.store.history.page(path, limit=1).items:
+                raise missing("directory") from None
+            return redirect(visit.url("activity", path=path))  # its memories are deleted or hidden
         return redirect(visit.url("m", page_path(path), at=at))
     then = None if visit.at is None else core_of(visit.store).peek(since(visit.at, SINCE))
     recent = () if at else recent_versions(visit.store)

@@ -74,7 +74,7 @@ SHAPES = {
 
 def in_retentive(url: str, shape: str, part: int) -> tuple[int, int, float]:
     """Write a history and sweep. Return the bytes of its superseded texts, as they are stored, and the seconds."""
-    with retentive.open(url, sweep=False) as location:
+    with retentive.open(url, sweep=False, max_memory_bytes=1_000_000) as location:
         store = location.store(shape)
         for path, text in SHAPES[shape](part):
             store.write(path, text)

@@ -195,7 +195,8 @@ def _unreachable(error: psycopg.Error) -> Exception:
 _MEANINGS: dict[str, tuple[type[psycopg.Error], ...]] = {
     "conflict": (
         pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled,
-        pg.DuplicateTable,  # two processes create the tables
+        pg.DuplicateTable,  # two processes create the tables; each table has a type
+        pg.DuplicateObject,
     ),
     "full": (pg.DiskFull, pg.InsufficientResources),
     "lost": (

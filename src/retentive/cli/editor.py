@@ -74,7 +74,8 @@ def _edited(location: Location, path: str, file: Path, before: bytes, version_id
         click.edit(filename=str(file))
         data = file.read_bytes()
     except (OSError, ValueError, click.ClickException) as error:
-        why = error.message if isinstance(error, click.ClickException) else error
+        cause = error.__cause__ or error  # click quotes the error of a program that cannot be started
+        why = f"{cause.filename}: {cause.strerror}" if isinstance(cause, OSError) else error
         raise RetentiveError(f"{why}; nothing was saved") from None
     finally:
         signal.signal(signal.SIGINT, handler)

@@ -150,9 +150,9 @@ def _emit_outcome(outcome: RestoreOutcome, advice: str, mode: Mode) -> None:
     if outcome.undone and not outcome.conflicts and (is_plan or versions > 1):
         last, first = outcome.undone[0], outcome.undone[-1]
         what = f"{last.id} by {last.actor or 'an actor without a name'}, {output.local_time(last.at)}"
-        if versions > 1:
-            span = " to ".join(dict.fromkeys([first.id, last.id]))
-            what = f"{output.counted(len(outcome.undone), 'change')}, {span}, with {versions:,} versions"
+        if last is not first:
+            what = f"{output.counted(len(outcome.undone), 'change')}, {first.id} to {last.id}"
+        what += f", with {versions:,} versions" if versions > 1 else ""
         part = " a part of" if outcome.left else ""
         notes = [f"{'This would undo' if is_plan else 'This undid'}{part} {what}."]
     why = "was left as it is" if is_partial else "was not fully restored"

@@ -132,10 +132,13 @@ def test_a_text_that_cannot_be_saved_is_kept(desk: Desk, script: str, said: str,
     assert desk.versions() == [CREATED]
 
 
-@pytest.mark.parametrize("editor", ["nosuch-editor -w", "un'closed"])
-def test_an_editor_that_cannot_be_started(desk: Desk, editor: str) -> None:
+@pytest.mark.parametrize(
+    ("editor", "why"),
+    [("nosuch-editor -w", "nosuch-editor: No such file or directory"), ("un'closed", "No closing quotation")],
+)
+def test_an_editor_that_cannot_be_started(desk: Desk, editor: str, why: str) -> None:
     ended = desk.run("edit", PATH, EDITOR=editor)
-    assert (ended.err.endswith("; nothing was saved\n"), ended.status) == (True, 1)
+    assert (ended.err, ended.status) == (f"Error: {why}; nothing was saved\n", 1)
     assert desk.left() == []
 
 

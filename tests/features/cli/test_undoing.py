@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,8 @@ def test_a_session_is_undone(location: str) -> None:
     assert texts(location) == FIRST
     newest = json.loads(here(location, "log", "--json", "-n", "1").stdout)[0]
     assert newest["actor"] == "user:bob"
+    said = here(location, "undo", "HEAD", "--dry-run").stderr
+    assert re.fullmatch(r"This would undo r[0-9]+ by user:bob, 20[-0-9: ]+, with 3 versions\.\n", said)
     assert here(location, "undo", newest["id"]).exit_code == 0
     assert texts(location) == before
 

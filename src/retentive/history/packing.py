@@ -17,7 +17,7 @@ SOON = 32
 SWEPT, PACKED = "swept", "packed"
 """Kind and key of the record with the id up to which the versions of the store were packed."""
 _AT_ONCE = 2_000  # versions that are divided by memory together
-_PIECE_BYTES, _PIECE_TEXTS = FULL_BYTES // 4, 200
+_PIECE_BYTES, _PIECE_TEXTS = FULL_BYTES // 2, 200
 _BEFORE = 2  # the version that was current when the memory was last packed, and one that is in its newest pack
 
 
@@ -45,7 +45,7 @@ def pack_memory(context: StoreCore, memory_id: str) -> None:
         ids, size = list[str](), 0
         for version in tx.versions(memory_id=memory_id, limit=SOON + 1):  # the newest one stays as it is
             size += version.size_bytes or 0
-            if size > 2 * _PIECE_BYTES and len(ids) > 1:
+            if size > _PIECE_BYTES and len(ids) > 1:
                 break
             ids.append(version.id)
         tx.pack(ids)

@@ -32,8 +32,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PLACES_HERE = ["sqlite", "directory", "objects", "sealed sqlite", "sealed objects"]
-PLACES_HERE += ["postgresql", "mariadb", "s3", "sealed postgresql", "sealed s3"] if LONG else []
+PLACES_HERE = ["sqlite", "objects", "sealed sqlite", "sealed objects"]
+PLACES_HERE += ["directory", "postgresql", "mariadb", "s3", "sealed postgresql", "sealed s3"] if LONG else []
 VERSIONS = sized(quick=60, long=300, full=300)
 LINES = sized(quick=300, long=1_500, full=1_500)  # the text has 18 or 90 KB
 MAGIC = b"\x28\xb5\x2f\xfd"

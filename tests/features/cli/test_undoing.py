@@ -46,7 +46,7 @@ def test_a_session_is_undone(location: str) -> None:
     newest = json.loads(here(location, "log", "--json", "-n", "1").stdout)[0]
     assert newest["actor"] == "user:bob"
     said = here(location, "undo", "HEAD", "--dry-run").stderr
-    assert re.fullmatch(r"This would undo r[0-9]+ by user:bob, 20[-0-9: ]+, with 3 versions\.\n", said)
+    assert re.fullmatch(r"This would undo r[0-9]+ by user:bob, 20[-+0-9: ]+, with 3 versions\.\n", said)
     assert here(location, "undo", newest["id"]).exit_code == 0
     assert texts(location) == before
 

@@ -22,7 +22,7 @@ from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.storage.contract import Backend
 from retentive.store import MemoryStore
-from retentive.transfer.archive import COMPRESSED, open_archive
+from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
@@ -32,7 +32,7 @@ from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
 
-_WHOLE = (".tar", *COMPRESSED)
+_WHOLE = (".tar", *COMPRESSED, *OF_GZIP)
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
 _STORES = click.option(
     "--store", "stores", metavar="KEY", shell_complete=complete_stores, multiple=True, help=_STORES_HELP

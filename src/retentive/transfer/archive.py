@@ -40,7 +40,7 @@ from retentive.transfer.lines import (
 from retentive.values.paths import ancestors, visible
 
 ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
-COMPRESSED = (".tar.zst", ".tzst")
+COMPRESSED, OF_GZIP = (".tar.zst", ".tzst"), (".gz", ".tgz")
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 MAX_HEADER_BYTES = 64 * 1024  # of all headers of one entry, because `tarfile` loads them into memory
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -54,6 +54,13 @@ _COMPRESSION = {
 _LIMITS = {zstd.DecompressionParameter.window_log_max: 24}  # memory that a file of unknown origin may take: 16 MB
 _MALFORMED = (tarfile.TarError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 _MAX_OTHER_BYTES = 64 << 20  # of the manifest, and of a line without its text
+
+
+def is_compressed(path: str) -> bool:
+    """Return whether an archive with this name is compressed. Raises `InvalidInput` for a name of gzip."""
+    if path.endswith(OF_GZIP):
+        raise InvalidInput("an archive is compressed with zstd: let its name end with .tar.zst, or with .tar")
+    return path.endswith(COMPRESSED)
 
 
 def write_archive(raw: IO[bytes], entries: Iterable[tuple[str, IO[bytes]]], *, compressed: bool) -> None:

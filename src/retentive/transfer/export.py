@@ -23,7 +23,7 @@ from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_M
 from retentive.storage.paging import readable_texts, stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import copies
-from retentive.transfer.archive import COMPRESSED, Archive, TarReader, add_entry, entry_of, new_tar, write_archive
+from retentive.transfer.archive import Archive, TarReader, add_entry, entry_of, is_compressed, new_tar, write_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import (
     TransferProgress,
@@ -74,7 +74,7 @@ def export_whole(store: MemoryStore, path: str, *, progress: TransferProgress | 
     the audit log and proposals, are only in backups.
     """
     path, remote = os.path.abspath(expanded(path)), remote_store(store)
-    compressed = path.endswith(COMPRESSED)
+    compressed = is_compressed(path)
     with new_file(path) as raw:
         if remote is None:
             return export_to(raw, store, compressed=compressed, directory=os.path.dirname(path), progress=progress)
@@ -112,6 +112,7 @@ def back_up(
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
     path, done = os.path.abspath(expanded(path)), list[Copy]()
+    compressed = is_compressed(path)
 
     def entries() -> Iterator[tuple[str, IO[bytes]]]:
         for _, info in sorted({info.id: info for info in chosen}.items()):
@@ -119,7 +120,7 @@ def back_up(
                 yield from _entry(source, info, done, records=True, directory=os.path.dirname(path), progress=progress)
 
     with new_file(path) as raw:
-        write_archive(raw, entries(), compressed=path.endswith(COMPRESSED))
+        write_archive(raw, entries(), compressed=compressed)
     return done
 
 

@@ -198,3 +198,12 @@ def test_migrate_refuses_keys_that_it_would_ignore(keys: str, tmp_path: Path) ->
     refused = here(at, "--keys", keys, "admin", "migrate", f"sqlite:///{tmp_path}/copy.db")
     assert (refused.exit_code, "--to-keys" in refused.stderr) == (2, True)
     assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.parametrize("command", [("export",), ("admin", "backup")])
+@pytest.mark.parametrize("name", ["out.tar.gz", "out.tgz"])
+def test_a_name_of_gzip_is_refused(at: str, tmp_path: Path, command: tuple[str, ...], name: str) -> None:
+    """Otherwise an export would be a directory of this name without the history, and a backup not be of gzip."""
+    ended = here(at, *command, str(tmp_path / name))
+    assert (ended.exit_code, "let its name end with .tar.zst" in ended.stderr) == (2, True)
+    assert not (tmp_path / name).exists()

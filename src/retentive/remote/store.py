@@ -102,7 +102,8 @@ class RemoteStore(Remote, MemoryStore):
         try:
             return self.post(CommandAnswer, "/commands", {"command": given, **(body or {})}, by, run=run)
         except InvalidInput:
-            parse(given)  # raises for a value that the body of a request cannot hold
+            if not isinstance(command, Command | Clear):
+                parse(given)  # raises for a value that the body of a request cannot hold
             raise
 
     def answer(self, command: object, if_version: str | None = None) -> CommandAnswer:

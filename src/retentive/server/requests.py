@@ -261,7 +261,7 @@ async def pieces_in(request: Request, limit: int) -> AsyncIterator[bytes]:
         async for piece in request.stream():
             size += len(piece)
             if size > limit:
-                text = f"the body must have at most {limit} bytes"
+                text = f"the body of the request must have at most {limit} bytes"
                 raise HttpError(413, "request_too_large", text, "body_too_large")
             yield piece
     except ClientDisconnect:

@@ -302,7 +302,7 @@ def test_requests_count_for_the_rate_of_the_key(tmp_path: Path) -> None:
 
 def test_bodies_have_the_limit_of_the_server(api: Api) -> None:
     found = api.post("/mcp", {"x": "x" * (8 << 20)}, **begun(api))
-    assert (found.status, found.error["message"]) == (413, f"the body must have at most {8 << 20} bytes")
+    assert (found.status, found.error["message"]) == (413, f"the body of the request must have at most {8 << 20} bytes")
 
 
 def test_long_memories_fit_into_a_body(api: Api) -> None:

@@ -80,6 +80,8 @@ def test_a_text_that_no_request_can_carry_is_refused_in_the_reply(store: MemoryS
     reply = store.execute({"command": "create", "path": A, "file_text": "x" * 9_000_000})
     assert (reply.is_error, reply.code) == (True, "too_large")
     assert reply.text.startswith("Error: The text is larger than the storage can hold in one memory.")
+    with pytest.raises(errors.TooLarge, match="the body of the request must have at most 8388608 bytes"):
+        store.write(A, "x" * 9_000_000)
     assert local.memories() == []
 
 

@@ -113,7 +113,7 @@ def test_another_method(api: Api) -> None:
 def test_a_body_over_the_limit(api: Api, at: str) -> None:
     body = json.dumps({"type": "tool_use", "id": "t", "name": "memory", "input": {"x": "y" * (8 << 20)}}).encode()
     answer = api.send("POST", f"{at}/tool", body)
-    message = "the body must have at most 8388608 bytes"
+    message = "the body of the request must have at most 8388608 bytes"
     assert (answer.status, answer.error) == (413, error("request_too_large", message, "body_too_large"))
 
 

@@ -30,8 +30,8 @@ from retentive.errors import (
     Unavailable,
     UnknownSchema,
 )
-from retentive.history.expiry import CLOCK, parsed_times
-from retentive.history.packing import SWEPT
+from retentive.history.expiry import CLOCK, SWEPT, parsed_times
+from retentive.history.packing import PACKED
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.locations import is_foreign, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
@@ -79,6 +79,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     REPEAT: json.loads,
     REVIEWED: partial(parsed_decision, ""),
     SWEPT: str,
+    PACKED: str,
     TOMBSTONE: json.loads,
 }
 """Parsers of records by kind. `audit.verify` checks the records of the audit log."""

@@ -22,7 +22,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
-from retentive.history.packing import SWEPT, packing
+from retentive.history.packing import packing
 from retentive.history.revisions import newest_at
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
@@ -33,7 +33,7 @@ from retentive.values.settings import Settings
 
 EXPIRY = Actor("job", "expiry")
 """Actor of deletions by expiry."""
-LAST, POSITION = "last", "position"
+SWEPT, LAST, POSITION = "swept", "last", "position"
 CLOCK, SEEN = "clock", "seen"
 """Kind and key of the record of the last check of a clock."""
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes

@@ -14,8 +14,8 @@ from retentive.storage.contract import Snapshot, Transaction
 from retentive.storage.packs import FULL_BYTES
 
 SOON = 32
-SWEPT, PACKED = "swept", "packed"
-"""Kind and key of the record with the id up to which the versions of the store were packed."""
+PACKED, UNTIL = "packed", "until"
+"""Kind and key of the record with the id up to which the versions of the store were packed. It is not copied."""
 _AT_ONCE = 2_000  # versions that are divided by memory together
 _PIECE_BYTES, _PIECE_TEXTS = FULL_BYTES // 2, 200
 _BEFORE = 2  # the version that was current when the memory was last packed, and one that is in its newest pack
@@ -23,7 +23,7 @@ _BEFORE = 2  # the version that was current when the memory was last packed, and
 
 def packing(context: StoreCore) -> Iterator[None]:
     """Pack what was superseded since the last time. Yield between pieces."""
-    position = begun = context.read(lambda snapshot: snapshot.get_record(SWEPT, PACKED)) or ""
+    position = begun = context.read(lambda snapshot: snapshot.get_record(PACKED, UNTIL)) or ""
     while True:
         pieces, following = context.read(lambda snapshot, after=position: _pieces(snapshot, after))  # type: ignore[misc]
         for number, piece in enumerate(pieces):
@@ -33,7 +33,7 @@ def packing(context: StoreCore) -> Iterator[None]:
         if not following:
             break
         position = following
-        context.follow_up(lambda tx, value=position: tx.put_record(SWEPT, PACKED, value))  # type: ignore[misc]
+        context.follow_up(lambda tx, value=position: tx.put_record(PACKED, UNTIL, value))  # type: ignore[misc]
     if position != begun:
         capabilities.collect(context.backend, context.id)  # objects with the texts that are in packs now
 

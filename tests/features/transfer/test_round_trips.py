@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import retentive
 from retentive import MemoryStore, Retentive, Version
-from retentive.storage.capabilities import below_encryption
+from retentive.storage.capabilities import below_encryption, history_bytes
 from retentive.transfer.archive import open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_whole
@@ -303,3 +304,27 @@ def test_a_resumed_migration_copies_gaps(
         migrate(source.backend, target.backend)
         expected, found = (facts(one.backend, store.id, redacted=False) for one in (source, target))
         assert found == expected
+
+
+@pytest.mark.parametrize("way", ["backup", "migration"])
+def test_a_copy_of_a_packed_store_is_packed_by_its_next_sweep(way: str, tmp_path: Path) -> None:
+    """It has the same history. A copy carries texts, not packs."""
+    target, archive = tmp_path / "copy", str(tmp_path / "backup.tar.zst")
+    with place("sqlite", tmp_path) as opened, retentive.open(target, sweep=False) as other:
+        store, lines = opened.store(), [f"line {number} of a long text" for number in range(500)]
+        for number in range(60):
+            lines[number * 7 % 500] = f"line {number} edited"
+            store.write("/memories/a.md", "\n".join(lines))
+        store.sweep()
+        if way == "backup":
+            back_up(opened.backend, archive)
+            with open_archive(archive) as found:
+                restore(found, other.backend)
+            assert Path(archive).stat().st_size < 20_000
+        else:
+            migrate(opened.backend, other.backend)
+        copy = other.store()
+        copy.sweep()
+        ids = [version.id for version in store.versions("/memories/a.md")]
+        assert [copy.version_text(each) for each in ids] == [store.version_text(each) for each in ids]
+        assert (history_bytes(other.backend, copy.id) or 0) < 30_000

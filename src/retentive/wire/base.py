@@ -51,7 +51,12 @@ class Fields(BaseModel):
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> Self:
-        """Parse the fields of a request. Raises `InvalidInput` if a field is unknown, missing or invalid."""
+        """Parse the fields of a request. Raises `InvalidInput` if a field is unknown, missing or invalid.
+
+        A field that is null counts as absent.
+        """
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        given = {name: value for name, value in given.items() if value is not None or name not in known}
         try:
             return cls.model_validate(given)
         except ValidationError as error:

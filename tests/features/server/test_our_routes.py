@@ -115,9 +115,15 @@ def test_a_change_and_its_versions(api: Api, store: MemoryStore, at: str) -> Non
     assert (seen["memory_version_id"], seen["change_count"]) == (memory.version_id, 0)
 
 
-@pytest.mark.parametrize("command", [None, "view", {"command": "nothing"}, {"command": "write", "path": A}])
+@pytest.mark.parametrize("command", ["view", {"command": "nothing"}, {"command": "write", "path": A}])
 def test_a_malformed_command_is_an_error_reply(api: Api, at: str, command: object) -> None:
     assert send(api, at, command)["is_error"] is True
+
+
+def test_a_field_that_is_null_counts_as_absent(api: Api, store: MemoryStore, at: str) -> None:
+    assert api.post(f"{at}/commands", {"command": None}).error["message"] == "command: Field required"
+    made = api.post(at.rpartition("/")[0], {"name": "other", "description": None, "metadata": None})
+    assert (made.status, made.body["description"], made.body["metadata"]) == (200, "", {})
 
 
 def test_a_key_that_only_reads(api: Api, store: MemoryStore, at: str) -> None:

@@ -254,7 +254,7 @@ class UndoneChange(base.ObjectOf[LoggedChange]):
 
 
 class ChangeResult(base.ObjectOf[RestoreOutcome]):
-    """Answer to an undo or restore. `undone` has the changes that an undo reverts."""
+    """Answer to an undo or restore. Only a dry run of an undo lists what would be `undone`."""
 
     type: Literal["change_result"] = "change_result"
     steps: list[StepObject]

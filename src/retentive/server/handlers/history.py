@@ -220,7 +220,7 @@ def _restored(call: RouteCall, outcome: RestoreOutcome) -> wire.ChangeResult:
         message = "later changes conflict with this one, so nothing was changed"
         conflicts = list(map(wire.ConflictObject.of, outcome.conflicts))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
-    undone = [wire.UndoneChange.of(each, call.ids["memory_store_id"]) for each in outcome.undone]
+    undone = [wire.UndoneChange.of(each, call.ids["memory_store_id"]) for each in outcome.undone if outcome.dry_run]
     return wire.ChangeResult.of(outcome, undone=undone)
 
 

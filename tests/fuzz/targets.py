@@ -36,7 +36,7 @@ MAX_BYTES, MAX_FILES = 1 << 20, 100
 BASE = "/console/s/x/m"
 _TAGS = "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s hr br table thead tbody tr th td a span"
 TAGS = set(_TAGS.split())
-ATTRIBUTES = {("a", "href"), ("a", "rel"), ("pre", "tabindex"), ("span", "class")}
+ATTRIBUTES = {("a", "href"), ("a", "rel"), ("a", "title"), ("pre", "tabindex"), ("span", "class")}
 HARMLESS = ("http://", "https://", "mailto:", f"{BASE}/")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_the_bill_of_materials_names_each_wheel_with_its_license(release: Path) 
     found = json.loads(bom.read_text("utf-8"))
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
     assert found["metadata"]["component"]["name"] == "retentive"
-    components = {each["name"].lower().replace("-", "_"): each for each in found["components"]}
+    components = {re.sub("[-.]", "_", each["name"].lower()): each for each in found["components"]}
     wheels = {path.name.split("-")[0].lower() for path in (release / "wheels").glob("*.whl")}
     assert wheels - {"retentive"} <= set(components)
     assert [name for name in sorted(wheels - {"retentive"}) if not components[name].get("licenses")] == []

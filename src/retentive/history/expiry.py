@@ -99,12 +99,10 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
 
     Deletions are recorded with the actor `job:expiry`. A deleted memory can be restored until its versions are pruned.
     A memory that changes during the sweep is kept. With `dry_run`, nothing is removed. If the clock is far ahead,
-    nothing is removed either, unless `accept_clock` is given.
+    nothing is removed either, unless `accept_clock` is given. At the end, superseded texts are packed.
     """
     now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
-    for _ in () if dry_run else packing(context):
-        pass
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
         swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
@@ -112,6 +110,8 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
         context.result_of(AuditOnly("sweep.preview"))
     elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
         context.result_of(_removal(clock_jump=jump), EXPIRY)
+    for _ in () if dry_run else packing(context):  # last, so that an error in it keeps nothing from being removed
+        pass
     return swept
 
 

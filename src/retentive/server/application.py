@@ -14,6 +14,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from anyio import fail_after, to_thread
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Router
@@ -168,7 +169,7 @@ class Server:
         if isinstance(answer, Streamed):
             return ClosingResponse(answer.file, answer.media_type)
         assert route.answer is not None  # its serializer leaves out the fields of a subclass, such as a secret
-        return Response(route.answer.__pydantic_serializer__.to_json(answer), media_type="application/json")
+        return Response(TypeAdapter(route.answer).dump_json(answer), media_type="application/json")
 
     async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
         """Read the query, the body and the headers of a request into `call`."""

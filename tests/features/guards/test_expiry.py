@@ -174,6 +174,20 @@ def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: Me
     assert list(store.versions()) == []
 
 
+def test_old_versions_go_although_the_others_cannot_be_packed(tmp_path: Path, time: Clock) -> None:
+    with opened("sqlite", tmp_path, clock=time, sweep=False, keep_versions_days=30, keep_versions=2) as place:
+        store = place.store()
+        create(store, A)
+        for number in range(3):
+            store.write(A, f"{number}")
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as foreign:
+            foreign.execute("CREATE TRIGGER full BEFORE INSERT ON packs BEGIN SELECT RAISE(ABORT, 'no packs'); END")
+        time.pass_days(31)
+        with pytest.raises(sqlite3.IntegrityError, match="no packs"):
+            store.sweep(accept_clock=True)
+        assert [store.version_text(version.id) for version in store.versions()] == ["2", "1"]
+
+
 def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Clock) -> None:
     """This includes deleted memories, read-only paths and read-only stores."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 1})

@@ -1,7 +1,7 @@
 """Packing of a memory store: compresses superseded texts, so that history costs little. See `storage.packs`.
 
 A sweep packs what was superseded since the sweep before. An open location also packs a memory as soon as it has made
-`SOON` edits of it. Each piece is a transaction of its own, and takes some 20 ms.
+`SOON` edits of it. Each piece is a transaction of its own, with at most some 4 MB of texts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Many callers of one memory store: how many edits, how long does each wait, and does each get its share?
 
-    python benchmarks/callers.py [--quick] [--only CASE] [--tool NAME] [--old TREE] [--seconds N]
+    python benchmarks/callers.py [--quick] [--only CASE] [--tool NAME] [--seconds N]
 
 Each caller edits (or views) a memory of 1 KB of its own as fast as it can; an edit counts when its reply is there, and
 the run fails if one is missing at the end. The tools take turns in every round. `slowest` is the edits of the slowest
-caller over those of the fastest, `of one` the rate over that of one process, `longest` the longest wait of any call.
-The SDK's tool takes no lock; on memories that are shared it would lose edits. `--old` adds the source tree of another
-checkout.
+caller over those of the fastest, `longest` the longest wait of any call.
+The SDK's tool takes no lock; on memories that are shared it would lose edits.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from candidates import CANDIDATES, Call, candidate, create, edit, memory_text, state
-from figures import duration, figures, own_folder, parser, report, table, workplace
+from figures import duration, figures, own_folder, parser, rate, report, table, workplace
 
-CASES = {f"threads {count}": (1, count) for count in (1, 8, 64)} | {f"processes {n}": (n, 1) for n in (1, 2, 4, 8)}
+CASES = {f"threads {count}": (1, count) for count in (8, 64)} | {f"processes {n}": (n, 1) for n in (1, 4, 8)}
 """Processes, and threads of each."""
 VIEWS = "views by 64 threads"
 ROUNDS = {"full": (5, 1.0), "quick": (3, 0.5), "tiny": (1, 0.05)}
@@ -74,9 +73,8 @@ def work(tool: str, folder: str, name: str) -> None:
 class Crowd:
     """Processes that have the same store open. They serve all turns, since a start takes a second."""
 
-    def __init__(self, tool: str, tree: Path | None, folder: Path, count: int, stack: ExitStack) -> None:
-        source = [str(tree.resolve() / "src")] if tree else []
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*source, str(HERE.parent)])}
+    def __init__(self, tool: str, folder: Path, count: int, stack: ExitStack) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
         commands = [[sys.executable, str(HERE), "work", tool, str(folder), str(number)] for number in range(count)]
         pipe = subprocess.PIPE
         started = [subprocess.Popen(each, env=environment, stdin=pipe, stdout=pipe, text=True) for each in commands]
@@ -105,18 +103,17 @@ class Crowd:
         return lines
 
 
-def row(name: str, tool: str, turns: list[list[Turn]], one: float | None) -> tuple[tuple[str, ...], float]:
-    """Row of a case and its rate. Shares are those of processes, or of threads if there is one process."""
+def cells_of(turns: list[list[Turn]]) -> tuple[str, ...]:
+    """Rate, p99, longest wait, and the share of the slowest caller. Callers are threads of one or more processes."""
     by_thread = [times for turn in turns for _, _, threads in turn for times in threads]
     span = sum(max(end for _, end, _ in turn) - min(began for began, _, _ in turn) for turn in turns)
     found = figures([took for times in by_thread for took in times], span_ns=span)
     shares = [len(times) for turn in turns for _, _, threads in turn for times in threads]
     each = len(shares) // len(turns)
     totals = [sum(shares[at::each]) for at in range(each)]
-    of_one = f"{found.per_second / one:.2f}" if one and name.startswith("processes") else ""
     slowest = f"{min(totals) / max(totals):.2f}" if each > 1 else ""
     longest = max(max(times) for times in by_thread) / 1e6
-    return (name, tool, *found.cells, of_one, slowest, duration(longest)), found.per_second
+    return rate(found.per_second), duration(found.p99_ms), duration(longest), slowest
 
 
 def main() -> None:
@@ -124,33 +121,24 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--only", action="append", choices=[*CASES, VIEWS], help="only this case (repeatable)")
     options.add_argument("--tool", action="append", choices=CANDIDATES, help="only this tool (repeatable)")
-    options.add_argument("--old", type=Path, metavar="TREE", help="a checkout to compare with")
     options.add_argument("--seconds", type=float, metavar="N", help="length of a turn")
     chosen = options.parse_args()
     rounds, turn_s = ROUNDS[chosen.size]
     cases = CASES | {VIEWS: (1, 64)}
     names = chosen.only or list(cases)
     tools = chosen.tool or list(CANDIDATES)
-    old = [f"{name}, old" for name in tools if chosen.old and name != "sdk"]
-    rows, ones = [], dict[str, float]()
+    rows = []
     with workplace(chosen.dir) as place, ExitStack() as stack:
         most = max(cases[name][0] for name in names)
-        crowds = {
-            name: Crowd(name.removesuffix(", old"), chosen.old if name in old else None,
-                        own_folder(place, name.replace(", ", "-")), most, stack)
-            for name in (*tools, *old)
-        }  # fmt: skip
+        crowds = {name: Crowd(name, own_folder(place, name), most, stack) for name in tools}
         for name in names:
             turns: dict[str, list[list[Turn]]] = {tool: [] for tool in crowds}
             for number in range(rounds):
                 for tool in list(crowds)[:: 1 if number % 2 else -1]:
                     turns[tool].append(crowds[tool].turn(*cases[name], chosen.seconds or turn_s, views=name == VIEWS))
-            for tool, done in turns.items():
-                cells, per_second = row(name, tool, done, ones.get(tool))
-                ones |= {tool: per_second} if name == "processes 1" else {}
-                rows.append(cells)
-    columns = ("callers", "tool", "calls/s", "median", "p99", "of one", "slowest", "longest")
-    report(chosen, table(columns, rows))
+            rows.append((name, *(cell for done in turns.values() for cell in cells_of(done))))
+    columns = [cell for tool in tools for cell in (f"{tool}: calls/s", "p99", "longest", "slowest")]
+    report(chosen, table(("callers", *columns), rows))
 
 
 if __name__ == "__main__":

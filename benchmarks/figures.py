@@ -66,8 +66,8 @@ def rate(per_second: float) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Table in Markdown. The first two columns are names, the others figures."""
-    marks = [":--" if at < 2 else "--:" for at in range(len(columns))]
+    """Table in Markdown. The first column has names, the others figures."""
+    marks = [":--", *["--:"] * (len(columns) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (columns, marks, *rows))
 
 

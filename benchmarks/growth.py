@@ -89,7 +89,6 @@ COMMANDS: dict[str, Callable[[Subject, random.Random], object]] = {
     "delete": Subject.delete,
     "log of the store": lambda subject, _: subject.store.history.log(limit=20),
     "log of one memory": lambda subject, draw: subject.store.history.log(subject.some_path(draw), limit=1),
-    "usage": lambda subject, _: subject.store.usage(),
 }
 
 

@@ -114,13 +114,14 @@ def main() -> None:
     with workplace(chosen.dir) as folder, places(folder, given, chosen.only) as found:
         for shape in SHAPES:
             git = in_git(folder / shape.replace(" ", "-"), shape, part)
-            for name, url in found.items():
+            cells = list[str]()
+            for url in found.values():
                 raw, stored, took_s = in_retentive(url, shape, part)
-                cells = f"{raw / 1e6:.1f} MB", f"{stored / 1e3:,.0f} KB", f"{stored / raw:.4f}", f"{git / 1e3:,.0f} KB"
-                rows.append((shape, name, *cells, f"{took_s:.1f} s"))
+                cells += [f"{stored / 1e3:,.0f} KB", f"{stored / raw:.4f}", f"{took_s:.1f} s"]
+            rows.append((shape, f"{raw / 1e6:.1f} MB", f"{git / 1e3:,.0f} KB", *cells))
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    head = ("shape", "location", "plain copies", "stored", "share", "Git", "last sweep")
-    report(chosen, table(head, rows))
+    head = [cell for name in found for cell in (name, "share", "sweep")]
+    report(chosen, table(("shape", "plain copies", "Git", *head), rows))
     print(f"peak memory of the process: {peak_mb} MB", file=sys.stderr)
 
 

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import retentive
 from candidates import create, edit, memory_text, state
-from figures import figures, own_folder, parser, report, table, workplace
+from figures import duration, figures, own_folder, parser, rate, report, table, workplace
 from retentive import MemoryStore
 from retentive.storage.sealed.keys import KeyRing
 
@@ -32,6 +32,7 @@ from support.servers.moto import MotoServer
 from support.servers.postgresql import PostgresServer
 
 CALLERS = (1, 16)
+KINDS = ("edit", "view")
 SIZES = {"full": (5, 1.0), "quick": (2, 0.5), "tiny": (1, 0.05)}
 """Turns, and the seconds of each."""
 
@@ -131,15 +132,16 @@ class Callers:
 
 
 def measured(stores: list[MemoryStore], count: int, turns: int, turn_s: float) -> Iterator[tuple[str, ...]]:
-    """Cells of each kind of command, plain and encrypted in turn."""
+    """Rate and p99 of each kind of command, plain and encrypted in turn."""
     callers = [Callers(store, count) for store in stores]
-    for what in ("edit", "view"):
+    for what in KINDS:
         for each in callers:
             each.times, each.span_ns = [], 0
         for turn in range(turns):
             for each in callers[:: 1 if turn % 2 else -1]:
                 each.turn(what, turn_s)
-        yield what, str(count), *(cell for each in callers for cell in figures(each.times, span_ns=each.span_ns).cells)
+        found = [figures(each.times, span_ns=each.span_ns) for each in callers]
+        yield tuple(cell for each in found for cell in (rate(each.per_second), duration(each.p99_ms)))
     for each in callers:
         each.check()
 
@@ -156,10 +158,10 @@ def main() -> None:
         for name, url in found.items():
             with retentive.open(url) as bare, retentive.open(url, keys=KeyRing.new()) as sealed:
                 stores = [bare.store("bare"), sealed.store("sealed")]
-                for count in CALLERS:
-                    rows += [(name, *cells) for cells in measured(stores, count, *SIZES[chosen.size])]
-    columns = ("place", "what", "callers", "commands/s", "p50", "p99", "sealed: commands/s", "p50", "p99")
-    report(chosen, table(columns, rows))
+                both = zip(*(measured(stores, count, *SIZES[chosen.size]) for count in CALLERS), strict=True)
+                rows += [(f"{name}: {what}", *one, *many) for what, (one, many) in zip(KINDS, both, strict=True)]
+    columns = [cell for count in CALLERS for cell in (f"{count}: commands/s", "p99", "sealed", "p99")]
+    report(chosen, table(("place", *columns), rows))
 
 
 if __name__ == "__main__":

@@ -230,7 +230,7 @@ def main() -> None:
     options.add_argument("--only", choices=[*CASES, "streams", "peers"], action="append", help="measure only this case")
     chosen = options.parse_args()
     names = [name for name in CASES if not chosen.only or name in chosen.only]
-    turn_s, tables, rows = TURN_S[chosen.size], list[str](), list[tuple[str, ...]]()
+    turn_s, tables = TURN_S[chosen.size], list[str]()
     with workplace(chosen.dir) as place:
         location = chosen.at or f"sqlite:///{own_folder(place, 'server') / 'memory.db'}"
         if names:
@@ -241,14 +241,13 @@ def main() -> None:
                 for name, (most, half) in zip(names, found, strict=True)
             ]
             tables.append(table(("case", "most /s", "its p99", "half: median", "half: p99"), cells))
-            rows += [("retentive serve", name, *most.cells, "") for name, (most, _) in zip(names, found, strict=True)]
         if not chosen.only or "streams" in chosen.only:
             with served(location, chosen.workers) as (url, key, process):
                 before, after = asyncio.run(idle_streams(url, key, STREAMS[chosen.size], process))
-            streams = [(f"{STREAMS[chosen.size]:,}", f"{before:.0f} MB", f"{after - before:.0f} MB")]
-            tables.append(table(("streams", "server without", "added"), streams))
+            count = STREAMS[chosen.size]
+            tables.append(f"{count:,} idle streams add {after - before:.0f} MB to the {before:.0f} MB of the server.")
         if not chosen.only or "peers" in chosen.only:
-            rows += measured_peers(place, CONNECTIONS, turn_s)
+            rows = list(measured_peers(place, CONNECTIONS, turn_s))
             tables.append(table(("system", "case", "most /s", "median", "p99", "failed"), rows))
     report(chosen, *tables)
 

@@ -44,7 +44,6 @@ def commands(place: Path, environment: dict[str, str]) -> dict[str, list[str]]:
         "import, open and view (sqlite)": [sys.executable, "-c", first],
         **{f"retentive view ({name})": [*retentive, "--at", at, "view", path] for name, at in urls.items()},
         "retentive --help": [*retentive, "--help"],
-        "import mcp": [sys.executable, "-c", "import mcp"],
         "retentive mcp, list of its tools": [*retentive, "--at", urls["sqlite"], "mcp"],
     }
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-ROOT = str(BENCHMARKS.parent)
 SCRIPTS: dict[str, list[str]] = {
-    "peers.py": [], "callers.py": ["--only", "threads 1"], "console.py": [], "startup.py": [],
+    "peers.py": [], "callers.py": ["--only", "processes 1"], "startup.py": [],
     "search/speed.py": [], "places.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
     "history.py": ["--only", "sqlite"],
     "server.py": ["--only", "views", "--only", "streams"],
-    "interleaved.py": ["--only", "create", "--rounds", "2", ROOT, ROOT],
     "sensitive_values.py": ["--part", "values", "--half", "seen"],
 }  # fmt: skip
 

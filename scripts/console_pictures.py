@@ -1,6 +1,6 @@
 """Pictures of the web console, made from a small store in a real browser: six for docs/console.md, or all pages.
 
-    python benchmarks/console_pictures.py [--all FOLDER]
+    python scripts/console_pictures.py [--all FOLDER]
 
 With --all, each page is drawn in light at 1440 pixels and in dark at 390, in full length, to be looked at beside the
 design. Needs Chromium.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 import click
 
-from retentive.audit.reader import AnchorKey
+from retentive.audit.reader import AnchorKey, Audit
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
@@ -16,6 +18,22 @@ from retentive.cli.parameters import file_to_write, time_option
 from retentive.errors import RetentiveError
 from retentive.history.revisions import TIMES
 from retentive.values.replies import Reply
+
+
+def _of(function: Callable[..., None]) -> Callable[..., None]:
+    text = "The log of the location: sign-ins to the console. It is always on."
+    return click.option("--location", "of_location", is_flag=True, help=text)(function)
+
+
+@contextmanager
+def _opened(location: Location, of_location: bool) -> Iterator[Audit]:
+    """Open the audit log of the memory store, or of its location."""
+    if of_location:
+        with location.opened() as opened:
+            yield opened.records.audit
+    else:
+        with location.existing() as store:
+            yield store.audit
 
 
 @click.group("audit", cls=Group)
@@ -35,7 +53,10 @@ def audit() -> None:
 )
 @click.option("--anchor", metavar="FILE", help="Compare the log and all versions with the anchors in FILE.")
 @click.option("--key", metavar="FILE", help="With --anchor: the key that signed the anchors.")
-def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
+@_of
+def verify(
+    location: Location, *, of_location: bool, expect: tuple[str, ...], anchor: str | None, key: str | None
+) -> None:
     """Verify that no entry of the log was modified, removed or reordered.
 
     If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log: the
@@ -47,8 +68,8 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("Pass --anchor and --key together.")
-    with location.existing() as store, naming("Key file", key or ""), naming("Anchors", anchor or ""):
-        found = store.audit.verify(expect=expect, anchor=anchor, key=key)
+    with _opened(location, of_location) as log, naming("Key file", key or ""), naming("Anchors", anchor or ""):
+        found = log.verify(expect=expect, anchor=anchor, key=key)
     head, sound = found.head and str(found.head), f"Sound: {output.counted(found.entries, 'entry')}."
     rows = [
         (sound if found.is_sound else f"Not sound: {found.findings[0]}.",),
@@ -121,27 +142,30 @@ def key(_location: Location, *, file: str) -> None:
 
 @command("export", group=audit, json="Has no effect: the output is always JSON.")
 @time_option("--since", f"Only entries since this time: {TIMES}.")
-def export(location: Location, *, since: datetime | None) -> None:
+@_of
+def export(location: Location, *, of_location: bool, since: datetime | None) -> None:
     """Print the stored entries, one JSON object per line."""
-    with location.existing() as store:
-        for line in store.audit.export(since):
+    with _opened(location, of_location) as log:
+        for line in log.export(since):
             output.write_line(line)
 
 
 @command("show", group=audit, json="Print a JSON list.")
 @time_option("--since", f"Only entries since this time: {TIMES}.")
-def show(location: Location, *, since: datetime | None) -> None:
+@_of
+def show(location: Location, *, of_location: bool, since: datetime | None) -> None:
     """Show the entries, oldest first.
 
     In a pipe each line has a time, actor, operation, outcome, paths, and the versions that were recorded or read,
     separated by tabs.
     """
-    with location.existing() as store:
-        found = list(store.audit.entries(since))
+    with _opened(location, of_location) as log:
+        found = list(log.entries(since))
     rows = []
     for entry in found:
         operation = (entry.operation or "-") + {None: "", True: " audit=on", False: " audit=off"}[entry.audit]
         marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
+        marks += [f"{name}={entry.facts[name]}" for name in ("by", "address", "key") if name in entry.facts]
         marks += [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
         paths = "withheld" if entry.paths is None else " ".join(entry.paths)
         rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join(marks)))

@@ -7,19 +7,23 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
 from retentive.cli.options import Group, command
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists
+from retentive.opening import Retentive
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore
 from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
+
+if TYPE_CHECKING:
+    from retentive.server.sessions import Sessions
 
 _PATHS = "Limit the key to paths that match, such as /memories/team/**; may be repeated."
 
@@ -109,9 +113,9 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
     within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
-    from retentive.console.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
     from retentive.console.web import console as made  # noqa: PLC0415 - imports the server
     from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
+    from retentive.server.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
 
     with location.opened() as opened:
         code = OneTimeCode(location.actor_name)
@@ -140,6 +144,11 @@ def mcp(location: Location, *, one_tool: bool) -> None:
 
     with location.created(sweep=True) as store:
         stdio.serve(store, one_tool=one_tool)
+
+
+_workspace = click.option(
+    "--workspace", "workspace_id", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the sign-ins."
+)
 
 
 @click.group("keys", cls=Group, default="list")
@@ -209,6 +218,36 @@ def revoke(location: Location, *, key_id: str) -> None:
     with location.opened() as found:
         record = KeyStore(LocationRecords(found.backend)).change(key_id, status="archived")
     output.emit(_fields(record), f"Revoked {record.id} ({record.name}).\n")
+
+
+@command("sessions", group=keys, json="Print a JSON list.")
+@_workspace
+def list_sessions(location: Location, *, workspace_id: str) -> None:
+    """List the open sign-ins to the console of a server, last used first."""
+    with location.opened() as found:
+        rows = [each._asdict() for each in _sessions(found).open(workspace_id)]
+    columns = {"id": "id", "who": "actor", "signed in with": "key", "address": "address"}
+    output.emit(rows, output.table(rows, {**columns, "since": "since", "last used": "seen"}, empty="No sign-ins."))
+
+
+@command("sign-out", group=keys, json='Print a JSON object: {"ended"}, the ids of the sign-ins.')
+@click.argument("who", metavar="ID|ACTOR")
+@_workspace
+def sign_out(location: Location, *, who: str, workspace_id: str) -> None:
+    """End a sign-in to the console by its id, or all of an actor such as user:ann. Their API keys stay valid."""
+    with location.opened() as found:
+        sessions = _sessions(found)
+        ended = [each for each in sessions.open(workspace_id) if who in {each.id, each.actor}]
+        if not ended:
+            raise NotFound("there is no such sign-in")
+        sessions.end_of(ended, by=location.actor_name)
+    output.emit({"ended": [each.id for each in ended]}, f"Ended {output.counted(len(ended), 'sign-in')}.\n")
+
+
+def _sessions(opened: Retentive) -> Sessions:
+    from retentive.server.sessions import Sessions  # noqa: PLC0415 - imports the server
+
+    return Sessions(KeyStore(opened.records), opened.records)
 
 
 def _fields(record: KeyRecord) -> dict[str, object]:

@@ -15,11 +15,11 @@ from starlette.responses import RedirectResponse, Response
 
 from retentive.console.figures import number_waiting
 from retentive.console.rendering import BASE, ID, PRIVATE, html_page, with_query
-from retentive.console.sessions import Sessions
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.server.application import ClosingResponse
 from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.server.sessions import Sessions
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
@@ -52,6 +52,7 @@ class Visit:
     method: str
     area: str
     csrf: str
+    address: str
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
@@ -109,6 +110,11 @@ class Visit:
         return not self.caller.key.paths
 
     @property
+    def manages_workspace(self) -> bool:
+        """True if the person administers the whole workspace, and not only some memory stores."""
+        return self.can("admin") and not self.caller.key.stores
+
+    @property
     def can_change(self) -> bool:
         """True if the key may write, and the store that the URL names is not archived."""
         return self.can("write") and self.info.archived_at is None
@@ -135,7 +141,7 @@ class Visit:
 
     def check_key(self) -> None:
         """Raise `HttpError` 403 unless the person typed the key again."""
-        if not self.sessions.is_own_key(self.caller.key, self.given("key")):
+        if not self.sessions.is_own_key(self.caller.key, self.given("key"), self.address):
             raise forbidden("the API key that you typed is not the one you signed in with, so nothing was changed")
 
     @property

@@ -17,13 +17,15 @@ from starlette.types import Receive, Scope, Send
 import retentive
 from retentive.console.pages import PAGES
 from retentive.console.rendering import BASE, HEADERS, STATIC, html_page, static_file
-from retentive.console.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, form_token, is_form_token
 from retentive.console.visits import PageRoute, Visit, redirect
 from retentive.errors import RetentiveError
 from retentive.server.application import Server, error_response
 from retentive.server.calls import Caller
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
+from retentive.server.limits import FAILURES_S
 from retentive.server.options import ServeOptions
+from retentive.server.requests import client_address
+from retentive.server.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, form_token, is_form_token
 
 MAX_FORM_BYTES = 8 << 20
 MAX_FIELDS = 1_100
@@ -99,27 +101,41 @@ class Console:
     async def _login(self, request: Request) -> Response:
         """Show the sign-in page. With POST, sign a person in."""
         wanted, problem = _own_url(request.query_params.get("next", "")), ""
-        who = "" if request.client is None else request.client.host
+        address, status = client_address(request.scope), 403
         if request.method == "POST":
             form = await self._form(request)
             wanted = _own_url(_first(form, "next"))
             before = request.cookies.get(_cookie_name(request, "_form"), "")
             if not before or not is_form_token(before, _first(form, "csrf")):
                 problem = "The sign-in page was open for too long. Try again."
-            elif self.sessions.is_blocked(who):
-                problem = "Too many failed sign-ins. Wait a minute."
-            elif key := await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key"), who)):
-                response = redirect(wanted)
-                _set_cookie(response, request, "", await self.server.workers.run(partial(self.sessions.begin, key)))
-                _set_cookie(response, request, "_form", "", 0)
-                return response
             else:
-                problem = "This did not work. Check what you typed."
+                try:
+                    signed_in = partial(self._signed_in, _first(form, "key"), address, _token(request))
+                    if token := await self.server.workers.run(signed_in):
+                        response = redirect(wanted)
+                        _set_cookie(response, request, "", token)
+                        _set_cookie(response, request, "_form", "", 0)
+                        return response
+                    problem = "This did not work. Check what you typed."
+                except HttpError as error:
+                    if error.status != 429:
+                        raise
+                    problem, status = error.message, 429
         secret, is_local = secrets.token_urlsafe(24), self.sessions.is_local
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": is_local}
-        response = html_page("login.html", "Sign in", 403 if problem else 200, **values)
+        response = html_page("login.html", "Sign in", status if problem else 200, **values)
+        if status == 429:
+            response.headers["retry-after"] = str(FAILURES_S)
         _set_cookie(response, request, "_form", secret, IDLE_S)
         return response
+
+    def _signed_in(self, given: str, address: str, before: str) -> str | None:
+        """Return the token of a new sign-in, which replaces the one with the token `before`. None if it is refused."""
+        key = self.sessions.authenticated(given, address)
+        if key is None:
+            return None
+        self.sessions.end(before, address)
+        return self.sessions.begin(key, address)
 
     async def _logout(self, request: Request) -> Response:
         """End the sign-in."""
@@ -128,7 +144,7 @@ class Console:
         token = _token(request)
         if not is_form_token(token, _first(await self._form(request), "csrf")):
             raise forbidden("the form is too old; open the page again")
-        await self.server.workers.run(partial(self.sessions.end, token))
+        await self.server.workers.run(partial(self.sessions.end, token, client_address(request.scope)))
         response = redirect(_LOGIN)
         _set_cookie(response, request, "", "", 0)
         return response
@@ -161,7 +177,7 @@ class Console:
             raise invalid("the URL has too many fields") from None
         visit = Visit(
             self.server.location, self.sessions, Caller(key, key.actor), route.method, route.area, form_token(token),
-            request.path_params, {name: _first(query, name) for name in query}, form,
+            client_address(request.scope), request.path_params, {name: _first(query, name) for name in query}, form,
         )  # fmt: skip
         answer, store_id = await self.server.workers.run(partial(_made, visit, route))
         if route.method == "POST" and store_id:
@@ -246,8 +262,9 @@ def _own_url(wanted: str) -> str:
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
     """Return the console of a server, or with a one-time code that of a local location, with sign-ins in memory."""
-    records = (server.location.opened if code is None else retentive.open("sqlite:///:memory:")).records
-    return Console(server, Sessions(server.location.keys, records, code), hosts)
+    if code is not None:
+        server.sessions = Sessions(server.location.keys, retentive.open("sqlite:///:memory:").records, code)
+    return Console(server, server.sessions, hosts)
 
 
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:

@@ -48,6 +48,7 @@ from retentive.server.requests import (
     read_request_key,
     read_upload,
 )
+from retentive.server.sessions import Sessions
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.transfer.files import CHUNK
 from retentive.wire.base import Fields
@@ -111,6 +112,7 @@ class Server:
         self.has_console = has_console
         self.has_metrics = has_metrics
         self.is_stopping = False
+        self.sessions = Sessions(location.keys, location.opened.records)
         self.mcp = McpEndpoint(self)
 
     def stop(self) -> None:

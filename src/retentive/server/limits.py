@@ -1,12 +1,14 @@
-"""Limits of a server process: its threads, and the request rate of each key."""
+"""Limits of a server process: its threads, the request rate of each key, and failed sign-ins."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from threading import Semaphore
 from typing import TypeVar
@@ -87,3 +89,48 @@ class RateLimits:
             after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / per_s))
             message = f"the API key has reached its rate limit of {text}; try again in {after} s"
             raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(after))
+
+
+MAX_FAILURES, FAILURES_S = 10, 60
+"""Failed sign-ins of an address or a key within these seconds, after which further ones get 429."""
+MAX_NOTED = 100
+"""Failed sign-ins of these seconds that a process notes in the audit log, so that nobody can fill it."""
+_MAX_WATCHED = 10_000
+
+
+class Failures:
+    """Failed sign-ins of the last minute. They are counted after the credential was checked.
+
+    So a right credential is never refused because others failed. Each process counts for itself.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._times: dict[str, list[float]] = {}
+
+    def add(self, address: str, key_id: str) -> bool:
+        """Count a failure, and return whether to note it. Raises `HttpError` 429 if there were ten in a minute.
+
+        A client with an IPv6 address usually has all addresses of its network of 64 bits, so these count together.
+        """
+        names = filter(None, (_network(address), key_id))
+        if max([self._count(name, MAX_FAILURES) for name in names], default=0) >= MAX_FAILURES:
+            message = "Too many failed sign-ins. Wait a minute."
+            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(FAILURES_S))
+        return self._count("", MAX_NOTED) < MAX_NOTED
+
+    def _count(self, name: str, most: int) -> int:
+        """Return how many failures the last minute had before this one, at most `most`."""
+        now = self._clock()
+        recent = [at for at in self._times.pop(name, ()) if now - FAILURES_S < at <= now]
+        if len(self._times) >= _MAX_WATCHED:
+            del self._times[next(iter(self._times))]  # the one that failed longest ago
+        self._times[name] = [*recent, now][-most:]
+        return len(recent)
+
+
+def _network(address: str) -> str:
+    with suppress(ValueError):
+        found = ipaddress.ip_address(address)
+        return str(found if found.version == 4 else ipaddress.ip_network((found, 64), strict=False))
+    return address

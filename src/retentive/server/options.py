@@ -53,11 +53,23 @@ class ServeOptions:
     lease_s: int = option(30, "Seconds until another process takes over webhooks and maintenance.", low=1, high=3_600)
     webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/security.md).", metavar="FILE")
+    trusted_proxies: str | None = option(
+        None, "Proxies whose X-Forwarded-For and -Proto count: addresses and networks, with commas.", metavar="LIST"
+    )
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
     console: bool = option(True, "Serve the web console at /console, if its extra is installed.")
     console_hosts: str | None = option(None, "Host names of the console, separated by commas.", metavar="NAMES")
     metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")
+
+    @property
+    def proxies(self) -> list[str]:
+        """Trusted proxies. Raises `InvalidInput` if one is no address or network, or stands for all addresses."""
+        found = [each.strip() for each in (self.trusted_proxies or "").split(",") if each.strip()]
+        for each in found:
+            if not _is_network(each):
+                raise InvalidInput(f"--trusted-proxies: {each!r} must be an address, or a network such as 10.0.0.0/8")
+        return found
 
     @property
     def is_loopback(self) -> bool:
@@ -72,6 +84,7 @@ class ServeOptions:
     def check(self) -> None:
         """Raise `InvalidInput` if an option is invalid, or if other machines could connect without TLS."""
         rate_of(self.rate)
+        _ = self.proxies
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidInput("--tls-cert and --tls-key must be given together")
         for path in (self.tls_cert, self.tls_key):
@@ -88,6 +101,14 @@ def is_loopback(host: str | None) -> bool:
     """Return whether the name or address of a host is one of this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _is_network(text: str) -> bool:
+    """Return whether `text` is an IP address or a network, but not that of all addresses."""
+    try:
+        return ipaddress.ip_network(text).prefixlen > 0
     except ValueError:
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import json
 import math
 import re
@@ -28,6 +29,7 @@ from retentive.values.text import MAX_NAME_CHARS, plain_name
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
+    from starlette.types import Scope
 
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
 """Beta versions of the API. A request may name at most one of them. Names not in this set are ignored."""
@@ -51,6 +53,15 @@ def key_in(headers: Headers) -> str | None:
         return given
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token else None
+
+
+def client_address(scope: Scope) -> str:
+    """Return the IP address of the client, which `--trusted-proxies` may name. Empty if it is unknown."""
+    client = scope.get("client")
+    try:
+        return "" if client is None else str(ipaddress.ip_address(client[0]))
+    except ValueError:  # a proxy may send anything, such as `unknown`
+        return ""
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:

@@ -185,7 +185,8 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
         http=ClientConnection,
         ws="none",
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(options.proxies),
+        forwarded_allow_ips=options.proxies,  # never from uvicorn's environment variable
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
         timeout_keep_alive=KEEP_ALIVE_S,

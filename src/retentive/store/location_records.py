@@ -6,13 +6,20 @@ and lists of stores leave out this store. If the location was opened with encryp
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import takewhile
 from typing import Final
 
+from retentive.audit.chain import AuditEntry, append, entries_page
+from retentive.audit.reader import Audit
+from retentive.engine.core import StoreCore
 from retentive.errors import Conflict, InvalidInput, NotFound
-from retentive.storage.contract import Backend, Snapshot, Transaction
+from retentive.storage.contract import Backend, Clock, Snapshot, Transaction, now_us
+from retentive.values.listing import ListPage
 from retentive.values.records import SYSTEM_STORE
 
 _RECORD = "place"
@@ -73,11 +80,40 @@ class LocationRecords:
                 raise Conflict("the record has changed since it was read")
             tx.put_record(_RECORD, name, value)
 
+        self._write(write)
+
+    def log(
+        self, operation: str, actor: str | None, outcome: str = "ok", *, integration: str, clock: Clock = time.time,
+        **facts: object,
+    ) -> None:  # fmt: skip
+        """Append an entry to the audit log of the location: what happened outside of all memory stores.
+
+        `outcome` is `ok` or the code of an error. `facts` are further fields, such as `address`.
+        """
+        said = {"actor": actor, "operation": operation, "integration": integration, "outcome": outcome}
+        body = {"id": os.urandom(8).hex(), "time": now_us(clock), **said, **facts}
+        self._write(lambda tx: append(tx, SYSTEM_STORE, body, ()))
+
+    def entries(self, before: str = "", limit: int = 50) -> ListPage[AuditEntry, str]:
+        """Return a page of the audit log of the location, newest first. `before` is the `next` of the page before."""
+        with suppress(NotFound):
+            return self._backend.read(SYSTEM_STORE, lambda snapshot: entries_page(snapshot, before, limit))
+        return ListPage((), None)
+
+    @property
+    def audit(self) -> Audit:
+        """Audit log of the location, to verify and export it. Raises `NotFound` if it was never written."""
+        info = self._backend.get_store(SYSTEM_STORE)
+        if info is None:
+            raise NotFound("the audit log of the location has no entries")
+        return Audit(StoreCore(self._backend, info))
+
+    def _write(self, work: Callable[[Transaction], object]) -> None:
         try:
-            self._backend.write(SYSTEM_STORE, write)
+            self._backend.write(SYSTEM_STORE, work)
         except NotFound:
             self._backend.create_store(key=None, name="system", store_id=SYSTEM_STORE)
-            self._backend.write(SYSTEM_STORE, write)
+            self._backend.write(SYSTEM_STORE, work)
 
 
 def _name(kind: str, key: str) -> str:

@@ -35,6 +35,16 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Api]:
+    """A server with its console for one test. Its location is `memory.db` in the directory of the test."""
+    with (
+        retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
+        serving(opened, more=lambda server: console(server).routes()) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
 def store(api: Api, request: pytest.FixtureRequest) -> MemoryStore:
     """A memory store with a small history, new for each test."""
     made = api.place.opened.store(request.node.nodeid[-250:])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from retentive import MemoryStore
-from retentive.console import sessions
+from retentive.server import sessions
 from support.console import Person
 from support.http_api import Api
 

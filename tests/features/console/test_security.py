@@ -10,8 +10,8 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.pages import PAGES
-from retentive.console.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions
 from retentive.console.visits import PageRoute
+from retentive.server.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions
 from support.console import Person, pages_of
 from support.http_api import Api
 
@@ -79,15 +79,24 @@ def test_every_failed_sign_in_has_the_same_answer(api: Api, key: str) -> None:
     stranger.close()
 
 
-def test_many_failed_sign_ins_are_blocked_for_a_minute(api: Api) -> None:
+def test_failures_of_a_network_count_together_and_are_forgotten(alone: Api) -> None:
     now = [1_000.0]
-    sessions = Sessions(api.place.keys, api.place.opened.records, clock=lambda: now[0])
-    for _ in range(10):
-        assert sessions.authenticated("rtv_x", "192.0.2.1") is None
-    assert sessions.is_blocked("192.0.2.1")
-    assert not sessions.is_blocked("192.0.2.2")
+    sessions = Sessions(alone.place.keys, alone.place.opened.records, clock=lambda: now[0])
+    for number in range(10):
+        assert sessions.authenticated("x", f"2001:db8::{number}") is None
+    with pytest.raises(Exception, match="Too many failed"):
+        sessions.authenticated("x", "2001:db8::ffff")
+    assert sessions.authenticated("x", "2001:db8:0:1::1") is None
+    assert sessions.authenticated(alone.key, "2001:db8::1") is not None
     now[0] += 61
-    assert not sessions.is_blocked("192.0.2.1")
+    assert sessions.authenticated("x", "2001:db8::1") is None
+
+
+def test_nobody_can_fill_the_audit_log(alone: Api) -> None:
+    sessions = Sessions(alone.place.keys, alone.place.opened.records, clock=lambda: 1_000.0)
+    for number in range(150):
+        sessions.authenticated("x", f"192.0.2.{number}")
+    assert len(list(alone.place.opened.records.audit.entries())) == 100
 
 
 def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:

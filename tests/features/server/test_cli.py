@@ -49,6 +49,14 @@ def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
         assert "First API key" not in "\n".join(again)
 
 
+@pytest.mark.parametrize("proxies", ["*", "0.0.0.0/0", "::/0", "10.0.0.1/8", "proxy.example", "10.0.0.1,x"])
+def test_trusted_proxies_are_addresses_and_networks(proxies: str) -> None:
+    """Not all addresses: if each client were a proxy, each could choose its address."""
+    with pytest.raises(InvalidInput, match="--trusted-proxies"):
+        ServeOptions("sqlite://", trusted_proxies=proxies).check()
+    ServeOptions("sqlite://", trusted_proxies=" 10.0.0.1, fd00::/8 ,").check()
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "memory.example"])
 def test_other_addresses_need_tls(host: str) -> None:
     with pytest.raises(InvalidInput, match="TLS"):

@@ -1,4 +1,4 @@
-"""Pages for the audit log and API keys, and downloads: exports of a store, and backups of all that the key may see."""
+"""Pages for the audit log, API keys and sign-ins; downloads: exports of a store, backups of what the key may see."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from retentive.server.errors import invalid
 from retentive.server.handlers import access, stores
 from retentive.server.handlers.stores import verify_audit
 from retentive.server.keys import SCOPES
+from retentive.server.sessions import Session
 from retentive.store import core_of
 from retentive.transfer.export import back_up
 from retentive.wire.stores import KeyCreation, KeyUpdate
 
-ROWS = 50
+ROWS, MAX_SESSIONS = 50, 500
 FORMATS: Mapping[stores.Format, str] = {"tar.zst": "tar.zst", "tar": "tar", "files": "files.tar"}
 """Formats of an export, each with the ending of the file name."""
 _SEQ = re.compile(r"[0-9]{12}")
@@ -78,6 +79,33 @@ def archive_key(visit: Visit) -> Response:
     except Conflict:
         raise InvalidInput("the key was changed meanwhile; open the page again") from None
     return redirect(f"{BASE}/keys")
+
+
+@page("GET", "/sessions", "read")
+def sessions(visit: Visit) -> Response:
+    """Show the person's open sign-ins. An administrator sees those of the workspace, and what happened to sign-ins."""
+    sees_all, before = visit.manages_workspace, visit.query.get("before", "")
+    if before and not _SEQ.fullmatch(before):
+        raise invalid("before: must be the sequence number of an audit entry")
+    found = visit.location.opened.records.entries(before, ROWS)
+    own = visit.caller.workspace_id
+    entries = [each for each in found.items if sees_all and each.facts.get("workspace") == own]
+    values = {"entries": entries, "following": found.next if sees_all else None, "sees_all": sees_all}
+    return visit.page("sessions.html", "Sign-ins", rows=_sessions(visit)[:MAX_SESSIONS], **values)
+
+
+@page("POST", "/sessions/end", "read")
+def end_sessions(visit: Visit) -> Response:
+    """End one sign-in of those that the person sees, or with `actor` all of an actor."""
+    chosen, actor = visit.given("id"), visit.given("actor")
+    ended = [each for each in _sessions(visit) if (each.actor == actor if actor else each.id == chosen)]
+    visit.sessions.end_of(ended, by=str(visit.caller.key.actor), address=visit.address)
+    return redirect(f"{BASE}/sessions")
+
+
+def _sessions(visit: Visit) -> list[Session]:
+    actor = None if visit.manages_workspace else str(visit.caller.key.actor)
+    return visit.sessions.open(visit.caller.workspace_id, actor)
 
 
 @page("GET", "export", "admin")

@@ -17,8 +17,9 @@ from retentive.cli.options import Group, command
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists
 from retentive.opening import Retentive
-from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore
+from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, KeyStore
 from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
+from retentive.server.rights import SCOPES, KeyRecord
 from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
 

@@ -57,7 +57,7 @@ class StoreRow:
     problem: str = ""
 
 
-def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> StoreRow:
+def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore], *, is_reviewer: bool = False) -> StoreRow:
     """Read the figures of a store. If the store was erased meanwhile, or cannot be read, the row has no figures."""
 
     def work(snapshot: Snapshot) -> StoreRow:
@@ -67,7 +67,8 @@ def store_row(info: StoreInfo, opened: Callable[[StoreInfo], MemoryStore]) -> St
         if core.scope:
             return StoreRow(info, at, newest, full, is_audited=settings.audit)
         days = tuple(count for _, count in _days(snapshot, datetime.now(UTC).date(), ROW_DAYS))
-        return StoreRow(info, at, newest, full, _proposals(snapshot), days, settings.audit)
+        waiting = _proposals(snapshot) if is_reviewer else 0
+        return StoreRow(info, at, newest, full, waiting, days, settings.audit)
 
     try:
         core = core_of(opened(info))

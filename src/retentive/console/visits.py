@@ -19,6 +19,7 @@ from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.server.application import ClosingResponse
 from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.server.rights import OF_PATHS
 from retentive.server.sessions import Sessions
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
@@ -44,7 +45,10 @@ class PageCall(RouteCall):
 
 @dataclass(frozen=True)
 class Visit:
-    """One request by a signed-in person. `area` is the tab of the page, and `csrf` the token for its forms."""
+    """One request by a signed-in person. `area` is the tab of the page, and `csrf` the token for its forms.
+
+    `scope` is the scope that the page needs. `caller` has its rights in the memory store that the URL names, if any.
+    """
 
     location: ServedLocation
     sessions: Sessions
@@ -53,6 +57,7 @@ class Visit:
     area: str
     csrf: str
     address: str
+    scope: Scope
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
@@ -87,17 +92,19 @@ class Visit:
 
     def opened(self, info: StoreInfo) -> MemoryStore:
         """Open a memory store that the key may see. Changes are recorded with the actor of the key."""
-        return self.location.store(info.id, self.caller)[1].through(INTEGRATION)
+        is_whole = self.scope not in OF_PATHS
+        return self.location.store(info.id, self.caller.within(info), is_whole=is_whole)[1].through(INTEGRATION)
 
     def call(self, store: StoreInfo | None = None, **ids: str) -> PageCall:
         """Return a call for a handler of the HTTP API: of the memory store in the URL, or of `store`."""
         info = store or (self.info if "store" in self.ids else None)
         own = {} if info is None else {"memory_store_id": info.id}
-        return PageCall(self.location, self.caller, self.method, BASE, ids={**own, **ids})
+        caller = self.caller if info is None else self.caller.within(info)
+        return PageCall(self.location, caller, self.method, BASE, {**own, **ids}, (self.scope,))
 
     def can(self, scope: Scope) -> bool:
-        """Return whether the key has a scope."""
-        return self.caller.key.allows(scope)
+        """Return whether the key has a scope in the memory store of the page or, without one, in any."""
+        return self.caller.key.allows_somewhere(scope)
 
     @property
     def is_post(self) -> bool:
@@ -107,12 +114,12 @@ class Visit:
     @property
     def is_whole(self) -> bool:
         """True if the key may see all paths. Pages show figures of whole stores only to such keys."""
-        return not self.caller.key.paths
+        return not any(each.paths for each in self.caller.key.held)
 
     @property
     def manages_workspace(self) -> bool:
         """True if the person administers the whole workspace, and not only some memory stores."""
-        return self.can("admin") and not self.caller.key.stores
+        return self.caller.record.is_admin
 
     @property
     def can_change(self) -> bool:
@@ -209,6 +216,7 @@ H = TypeVar("H", bound=Callable[[Visit], Response])
 class PageRoute:
     """One page or action below `/console`, in the tab `area`. `scope` is the scope that the key needs.
 
+    It needs the scope in the memory store of the page or, without one, in any; for `is_of_workspace` in the workspace.
     `is_poll` is true for what pages ask for every few seconds. It does not prolong the sign-in.
     """
 
@@ -218,18 +226,19 @@ class PageRoute:
     handler: Callable[[Visit], Response]
     area: str
     is_poll: bool = False
+    is_of_workspace: bool = False
 
 
 PAGES: list[PageRoute] = []
 """All pages and actions. Each one needs the scope that the same operation needs in the HTTP API."""
 
 
-def page(methods: str, path: str, scope: Scope, area: str = "", *, is_poll: bool = False) -> Callable[[H], H]:
+def page(methods: str, path: str, scope: Scope, area: str = "", **options: bool) -> Callable[[H], H]:
     """Return a decorator that adds a page. A path without a slash at the start is one of a memory store."""
 
     def add(handler: H) -> H:
         whole = path if path.startswith("/") else f"/s/{{store}}/{path}".rstrip("/")
-        PAGES.extend(PageRoute(method, whole, scope, handler, area, is_poll) for method in methods.split())
+        PAGES.extend(PageRoute(method, whole, scope, handler, area, **options) for method in methods.split())
         return handler
 
     return add

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -169,7 +170,7 @@ class Console:
             form = await self._form(request)
             if not is_form_token(token, _first(form, "csrf")):
                 raise forbidden("the form is too old, or another page sent it; open the page again")
-        if not key.allows(route.scope):
+        if not (key.allows if route.is_of_workspace else key.allows_somewhere)(route.scope):
             raise forbidden(f"this page needs an API key with the scope {route.scope}")
         try:
             query = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
@@ -177,7 +178,8 @@ class Console:
             raise invalid("the URL has too many fields") from None
         visit = Visit(
             self.server.location, self.sessions, Caller(key, key.actor), route.method, route.area, form_token(token),
-            client_address(request.scope), request.path_params, {name: _first(query, name) for name in query}, form,
+            client_address(request.scope), route.scope, request.path_params,
+            {name: _first(query, name) for name in query}, form,
         )  # fmt: skip
         answer, store_id = await self.server.workers.run(partial(_made, visit, route))
         if route.method == "POST" and store_id:
@@ -214,6 +216,8 @@ def _made(visit: Visit, route: PageRoute) -> tuple[Response, str]:
     try:
         if "store" in visit.ids:  # first, so that no page reveals a store that the key may not see
             store_id = visit.info.id
+            visit = replace(visit, caller=visit.caller.within(visit.info))
+            visit.need(route.scope)
         return route.handler(visit), store_id
     except (HttpError, RetentiveError) as error:
         return _error_page(error, visit), store_id

@@ -43,7 +43,8 @@ class StoreCore:
     """Memory store as used inside this package. Threads may share it.
 
     - `pins`: settings that this process pins. They override the stored ones.
-    - `scope`: patterns of the paths that the caller may see and change; empty if the caller is not limited.
+    - `scope`: patterns of the paths that the caller may see; empty if the caller is not limited.
+    - `write_scope`: patterns of the paths that the caller may change; empty for all, None for those that it may see.
     - `request`: client request that runs the operations. If it is repeated, they do not run again.
     - `exact`: a text is either stored unchanged or refused, and `create` never overwrites a memory.
     - `hides_history`: true for a caller who may not see hidden memories in the history either, such as a model.
@@ -64,6 +65,7 @@ class StoreCore:
     exact: bool = False
     request: RequestKey | None = None
     scope: tuple[str, ...] = ()
+    write_scope: tuple[str, ...] | None = None
     before_write: Callable[[StoreInfo], None] | None = None
     after_write: Callable[[Sequence[Recorded]], None] | None = None
     hides_history: bool = False
@@ -105,13 +107,25 @@ class StoreCore:
 
     def run(self, operation: Operation[R], call: Invocation) -> Outcome[R]:
         """Run an operation. A refusal is part of the outcome. Raises storage errors, and `PermissionDenied`."""
-        if self.scope and not operation.for_paths:
+        if self.limits(operation) and not operation.for_paths:
             needed = f"the operation {operation.name} needs access to the whole memory store"
             why = f"this caller has access to only some paths, but {needed}"
             operation = AuditOnly(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
         if isinstance(operation, WriteOperation):
             return write(self, operation, call)
         return read(self, cast("ReadOperation[R]", operation), call)
+
+    def limits(self, operation: Operation[Any]) -> tuple[str, ...]:
+        """Return the patterns of the paths to which the caller is limited in an operation. Empty if it is not."""
+        is_write = isinstance(operation, WriteOperation) and self.write_scope is not None
+        return self.write_scope or () if is_write else self.scope
+
+    @property
+    def scope_of_writes(self) -> tuple[str, ...]:
+        """Patterns of the paths that the caller sees when it changes memories. Empty if it is not limited."""
+        if self.write_scope is None:
+            return self.scope
+        return self.scope + self.write_scope if self.scope and self.write_scope else ()
 
     def reply(self, operation: Operation[R], call: Invocation) -> Reply:
         """Run an operation and return the reply for a model. A failure of the storage becomes an error reply too."""

@@ -59,14 +59,16 @@ class Guard:
     """Guard of the changes by one actor in one operation: which memories it may change, and what it may write.
 
     `present` is the store with the proposals that the actor sees applied, without the limits of the scope. `hidden`
-    finds the memories that are hidden from the actor. `scope` contains the patterns of the paths to which the caller is
-    limited; empty if it is not limited. `cause` describes an undo or restore, for the provenance.
+    finds the memories that are hidden from the actor. `scope` contains the patterns of the paths that the caller may
+    change; empty if it is not limited. `cause` describes an undo or restore, for the provenance.
     """
 
     def __init__(self, store: StoreCore, present: Snapshot, settings: Settings, call: Invocation) -> None:
         self.settings, self.present, self.call = settings, present, call
         self.actor = call.actor or store.actor
-        self.examiner, self.scope, self.cause = store.examiner, store.scope, ""
+        self.examiner, self.cause = store.examiner, ""
+        self.scope = store.scope if store.write_scope is None else store.write_scope
+        self._sees_sizes = not store.scope  # of the whole store, with memories that the caller may not see
         self.hidden = Assessment(present, settings, self.actor) if is_used(settings) else None
         self.older: dict[str, str] = {}
         self._api_key_id, self._is_pinned_read_only = store.api_key_id, bool(store.pins.get("read_only"))
@@ -255,7 +257,7 @@ class Guard:
             return notes
         count, whole = usage.memories + is_new, usage.size_bytes - held + size
         is_many, is_full = is_new and _is_over(count, settings.max_memories), _is_over(whole, settings.max_store_bytes)
-        if self.scope and (is_many or is_full):
+        if not self._sees_sizes and (is_many or is_full):
             raise Refused("store_full")  # without numbers, which tell about memories that the caller may not see
         if is_many:
             raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
@@ -266,9 +268,9 @@ class Guard:
         if _is_over(size, settings.max_memory_bytes, NEAR):
             values = {"path": path.written, "size": size, "limit": settings.max_memory_bytes}
             notes.append(Phrase("near_memory", values))
-        if is_new and not self.scope and _is_over(count, settings.max_memories, NEAR):
+        if is_new and self._sees_sizes and _is_over(count, settings.max_memories, NEAR):
             notes.append(Phrase("near_count", {"count": count, "limit": settings.max_memories}))
-        if not self.scope and _is_over(whole, settings.max_store_bytes, NEAR):
+        if self._sees_sizes and _is_over(whole, settings.max_store_bytes, NEAR):
             notes.append(Phrase("near_store", {"size": whole, "limit": settings.max_store_bytes}))
         return notes
 

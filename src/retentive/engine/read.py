@@ -53,7 +53,7 @@ def read(
                 raise Refused("archived")
             present = with_own_proposals(snapshot, settings, who)
             guard = Guard(store, present, settings, call)
-            return Outcome(settings, operation.operation.decide(within(present, store.scope), guard).result)
+            return Outcome(settings, operation.operation.decide(within(present, store.scope_of_writes), guard).result)
         except REFUSALS as refusal:
             return Outcome(settings, error=refusal)
 

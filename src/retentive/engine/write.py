@@ -77,7 +77,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
             # being overwritten. Nothing of the plan has been recorded if this is refused.
             present = with_own_proposals(tx, settings, who) if waits else tx
             guard = Guard(store, present, settings, call)
-            plan = operation.decide(within(present, store.scope), guard)
+            plan = operation.decide(within(present, store.scope_of_writes), guard)
             if waits and plan.changes:
                 proposed = propose(tx, present, plan.changes, settings, who, at_us=now_us(store.clock))
         except REFUSALS as refusal:
@@ -89,7 +89,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
         else:
             recorded, present = proposed, with_own_proposals(tx, settings, who)
         if plan.afterwards is not None:  # the result and the effects depend on what was recorded
-            plan = plan.afterwards(within(present, store.scope), recorded)
+            plan = plan.afterwards(within(present, store.scope_of_writes), recorded)
         _record_effects(tx, plan, guard, who)
         outcome = Outcome(settings, plan.result, recorded=recorded, proposed=proposed is not None)
         repeats.keep(tx, operation, known_as, outcome, store.clock())

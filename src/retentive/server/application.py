@@ -23,7 +23,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
 from retentive.server.background import MaintenanceRun, last_run
-from retentive.server.calls import Caller, Events, Route, RouteAnswer, RouteCall, ServedLocation, Streamed
+from retentive.server.calls import (
+    STORES,
+    Caller,
+    Events,
+    Route,
+    RouteAnswer,
+    RouteCall,
+    ServedLocation,
+    Streamed,
+    lacking,
+)
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
@@ -37,7 +47,6 @@ from retentive.server.requests import (
     METADATA,
     UPLOAD_S,
     check_beta,
-    check_scope,
     check_workspace,
     key_in,
     named_actor,
@@ -151,8 +160,10 @@ class Server:
         route = routes[request.method]
         caller = await self.admitted(request, route.path)
         check_beta(request.headers)
-        check_scope(caller.key, route)
-        call = RouteCall(self.location, caller, request.method, request.url.path, request.path_params)
+        allows = caller.key.allows_somewhere if route.path.startswith(STORES) else caller.key.allows
+        if not any(map(allows, route.scopes)):
+            raise lacking(route.scopes)
+        call = RouteCall(self.location, caller, request.method, request.url.path, request.path_params, route.scopes)
         call.last_event_id = request.headers.get("last-event-id")
         try:
             await self._read(request, route, call)
@@ -203,6 +214,8 @@ class Server:
         record = authenticate() if is_quick else await self.workers.run(authenticate)
         if record is None:
             raise unauthorized()
+        if source is tokens:
+            record = await self.workers.run(partial(keys.groups.with_groups, record))
         return Caller(record, named_actor(request.headers, record))
 
     async def read_body(self, request: Request) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from inspect import signature
 from typing import IO, Any, Literal, TypeAlias, TypeVar, get_type_hints
@@ -13,8 +13,9 @@ from pydantic import create_model
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
-from retentive.server.errors import HttpError, missing
-from retentive.server.keys import ID_PREFIX, KeyRecord, KeyStore
+from retentive.server.errors import HttpError, forbidden, missing
+from retentive.server.keys import KeyStore
+from retentive.server.rights import ID_PREFIX, OF_PATHS, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, with_options
@@ -39,18 +40,25 @@ class ServedLocation:
         self.webhooks_to_private = webhooks_to_private
         self._store = lru_cache(1_000)(self._opened)
 
-    def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
+    def store(self, store_id: str, caller: Caller, *, is_whole: bool = False) -> tuple[StoreInfo, MemoryStore]:
         """Open a memory store for a caller. Return its description and the open memory store. Raises `HttpError`.
 
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
-        own, which are kept with it.
+        own, which are kept with it. With `is_whole`, it has no limit to paths: for what needs a scope that has none.
         """
-        return self._store(
-            store_id, caller.actor, caller.key.paths, caller.recorded_key, not caller.key.allows("review")
-        )
+        if caller.key.grants:
+            caller = caller.within(self.info(store_id))
+        key, paths = caller.key, ((), None) if is_whole else (caller.key.paths, caller.key.write_paths)
+        return self._store(store_id, caller.actor, paths, caller.recorded_key, not key.allows("review"))
 
     def _opened(
-        self, store_id: str, actor: Actor, paths: tuple[str, ...], key_id: str, hides_history: bool, /
+        self,
+        store_id: str,
+        actor: Actor,
+        paths: tuple[tuple[str, ...], tuple[str, ...] | None],
+        key_id: str,
+        hides_history: bool,
+        /,
     ) -> tuple[StoreInfo, MemoryStore]:
         info = self.info(store_id)
         return info, with_options(
@@ -59,7 +67,8 @@ class ServedLocation:
             actor=actor,
             api_key_id=key_id,
             hides_history=hides_history,
-            scope=paths,
+            scope=paths[0],
+            write_scope=paths[1],
         )
 
     def info(self, store_id: str) -> StoreInfo:
@@ -72,10 +81,14 @@ class ServedLocation:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Sender of a request: its key, and the actor to record for its changes."""
+    """Sender of a request: its key, and the actor to record for its changes.
+
+    `key` has all rights of the caller, or only those in one memory store. `whole` is then the key with all of them.
+    """
 
     key: KeyRecord
     actor: Actor
+    whole: KeyRecord | None = None
 
     @property
     def recorded_key(self) -> str:
@@ -89,14 +102,30 @@ class Caller:
         return self.key.workspace_id
 
     def sees(self, info: StoreInfo) -> bool:
-        """Return whether the key may see a memory store.
+        """Return whether the key has any right in a memory store.
 
-        The memory store must be in the workspace of the key and match the patterns of the key. Erased memory stores and
-        the internal system store are never seen.
+        The memory store must be in the workspace of the key. Erased memory stores and the internal system store are
+        never seen.
         """
         if info.erased_at is not None or info.id == SYSTEM_STORE:
             return False
-        return info.workspace_id == self.workspace_id and self.key.sees(info.id, info.key)
+        return info.workspace_id == self.workspace_id and self.record.sees(info.id, info.key)
+
+    def may(self, scope: Scope, info: StoreInfo) -> bool:
+        """Return whether the key has a scope in a memory store."""
+        return self.sees(info) and self.within(info).key.allows(scope)
+
+    @property
+    def record(self) -> KeyRecord:
+        """The key with all its rights."""
+        return self.whole or self.key
+
+    def within(self, info: StoreInfo) -> Caller:
+        """Return the caller with its rights in one memory store. Raises `HttpError` 404 if it may not see the store."""
+        key = self.record.within(info.id, info.key) if self.sees(info) else None
+        if key is None:
+            raise missing(NO_STORE)
+        return replace(self, key=key, whole=self.record)
 
 
 @dataclass(slots=True)
@@ -109,6 +138,8 @@ class RouteCall:
     path: str
     """Path of the URL."""
     ids: Mapping[str, str] = field(default_factory=dict)
+    scopes: tuple[Scope, ...] = ()
+    """Scopes of the route, of which the caller needs one. Empty if that was checked."""
     last_event_id: str | None = None
     """Header `Last-Event-ID`, which a client sends when it reconnects."""
     request: RequestKey | None = None
@@ -134,7 +165,8 @@ class RouteCall:
         This check uses a cached description. This is safe, because the id, key and workspace of a memory store
         never change.
         """
-        info, store = self.location.store(self.ids["memory_store_id"], self.caller)
+        is_whole = bool(self.scopes) and OF_PATHS.isdisjoint(self.scopes)
+        info, store = self.location.store(self.ids["memory_store_id"], self.caller, is_whole=is_whole)
         self._seen(info)
         return store if self.request is None else with_options(store, request=self.request)
 
@@ -150,6 +182,7 @@ class RouteCall:
         object with the last id in the path is missing, the message does not tell which one.
         """
         try:
+            self.enter()
             return handler(self, **self.arguments)
         except (RetentiveError, HttpError) as error:
             if "memory_store_id" in self.ids:
@@ -159,9 +192,26 @@ class RouteCall:
                 raise missing(names[-1].removesuffix("_id").replace("_", " ")) from None
             raise
 
+    def enter(self) -> None:
+        """Limit the caller to its rights in the memory store in the path. Raises `HttpError` 404 or 403."""
+        if self.caller.key.grants and "memory_store_id" in self.ids:
+            self.caller = self.caller.within(self.info)
+            check_scope(self.caller.key, self.scopes)
+
     def check_store(self) -> None:
         """Raise `HttpError` 404 if the memory store in the path does not exist or the caller may not see it."""
         _ = self.info
+
+
+def check_scope(key: KeyRecord, scopes: tuple[Scope, ...]) -> None:
+    """Raise `HttpError` 403 if the key has none of the scopes."""
+    if scopes and not any(map(key.allows, scopes)):
+        raise lacking(scopes)
+
+
+def lacking(scopes: tuple[Scope, ...]) -> HttpError:
+    """Return the error for a key that has none of the scopes."""
+    return forbidden(f"the API key needs the scope {' or '.join(scopes)}")
 
 
 @dataclass(frozen=True, slots=True)

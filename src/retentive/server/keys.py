@@ -10,27 +10,25 @@ import string
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
 from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
-from retentive.storage.contract import Actor, as_actor
+from retentive.server.people import CACHE_S, Groups
+from retentive.server.rights import ID_PREFIX, Grant, KeyRecord
+from retentive.storage.contract import as_actor
 from retentive.store.location_records import LocationRecords
-from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
+from retentive.values.patterns import check_actor_pattern
 from retentive.values.text import plain_name
 from retentive.wire.base import PRINCIPALS, RESERVED_ACCOUNT
-from retentive.wire.stores import KeyStatus, Scope, rate_of
+from retentive.wire.stores import Scope, rate_of
 
-SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
-OF_PATHS = {"read", "write"}
-"""Scopes that a key limited to paths may have. The other scopes apply to whole memory stores."""
 DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
-ID_PREFIX = "apikey_"
 TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
 """Prefix of the ids of the records made for OAuth tokens. These records are not stored."""
 LOG = logging.getLogger("retentive.server")
@@ -45,59 +43,6 @@ class NewKey(NamedTuple):
 
     record: KeyRecord
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """Stored record of an API key.
-
-    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists the
-    memory stores that the key may see: their ids, or patterns that match their store keys. If it is empty, the key sees
-    all memory stores of its workspace. `paths` lists patterns of the paths that the key may see and change. If it is
-    empty, the key may see and change all paths. `act_as` lists patterns of the actors that a request with the key may
-    name. `principal` is the actor that the key belongs to, such as `user:ann`. `rate_limit` is a text such as `50/s`,
-    `none` for no limit, or None for the default limit of the server.
-    """
-
-    id: str
-    name: str
-    digest: str
-    partial_key_hint: str
-    workspace_id: str
-    scopes: tuple[Scope, ...]
-    created_at: str
-    created_by: str | None = None
-    status: KeyStatus = "active"
-    stores: tuple[str, ...] = ()
-    act_as: tuple[str, ...] = ()
-    principal: str | None = None
-    expires_at: str | None = None
-    rate_limit: str | None = None
-    paths: tuple[str, ...] = ()
-
-    def status_at(self, now: datetime) -> KeyStatus:
-        """Return the status of the key at a time: its stored status, or `expired`."""
-        if self.status == "active" and self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
-            return "expired"
-        return self.status
-
-    def allows(self, scope: Scope) -> bool:
-        """Return whether the key has a scope. The scope `admin` includes all others."""
-        return scope in self.scopes or "admin" in self.scopes
-
-    def sees(self, store_id: str, store_key: str | None) -> bool:
-        """Return whether the API key may see the memory store with this id and this store key in its workspace."""
-        return in_patterns(self.stores, store_id, store_key)
-
-    @property
-    def actor(self) -> Actor:
-        """Actor to record for changes that are made with this key, unless a request names another actor."""
-        named = as_actor(self.principal)
-        return Actor("api_key", self.id) if named is None else named
-
-    def acts_as(self, actor: str) -> bool:
-        """Return whether a request with this key may name the actor."""
-        return any(matches_actor(pattern, actor) for pattern in self.act_as)
 
 
 _RECORD = TypeAdapter(KeyRecord)
@@ -130,24 +75,12 @@ def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **f
     if expires_at is not None and expires_at <= now:
         raise InvalidInput("expires_at must be in the future")
     plain_name("a workspace id", record.workspace_id)
-    for pattern in record.stores:
-        check_name_pattern(pattern)
+    own = Grant(record.stores, record.scopes, record.paths).checked()
     for pattern in record.act_as:
         check_actor_pattern(pattern)
-    scopes = tuple(scope for scope in SCOPES if scope in record.scopes)
-    paths = tuple(map(check_path_pattern, record.paths))
-    if paths and set(scopes) - OF_PATHS:
-        raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
     check_principal(record.principal)
     rate_of(record.rate_limit)
-    return NewKey(replace(record, scopes=scopes, paths=paths), text)
-
-
-def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether a pattern matches the id or the key of a memory store. Returns True if there are no patterns."""
-    return not patterns or any(
-        pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
-    )
+    return NewKey(replace(record, scopes=own.scopes, paths=own.paths), text)
 
 
 def id_in(text: str) -> str | None:
@@ -187,8 +120,6 @@ def _check_sum(text: str) -> str:
 
 KIND = "api_key"
 USED = "api_key_used"
-CACHE_S = 5.0
-"""Maximum time until every process has noticed that a key was revoked."""
 USED_EVERY_S = 60.0
 _MAX_CACHED = 10_000
 
@@ -204,6 +135,7 @@ class KeyStore:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._records = records
+        self.groups = Groups(records, monotonic=monotonic)
         self._clock = clock
         self._monotonic = monotonic
         self._cached: dict[str, tuple[float, KeyRecord]] = {}
@@ -262,12 +194,13 @@ class KeyStore:
     def is_cached(self, text: str) -> bool:
         """Return whether `authenticated` needs no storage for this text."""
         key_id = id_in(text)
-        return key_id is None or (
-            self._cached.get(key_id, (0.0, None))[0] > self._monotonic() and self._is_used(key_id)
-        )
+        until, record = self._cached.get(key_id or "", (0.0, None))
+        if key_id is None or record is None or until <= self._monotonic():
+            return key_id is None
+        return self._is_used(key_id) and (self.groups.is_cached or record.status != "active")
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """Return the record of the active key with this text. None if there is no such key.
+        """Return the record of the active key with this text, with the grants of its groups. None if there is none.
 
         The time that this takes does not reveal whether there is a record. A revocation by another process may be
         noticed `CACHE_S` later.
@@ -283,12 +216,17 @@ class KeyStore:
                 self._records.put(USED, _short(record.id), self.now().isoformat())
             except RetentiveError:
                 LOG.warning("the time of the last use of %s was not stored", record.id)
-        return record
+        return self.groups.with_groups(record)
 
     def is_active(self, key: KeyRecord) -> bool:
-        """Return whether an API key or OAuth token is active. For an API key, the result may be five seconds old."""
+        """Return whether an API key or OAuth token is active, and still has the same grants.
+
+        For an API key and for groups, the result may be five seconds old.
+        """
         record = key if key.id.startswith(TOKEN_PREFIX) else self._known(key.id)
-        return record is not None and record.status_at(self.now()) == "active"
+        if record is None or record.status_at(self.now()) != "active":
+            return False
+        return self.groups.with_groups(record).grants == key.grants
 
     def _stored(self, key_id: str, workspace_id: str | None) -> tuple[str, KeyRecord]:
         """Return the stored text and the record of a key. Another version may have written that text differently."""

@@ -21,6 +21,7 @@ from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
 from retentive.server.options import is_loopback
 from retentive.server.requests import MCP
+from retentive.server.rights import OF_PATHS
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from retentive.server.application import Server
 
 T = TypeVar("T")
+NO_SCOPE = "the API key needs the scope read or write"
 
 
 class McpEndpoint:
@@ -63,10 +65,10 @@ class McpEndpoint:
         """
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
-        if not (caller.key.allows("read") or caller.key.allows("write")):
-            raise forbidden("the API key needs the scope read or write")
+        if not any(map(caller.key.allows_somewhere, OF_PATHS)):
+            raise forbidden(NO_SCOPE)
         sessions = await self._running()
-        store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
+        caller, store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
         body = await self._server.read_body(request)
         read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -111,8 +113,8 @@ class McpEndpoint:
             has_begun.set()
             await self._is_over.wait()
 
-    def _store(self, caller: Caller, given: str | None) -> MemoryStore:
-        """Return the memory store that a request is for.
+    def _store(self, caller: Caller, given: str | None) -> tuple[Caller, MemoryStore]:
+        """Return the memory store that a request is for, and the caller with its rights there.
 
         If the URL names a memory store (`given`), this memory store is returned. If the URL names none, the result is
         the only memory store that the API key allows or, if the key may allow several, the default memory store.
@@ -132,9 +134,11 @@ class McpEndpoint:
             raise HttpError(404, "not_found_error", message, "not_found")
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
-        return with_options(
-            found[1].through(INTEGRATION), hides_history=True
-        )  # the caller is a model, whatever its key allows
+        own = caller.within(found[0])
+        if not any(map(own.key.allows, OF_PATHS)):
+            raise forbidden(NO_SCOPE)
+        store = with_options(found[1].through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
+        return own, store
 
     def _target(self, caller: Caller, store: MemoryStore, request: Request) -> McpTarget:
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
@@ -161,7 +165,7 @@ class McpEndpoint:
             may_read=caller.key.allows("read"),
             may_write=caller.key.allows("write"),
             url_of=page if self._server.has_console else None,
-            may_continue=partial(self._server.location.keys.is_active, caller.key),
+            may_continue=partial(self._server.location.keys.is_active, caller.record),
         )
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True) -> T:

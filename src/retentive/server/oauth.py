@@ -27,8 +27,9 @@ from pydantic import Field, model_validator
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.errors import overloaded
-from retentive.server.keys import SCOPES, TOKEN_PREFIX, KeyRecord, check_principal
+from retentive.server.keys import TOKEN_PREFIX, check_principal
 from retentive.server.requests import MCP, METADATA
+from retentive.server.rights import SCOPES, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
 from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
 

@@ -18,9 +18,9 @@ from starlette.requests import ClientDisconnect
 
 from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
-from retentive.server.calls import Route, RouteCall
+from retentive.server.calls import RouteCall
 from retentive.server.errors import HttpError, forbidden, invalid
-from retentive.server.keys import KeyRecord
+from retentive.server.rights import KeyRecord
 from retentive.storage.contract import Actor
 from retentive.transfer.files import mapped_os_errors, spool
 from retentive.values.records import RequestKey
@@ -75,12 +75,6 @@ def check_beta(headers: Headers) -> None:
     named = {name.strip() for value in headers.getlist("anthropic-beta") for name in value.split(",")}
     if named >= BETAS:
         raise invalid(f"anthropic-beta: name only one of {', '.join(sorted(BETAS))}")
-
-
-def check_scope(key: KeyRecord, route: Route) -> None:
-    """Raise `HttpError` 403 if the key has none of the scopes that the route accepts."""
-    if not any(key.allows(scope) for scope in route.scopes):
-        raise forbidden(f"the API key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from retentive.errors import Conflict, NotFound
-from retentive.server.keys import DEFAULT_WORKSPACE, SCOPES, KeyRecord, KeyStore, id_in
+from retentive.server.keys import DEFAULT_WORKSPACE, KeyStore, id_in
 from retentive.server.limits import Failures
+from retentive.server.rights import SCOPES, KeyRecord
 from retentive.store.location_records import LocationRecords
 
 KIND = "console_session"
@@ -179,7 +180,8 @@ class Sessions:
             record = self._keys.get(key_id)
         except NotFound:
             return None
-        return record if record.status_at(self._keys.now()) == "active" else None
+        is_active = record.status_at(self._keys.now()) == "active"
+        return self._keys.groups.with_groups(record) if is_active else None
 
     def _log(self, operation: str, actor: str | None, outcome: str = "ok", **facts: str) -> None:
         present = {name: value for name, value in facts.items() if value}

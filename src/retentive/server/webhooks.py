@@ -18,7 +18,7 @@ from standardwebhooks import Webhook
 
 from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
-from retentive.server.keys import in_patterns
+from retentive.server.rights import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT
 from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent, WebhookEvent

@@ -120,3 +120,32 @@ def test_words_outside_do_not_change_the_order() -> None:
         for _ in range(2):  # without an index, and with one
             orders.add(tuple((hit.path, hit.score) for hit in limited.search("apple pears").hits))
     assert len(orders) == 1
+
+
+READ, WRITE = "/memories/team/a.md", "/memories/team/deep/b.md"
+
+
+@pytest.mark.parametrize(
+    ("scope", "write_scope", "seen", "changed"),
+    [
+        ((), ("/memories/team/deep",), {READ, WRITE, *OUTSIDE}, {WRITE}),
+        (("/memories/team/**",), ("/memories/team/deep",), {READ, WRITE}, {WRITE}),
+        (("/memories/team/a.md",), ("/memories/team/deep",), {READ}, {WRITE}),
+        (("/memories/team/a.md",), (), {READ}, {READ, WRITE, *OUTSIDE}),
+    ],
+)
+def test_other_paths_to_see_than_to_change(
+    whole: MemoryStore, scope: tuple[str, ...], write_scope: tuple[str, ...], seen: set[str], changed: set[str]
+) -> None:
+    """Each read sees what it may, each change the same or more: every other path is answered as if it were not."""
+    limited = with_options(whole, scope=scope, write_scope=write_scope)
+    for path in (READ, WRITE, *OUTSIDE):
+        viewed = limited.execute({"command": "view", "path": path})
+        absent = limited.execute({"command": "view", "path": "/memories/zzz"}).text.replace("/memories/zzz", path)
+        assert (viewed.text == absent) == (path not in seen)
+        reply = limited.execute({"command": "insert", "path": path, "insert_line": 0, "insert_text": "x\n"})
+        assert (reply.is_error, "read-only" in reply.text) == ((False, False) if path in changed else (True, True))
+        assert limited.execute({"command": "delete", "path": path}).is_error == (path not in changed)
+    assert {each.path for each in limited.memories()} & {READ, WRITE, *OUTSIDE} <= seen
+    with pytest.raises(errors.PermissionDenied, match="needs access to the whole memory store"):
+        with_options(whole, scope=scope, write_scope=("/memories/x",)).history.redact(all_of="/memories/x")

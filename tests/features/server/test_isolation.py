@@ -13,10 +13,11 @@ import pytest
 from retentive import MemoryStore
 from retentive.server.calls import Route
 from retentive.server.handlers import ROUTES
-from retentive.server.keys import SCOPES, KeyStore, id_in, new_key
+from retentive.server.keys import KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
 from support.http_api import Answer, Api, fields_in
 
+SCOPES = sorted({scope for route in ROUTES for scope in route.scopes})
 NO_KEY = {"type": "authentication_error", "message": "invalid API key", "details": {"error_code": "invalid_key"}}
 ALL = pytest.mark.parametrize("route", ROUTES, ids=[f"{route.method} {route.path}" for route in ROUTES])
 BODIES: dict[str, object] = {

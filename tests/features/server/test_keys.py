@@ -13,13 +13,14 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput
-from retentive.server.keys import CACHE_S, KeyStore, id_in, new_key
+from retentive.server.keys import KeyStore, id_in, new_key
 from retentive.store.location_records import LocationRecords
 from support.clock import Clock
 from support.http_api import Api
 
 KEYS = "/v1/organizations/api_keys"
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
+CACHE_S = 5.0  # until every process has noticed that a key was revoked
 CREATE: dict[str, object] = {"command": "create", "path": "/memories/a.md", "file_text": "one\n"}
 
 

@@ -20,7 +20,7 @@ from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.server.errors import invalid
 from retentive.server.handlers import access, stores
 from retentive.server.handlers.stores import verify_audit
-from retentive.server.keys import SCOPES
+from retentive.server.rights import SCOPES
 from retentive.server.sessions import Session
 from retentive.store import core_of
 from retentive.transfer.export import back_up
@@ -47,8 +47,8 @@ def audit(visit: Visit) -> Response:
     return visit.page("audit.html", "Audit log", **values)
 
 
-@page("GET", "/keys", "admin")
-@page("POST", "/keys/create", "admin")
+@page("GET", "/keys", "admin", is_of_workspace=True)
+@page("POST", "/keys/create", "admin", is_of_workspace=True)
 def keys(visit: Visit) -> Response:
     """Show the API keys of the workspace. With POST, create an API key and show its text once."""
     made, days, principal = None, visit.given("days").strip(), visit.given("user").strip()
@@ -70,7 +70,7 @@ def keys(visit: Visit) -> Response:
     return visit.page("keys.html", "API keys", keys=found.data, made=made, scopes=SCOPES, following=following)
 
 
-@page("POST", "/keys/archive", "admin")
+@page("POST", "/keys/archive", "admin", is_of_workspace=True)
 def archive_key(visit: Visit) -> Response:
     """Revoke an API key."""
     visit.check_key()
@@ -121,12 +121,12 @@ def export_file(visit: Visit) -> Response:
 @page("GET", "/backup", "admin")
 def backup_file(visit: Visit) -> Response:
     """Send a backup of all memory stores that the key may see, as one file."""
-    ids = [each.id for each in stores_of(visit, is_archived=True)]
+    ids = [each.id for each in stores_of(visit, "admin", is_archived=True)]
     if not ids:  # for an empty list, `back_up` would back up all stores of the location
         raise invalid("there is no memory store to back up")
     for store_id in ids:
         with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
-            core_of(visit.location.store(store_id, visit.caller)[1]).result_of(AuditOnly("backup"))
+            core_of(visit.location.store(store_id, visit.caller, is_whole=True)[1]).result_of(AuditOnly("backup"))
     with tempfile.TemporaryDirectory(prefix="retentive-backup-") as directory:
         path = os.path.join(directory, "backup.tar.zst")
         back_up(visit.location.opened.backend, path, stores=ids)

@@ -49,12 +49,8 @@ def list_stores(visit: Visit) -> Response:
     """Show the stores that the key may see, and figures of them. The query names the order of the stores."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
-    scans, audits = (
-        {name: int(json.loads(text)["findings"]) for name, text in visit.location.opened.records.list(kind)}
-        if visit.can(scope) and visit.is_whole
-        else dict[str, int]()
-        for kind, scope in CHECKS
-    )
+    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
+    scans, audits = (_checks(visit, infos, kind, scope) for kind, scope in CHECKS)
     orders = {
         **SORTS,
         "findings": lambda row: (scans.get(row.info.id, 0), row.at),
@@ -64,8 +60,8 @@ def list_stores(visit: Visit) -> Response:
         raise invalid("sort: must be the name of a column")
     if sort in WHOLE_SORTS and not visit.is_whole:
         raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
-    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
-    rows = sorted((store_row(info, visit.opened) for info in infos), key=orders[sort], reverse=sort != "name")
+    rows = [store_row(info, visit.opened, is_reviewer=visit.caller.may("review", info)) for info in infos]
+    rows.sort(key=orders[sort], reverse=sort != "name")
     ids = [row.info.id for row in rows]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     asked = {"q": wanted, "sort": sort if sort != "changed" else "", "archived": "1" if is_archived else ""}
@@ -84,6 +80,15 @@ def list_stores(visit: Visit) -> Response:
         whole_sorts=WHOLE_SORTS,
         url=lambda **changed: with_query(f"{BASE}/", **{**asked, **changed}),
     )
+
+
+def _checks(visit: Visit, infos: Sequence[StoreInfo], kind: str, scope: Scope) -> dict[str, int]:
+    """Return the number of findings of the last check of a kind, of the stores in which the key has its scope."""
+    if not (visit.can(scope) and visit.is_whole):
+        return {}
+    found = dict(visit.location.opened.records.list(kind))
+    ids = [info.id for info in infos if info.id in found and visit.caller.may(scope, info)]
+    return {each: int(json.loads(found[each])["findings"]) for each in ids}
 
 
 def _figures(
@@ -114,20 +119,23 @@ def note_check(visit: Visit, kind: str, findings: int) -> None:
     visit.location.opened.records.put(kind, visit.info.id, json.dumps({"findings": findings}))
 
 
-def stores_of(visit: Visit, *, is_archived: bool) -> Iterator[StoreInfo]:
-    """Yield the memory stores that the key may see, newest first, with the archived ones if `is_archived`."""
+def stores_of(visit: Visit, scope: Scope, *, is_archived: bool) -> Iterator[StoreInfo]:
+    """Yield the memory stores in which the key has a scope, newest first, with the archived ones if `is_archived`."""
     after: str | None = ""
     while after is not None:
         found = visit.location.opened.list_stores(
             workspace=visit.caller.workspace_id, include_archived=is_archived, after=after or None, limit=500
         )
-        yield from filter(visit.caller.sees, found.items)
+        yield from (info for info in found.items if visit.caller.may(scope, info))
         after = found.next
 
 
 def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """Return the stores whose key, name or id contains `wanted`, newest first, and whether there are more."""
-    looked_at = islice(stores_of(visit, is_archived=is_archived), LOOKED_AT)
+    """Return the stores for the page whose key, name or id contains `wanted`, newest first, and whether there are more.
+
+    In each of them, the key has the scope that the page needs.
+    """
+    looked_at = islice(stores_of(visit, visit.scope, is_archived=is_archived), LOOKED_AT)
     having = (info for info in looked_at if wanted.casefold() in f"{info.key or ''}\n{info.name}\n{info.id}".casefold())
     found = list(islice(having, LISTED + 1))
     return found[:LISTED], len(found) > LISTED

@@ -12,7 +12,7 @@ from pydantic import Field
 from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
-from retentive.server.keys import KeyRecord
+from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire

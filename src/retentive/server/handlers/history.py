@@ -235,7 +235,7 @@ def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")
     core_of(store).result_of(AuditOnly("events"))
-    keys, key = call.location.keys, call.caller.key
+    keys, key = call.location.keys, call.caller.record
 
     def may_continue() -> bool:
         return keys.is_active(key)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
-from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load
+from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load, read_version
 from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import paths_named, rendered
@@ -80,7 +80,12 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
     else:
         if written.is_proposed or found[0].version_id == written.version_id:
             return found
-    return core_of(store).peek(AsOf(by_id.read_memory(written.memory_id), written.version_id))
+    return _as_writer(core_of(store)).peek(AsOf(by_id.read_memory(written.memory_id), written.version_id))
+
+
+def _as_writer(core: StoreCore) -> StoreCore:
+    """Return a core that sees what the caller has just written, even at paths that it may write and not read."""
+    return core.with_options(scope=core.scope_of_writes)
 
 
 @route("GET", f"{STORE}/memories", READ)
@@ -162,7 +167,7 @@ def update_memory(call: RouteCall, body: wire.MemoryUpdate, view: base.Basic = "
         )
         assert written.memory is not None
         is_read = view == "full" and content is None
-        text = store.version_text(written.version_id) if is_read else content
+        text = _as_writer(core_of(store)).result_of(read_version(written.version_id))[1] if is_read else content
     except Conflict:
         raise _differs() from None
     return _shown(written.memory, store, text, view)
@@ -325,4 +330,5 @@ def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[wire.Command
     def work(found: Snapshot) -> list[wire.CommandChange]:
         return [wire.CommandChange.of(found.version(each.version_id)[0]) for each in recorded[:MAX_CHANGES]]
 
-    return core.with_options(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []
+    mine = _as_writer(core).with_options(hides_history=False)
+    return mine.peek(Read("versions", work, sees_all=True)) if recorded else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field
@@ -32,11 +33,11 @@ def create_memory_store(call: RouteCall, body: wire.StoreCreation) -> wire.Store
 
     If the workspace already has a memory store with this `key`, return that store.
     """
-    patterns, key = call.caller.key.stores, body.key
-    if call.caller.key.paths:
-        raise forbidden("an API key that is limited to some paths cannot create a memory store")
-    if patterns and (key is None or not call.caller.key.sees("", key)):
-        raise forbidden("key: must match a pattern in the field `stores` of the API key")
+    own, key = call.caller.key, body.key
+    if not own.is_admin:
+        there = None if key is None else own.within("", key)
+        if there is None or not there.allows("admin"):
+            raise forbidden("key: must match a pattern in the field `stores` of the API key")
     given = body.model_dump(exclude_none=True)
     made = call.location.opened.create_store(**given, workspace=call.caller.workspace_id)
     if made.erased_at is not None:
@@ -71,7 +72,7 @@ def list_memory_stores(
     }
     while following is not None and len(shown) < limit:
         listed = opened.list_stores(workspace=workspace, after=after, limit=limit - len(shown), **chosen)
-        shown += filter(call.caller.sees, listed.items)
+        shown += filter(partial(call.caller.may, "read"), listed.items)
         after = following = listed.next
     data = [_shown_to(call, info) for info in shown]
     return base.AnswerPage[wire.StoreObject](data=data, next_page=next_of(following, of))
@@ -85,7 +86,8 @@ def retrieve_memory_store(call: RouteCall) -> wire.StoreObject:
 
 def _shown_to(call: RouteCall, info: StoreInfo) -> wire.StoreObject:
     """Return the object of a memory store. A key for some paths does not see how much is in the whole store."""
-    hidden = dict.fromkeys(("memory_count", "content_size_bytes")) if call.caller.key.paths else {}
+    own = call.caller.within(info).key
+    hidden = dict.fromkeys(("memory_count", "content_size_bytes")) if own.paths else {}
     return wire.StoreObject.of(info, **hidden)
 
 
@@ -115,7 +117,7 @@ def _with_key(call: RouteCall, key: str, *, include_archived: bool) -> list[Stor
         info = call.location.opened.get_store(key, workspace=call.caller.workspace_id)
     except NotFound:
         return []
-    is_shown = call.caller.sees(info) and info.key == key and (include_archived or info.archived_at is None)
+    is_shown = call.caller.may("read", info) and info.key == key and (include_archived or info.archived_at is None)
     return [info] if is_shown else []
 
 

@@ -3,6 +3,7 @@
 sample         what CI runs after `make test`: the long profile, without the tests that `make test` has too, except
                faults and histories
 long, full     all tests with all backends, more rounds and longer histories: some 20 minutes, and some hours
+drill          lose a server with everything on it, restore a backup, and go on with the same API keys
 frameworks     the integrations with Google ADK and Strands, which need older packages than the other frameworks do
 audit          bandit over the code, and pip-audit of the packages, which needs the network: without it, it says so
 clusters       Galera, Patroni and Ceph, of Debian's packages mariadb-server, galera-4 and rsync; postgresql, patroni,
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest"]
 ADK = ["src/retentive/integrations/adk.py", "src/retentive/integrations/strands.py", "tests/frameworks"]
 SELECTIONS = {
+    "drill": ("tests/features/server/test_drill.py",),
     "clusters": ("-m", "clusters"),
     "image": ("-m", "environments", "tests/environments/test_image.py"),
     "file-systems": ("-m", "environments", "tests/environments/test_file_systems.py"),

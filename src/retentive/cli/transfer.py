@@ -1,11 +1,13 @@
-"""`export`, `import`, `backup`, `restore-backup` and `migrate`: move memories between locations and files."""
+"""`export`, `import`, `backup`, `restore-backup`, `drill` and `migrate`: move memories between locations and files."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from glob import glob
 from hashlib import sha256
@@ -13,10 +15,11 @@ from hashlib import sha256
 import click
 
 from retentive.cli import output
-from retentive.cli.exits import status_of
+from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
 from retentive.cli.parameters import complete_stores, file_to_write, path_option
+from retentive.doctor import check_location
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
@@ -27,6 +30,7 @@ from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.import_files import directory_source, import_files, tar_source
+from retentive.transfer.location_records import CARRIED, CarriedRecords, TransferResult
 from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.restore import migrate as copy_stores
 from retentive.values.paths import ROOT
@@ -36,6 +40,13 @@ _WHOLE = (".tar", *COMPRESSED, *OF_GZIP)
 _STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
 _STORES = click.option(
     "--store", "stores", metavar="KEY", shell_complete=complete_stores, multiple=True, help=_STORES_HELP
+)
+_WITH_LOCATION = click.option(
+    "--without-keys",
+    "with_location",
+    flag_value=False,
+    default=True,
+    help="Leave out API keys, groups and webhook endpoints. With --store, they are left out in any case.",
 )
 
 
@@ -146,11 +157,16 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
 @click.argument("file", callback=file_to_write)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="FILE is a directory: keep N backups in it.")
 @_STORES
-def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[str]) -> None:
+@_WITH_LOCATION
+def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[str], with_location: bool) -> None:
     """Back up all memory stores to the new file FILE, with history, settings and records.
 
     FILE is compressed if its name ends in .tar.zst or .tzst. The backup of each memory store is a snapshot; the stores
-    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore.
+    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore. Their ids are
+    printed.
+
+    FILE has API keys (as hashes), groups and webhook endpoints too. Secrets of webhook endpoints are only in it if they
+    are encrypted in the location; otherwise a restore makes new ones. Whoever can write FILE can add an API key to it.
 
     With --keep, FILE is an existing directory. The new file in it is named after the location and the time. Of the
     backups of the same location and memory stores there, all but the newest N are deleted.
@@ -164,7 +180,7 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
                 raise InvalidInput(f"{file} is not a directory; --keep needs an existing directory")
             prefix = _backup_prefix(location.url, backend, chosen)
             path = os.path.join(file, f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.tar.zst")
-        done = back_up(backend, path, stores=chosen, progress=progress)
+        done = back_up(backend, path, stores=chosen, with_location=with_location, progress=progress)
         if keep is not None:
             with mapped_os_errors():
                 kept = set(glob(f"{prefix}{'[0-9]' * 8}T{'[0-9]' * 12}Z.tar.zst", root_dir=file))
@@ -172,9 +188,9 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
                 for each in deleted:
                     with suppress(FileNotFoundError):  # another backup has deleted it
                         os.unlink(os.path.join(file, each))
-    text = _lines(done, [f"as of revision {one.revision}" for one in done])
+    text = _lines(done, [f"as of revision {one.revision}" for one in done.stores])
     text += "" if keep is None else "".join([f"Written: {path}\n", *(f"Deleted: {name}\n" for name in deleted)])
-    output.emit({"stores": done, "file": path, "deleted": deleted}, text, rows="stores")
+    output.emit(output.attributes(done, "stores", "location") | {"file": path, "deleted": deleted}, text, rows="stores")
 
 
 def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
@@ -192,11 +208,16 @@ def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
 @command("restore-backup", json="Print a JSON object.")
 @click.argument("file")
 @_STORES
-def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
+@_WITH_LOCATION
+def restore_backup(location: Location, file: str, *, stores: Sequence[str], with_location: bool) -> None:
     """Restore the memory stores in the backup FILE to a location that does not have them.
 
-    The whole file is checked before anything is written. Encrypted memory stores need the same keys as before. After an
-    interruption, run the command again. A memory store is refused if it already exists with other versions.
+    The whole file is checked before anything is written. Encrypted memory stores need the same keys as before; their
+    ids are printed. After an interruption, run the command again. A memory store is refused if it already exists with
+    other versions.
+
+    API keys, groups and webhook endpoints are restored too. Those that the location has already stay as they are. A
+    webhook endpoint whose secret is not in FILE gets a new one, which is printed once: give it to the receiver.
     """
     with (
         naming("File", file),
@@ -204,8 +225,45 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
         _backend(location.url, None, create=True) as backend,
         output.progress("Restoring") as progress,
     ):
-        done = restore(archive, backend, stores=_chosen(location, stores), progress=progress)
-    _emit(done, [f"{one.added} of them new" for one in done])
+        chosen = _chosen(location, stores)
+        done = restore(
+            archive,
+            backend,
+            stores=chosen,
+            with_location=with_location,
+            keys=location.given_keys,
+            progress=progress,
+        )
+    _emit(done, [f"{one.added} of them new" for one in done.stores])
+
+
+@command(json="Print a JSON object.")
+@click.argument("file")
+def drill(location: Location, *, file: str) -> None:
+    """Restore the backup FILE to a temporary location, and check everything in it as `doctor` does.
+
+    Run it after each backup. The location itself is neither read nor changed, and nothing is kept. Encrypted memory
+    stores need their keys: --keys. Exits with status 17 if a problem was found, and with 15 if keys are missing.
+    """
+    with (
+        naming("File", file),
+        open_archive(file) as archive,
+        tempfile.TemporaryDirectory(prefix="retentive-drill-") as directory,
+    ):
+        url, keys = f"sqlite:///{directory}/drill.db", location.given_keys()
+        with _backend(url, None, create=True) as backend, output.progress("Restoring") as progress:
+            done = restore(archive, backend, progress=progress)
+        findings = [each for each in check_location(url, keys=keys) if each.severity != "ok"]
+    done = replace(done, location=replace(done.location, secrets=()))
+    rows = [(each.severity, each.store_key or each.store_id, each.code, each.kind.meaning) for each in findings]
+    codes = {each.code for each in findings if each.severity == "problem" or each.code == "locked"}
+    output.emit(
+        output.attributes(done, "stores", "location") | {"findings": findings},
+        _lines(done, ["restored and checked"] * len(done.stores)),
+        output.table(rows, ("severity", "store", "code", "meaning"), header=False) if rows else "Nothing is wrong.\n",
+        rows="stores",
+        status=PROBLEMS if codes - {"locked"} else status_of("locked") if codes else 0,
+    )
 
 
 @command(json="Print a JSON object.")
@@ -213,6 +271,7 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
 @click.option("--from-keys", metavar="FILE", help="Key file of the location.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @_STORES
+@_WITH_LOCATION
 def migrate(
     location: Location,
     target: str,
@@ -220,8 +279,11 @@ def migrate(
     from_keys: str | None,
     to_keys: str | None,
     stores: Sequence[str],
+    with_location: bool,
 ) -> None:
     """Copy all memory stores from the location to another location, TO, with ids, history, times and settings.
+
+    API keys, groups and webhook endpoints with their secrets are copied too.
 
     The location can stay in use: run migrate again to copy later changes, or after an interruption. At the end,
     everything is compared. If you give no keys, encrypted memory stores are copied in encrypted form, and need the same
@@ -243,8 +305,8 @@ def migrate(
         _backend(target, to_keys, label="TO", create=True) as goal,
         output.progress("Copying") as progress,
     ):
-        done = copy_stores(origin, goal, stores=stores, progress=progress)
-    _emit(done, [f"{one.added} copied now, up to revision {one.revision}" for one in done])
+        done = copy_stores(origin, goal, stores=stores, with_location=with_location, progress=progress)
+    _emit(done, [f"{one.added} copied now, up to revision {one.revision}" for one in done.stores])
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
@@ -252,13 +314,28 @@ def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 
-def _emit(done: Sequence[Copy], remarks: Sequence[str]) -> None:
-    output.emit({"stores": done}, _lines(done, remarks), rows="stores")
+def _emit(done: TransferResult, remarks: Sequence[str]) -> None:
+    output.emit(output.attributes(done, "stores", "location"), _lines(done, remarks), rows="stores")
 
 
-def _lines(done: Sequence[Copy], remarks: Sequence[str]) -> str:
-    rows = zip(done, remarks, strict=True)
-    return "".join(f"{one.key or one.id}: {_contents(one)}, {remark}\n" for one, remark in rows)
+def _lines(done: TransferResult, remarks: Sequence[str]) -> str:
+    rows = zip(done.stores, remarks, strict=True)
+    lines = [f"{one.key or one.id}: {_contents(one)}, {remark}" for one, remark in rows]
+    ids = [*(one.encryption_key for one in done.stores), done.location.encryption_key]
+    keys = dict.fromkeys(filter(None, ids))
+    needed = [f"Needed to read what is encrypted: {', '.join(keys)}"] if keys else []
+    return "".join(f"{line}\n" for line in (*lines, *_of_location(done.location), *needed))
+
+
+def _of_location(carried: CarriedRecords) -> Iterator[str]:
+    """Yield lines that name what was carried beside the memory stores."""
+    counts = [output.counted(number, CARRIED[kind] or kind) for kind, number in carried.records.items()]
+    if counts:
+        yield f"Location: {', '.join(counts)}"
+    for name in carried.kept:
+        yield f"Kept as it is there: {name.replace('/', ' ', 1)}"
+    for new in carried.secrets:
+        yield f"New secret of {new.webhook_endpoint_id} ({new.url}): {new.signing_secret}"
 
 
 def _contents(store: Copy) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import ipaddress
 import json
-import secrets
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,7 +18,7 @@ from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
 from retentive.server.rights import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
-from retentive.store.change_marks import ENDPOINT
+from retentive.store.change_marks import ENDPOINT, new_webhook_secret
 from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent, WebhookEvent
 
 PENDING, DONE = "webhook_pending", "webhook_done"
@@ -99,7 +97,7 @@ class Webhooks:
             id=sortable_id("whep_", now_us(time.time)),
             workspace_id=workspace_id,
             url=url,
-            secret=_new_secret(),
+            secret=new_webhook_secret(),
             enabled_events=list(events),
             created_at=now,
             updated_at=now,
@@ -134,7 +132,7 @@ class Webhooks:
     def rotate(self, endpoint_id: str) -> Endpoint:
         """Give an endpoint a new secret. The old one signs deliveries for another day. Raises `NotFound`."""
         old = self.endpoint(endpoint_id).secret
-        return self.change(endpoint_id, secret=_new_secret(), old_secret=old, rotated_at=datetime.now(UTC))
+        return self.change(endpoint_id, secret=new_webhook_secret(), old_secret=old, rotated_at=datetime.now(UTC))
 
     def delete(self, endpoint_id: str) -> None:
         """Delete an endpoint with its deliveries. Raises `NotFound`."""
@@ -216,10 +214,6 @@ def is_public(address: str) -> bool:
         inside = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1]
         found = ipaddress.IPv4Address(found.packed[12:]) if found in _NAT64 else inside or found
     return found.is_global and not found.is_multicast and not found.is_reserved
-
-
-def _new_secret() -> str:
-    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def _is_id(text: str) -> bool:

@@ -8,7 +8,9 @@ moment therefore leaves either no change or a change in a marked memory store.
 
 from __future__ import annotations
 
+import base64
 import json
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +24,11 @@ LOOK_S = 5.0
 """Maximum time until every process knows that a workspace has its first webhook endpoint."""
 RENEWED_S = 60.0
 _MAX_MARKED = 10_000
+
+
+def new_webhook_secret() -> str:
+    """Return a new signing secret of a webhook endpoint, as Standard Webhooks defines it."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 class ChangeMarks:

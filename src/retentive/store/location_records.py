@@ -1,7 +1,8 @@
 """Records of a location: small values that belong to no memory store, such as the keys of an HTTP server.
 
-They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Backups
-and lists of stores leave out this store. If the location was opened with encryption keys, the records are encrypted.
+They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Lists
+of stores leave it out, and backups have some kinds (`transfer/location_records.py`). If the location was opened with
+encryption keys, the records are encrypted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from retentive.storage.contract import Backend, Clock, Snapshot, Transaction, no
 from retentive.values.listing import ListPage
 from retentive.values.records import SYSTEM_STORE
 
-_RECORD = "place"
+RECORD = "place"
+"""Kind of the records in the hidden memory store. Their key is the kind and the key here, with `/` between them."""
 _KIND = re.compile("[a-z][a-z0-9_.-]{0,39}")
 _KEY = re.compile("[!-~]{1,150}")
 
@@ -45,7 +47,7 @@ class LocationRecords:
         """Return the value of a record, or None if there is no such record."""
         name = _name(kind, key)
         with suppress(NotFound):
-            return self._backend.read(SYSTEM_STORE, lambda snapshot: snapshot.get_record(_RECORD, name))
+            return self._backend.read(SYSTEM_STORE, lambda snapshot: snapshot.get_record(RECORD, name))
         return None
 
     def list(self, kind: str, *, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
@@ -53,7 +55,7 @@ class LocationRecords:
         prefix = _name(kind, "")
 
         def listed(snapshot: Snapshot) -> list[tuple[str, str]]:
-            records = snapshot.records(_RECORD, after=prefix + after, limit=limit)
+            records = snapshot.records(RECORD, after=prefix + after, limit=limit)
             of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
             return [(key.removeprefix(prefix), value) for key, value in of_kind]
 
@@ -73,12 +75,12 @@ class LocationRecords:
         name = _name(kind, key)
 
         def write(tx: Transaction) -> None:
-            present = tx.get_record(_RECORD, name)
+            present = tx.get_record(RECORD, name)
             if present == value:
                 return
             if expected not in {ANY, present}:
                 raise Conflict("the record has changed since it was read")
-            tx.put_record(_RECORD, name, value)
+            tx.put_record(RECORD, name, value)
 
         self._write(write)
 

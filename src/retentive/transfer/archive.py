@@ -38,6 +38,7 @@ from retentive.transfer.lines import (
     to_json,
 )  # fmt: skip
 from retentive.values.paths import ancestors, visible
+from retentive.values.records import SYSTEM_STORE
 
 ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
 COMPRESSED, OF_GZIP = (".tar.zst", ".tzst"), (".gz", ".tgz")
@@ -88,13 +89,15 @@ def write_archive(raw: IO[bytes], entries: Iterable[tuple[str, IO[bytes]]], *, c
 class Archive:
     """Archive that is complete and unmodified. `headers` describe its memory stores, in the order of the file.
 
+    `location` describes the hidden memory store with the records of the location. None if they are not in the archive.
+
     Raises `Damaged` or `UnknownSchema`. Raises `TooLarge` if a text has more than `max_text_bytes`, or if the file has
     more than `max_bytes` when decompressed.
     """
 
     def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int = MAX_TEXT_BYTES) -> None:
         self.raw = raw
-        self.headers: list[Header] = []
+        headers = list[Header]()
         self._max_text_bytes = max_text_bytes
         tar, manifest = TarReader(raw, max_bytes=max_bytes), ""
         digests, inconsistent = dict[str, str](), list[Damaged]()
@@ -111,7 +114,7 @@ class Archive:
                 elif entry.name == ABOUT:
                     check_format(tar.data(_MAX_OTHER_BYTES))
                 else:
-                    self.headers.append(_check_lines(entry.name, self._lines(tar), max_text_bytes))
+                    headers.append(_check_lines(entry.name, self._lines(tar), max_text_bytes))
             except Damaged as error:  # raised below: if the entry was modified, the error says only this
                 inconsistent.append(error)
             while tar.data(CHUNK):
@@ -120,6 +123,8 @@ class Archive:
         _compare(digests, manifest, *tar.rest(), tar.tell())
         if inconsistent:
             raise inconsistent[0]
+        self.headers = [header for header in headers if header.id != SYSTEM_STORE]
+        self.location = next((header for header in headers if header.id == SYSTEM_STORE), None)
 
     def exported(self) -> Header:
         """Return the header of the only memory store. Raises `InvalidInput` if there are others, or encrypted texts."""
@@ -133,7 +138,8 @@ class Archive:
 
     def stores(self, store_ids: Container[str]) -> Iterator[tuple[Header, Iterator[Line]]]:
         """Yield memory stores, each with its lines after the header. Read them before the next memory store."""
-        wanted = {entry_of(header.id): header for header in self.headers if header.id in store_ids}
+        known = [*self.headers, *([] if self.location is None else [self.location])]
+        wanted = {entry_of(header.id): header for header in known if header.id in store_ids}
         for entry in (tar := TarReader(self.raw)).entries():
             if entry.name in wanted:
                 lines = self._lines(tar)

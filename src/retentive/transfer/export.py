@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -36,7 +36,9 @@ from retentive.transfer.files import (
 )
 from retentive.transfer.import_files import LAYOUT
 from retentive.transfer.lines import Header, Record, to_json, to_line
+from retentive.transfer.location_records import TransferResult, counted_records, for_backup
 from retentive.values.paths import ROOT, is_reserved
+from retentive.values.records import SYSTEM_STORE
 from retentive.values.text import is_text
 
 FILES = "retentive-files.json"
@@ -94,46 +96,70 @@ def export_to(
     """Write a memory store with its history to the file `raw`. `directory` is where a temporary file belongs."""
     core, done = core_of(store), list[Copy]()
     core.result_of(AuditOnly("export"))
-    entry = _entry(core.backend, core.info, done, records=False, directory=directory, progress=progress)
+    entry = _entry(core.backend, core.info, done, _of_versions, directory=directory, progress=progress)
     write_archive(raw, entry, compressed=compressed)
     return done[0]
 
 
+def _of_versions(record: Record) -> Record | None:
+    return record if record.kind == CONTRIBUTORS else None  # a part of the provenance of versions
+
+
 def back_up(
-    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
-) -> list[Copy]:
+    backend: Backend,
+    path: str,
+    *,
+    stores: Sequence[str] = (),
+    with_location: bool = True,
+    progress: TransferProgress | None = None,
+) -> TransferResult:
     """Write memory stores with history, settings and records to the new file `path`.
 
-    `stores` lists ids or keys of memory stores. Without this list, all memory stores are written. Each memory store is
+    `stores` lists ids or keys of memory stores. Without this list, all memory stores are written, and unless
+    `with_location` is false, also the records of the location (`transfer/location_records.py`). Each memory store is
     written as it is at one revision. It may be in use. Keys are not needed, because encrypted memory stores are written
     in encrypted form. A memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is
     unknown.
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
-    path, done = os.path.abspath(expanded(path)), list[Copy]()
-    compressed = is_compressed(path)
+    path, done, location = os.path.abspath(expanded(path)), list[Copy](), list[Copy]()
+    compressed, directory, records = is_compressed(path), os.path.dirname(path), dict[str, Record]()
+    system = source.get_store(SYSTEM_STORE) if with_location and not stores else None
+    chosen += [] if system is None else [system]
+
+    def of_location(record: Record) -> Record | None:
+        nonlocal records
+        found = for_backup(record, raw=system is not None and system.seal is not None)
+        records |= {} if found is None else {found.key: found}  # a backend may yield the records more than once
+        return found
 
     def entries() -> Iterator[tuple[str, IO[bytes]]]:
         for _, info in sorted({info.id: info for info in chosen}.items()):
             with suppress(NotFound):
-                yield from _entry(source, info, done, records=True, directory=os.path.dirname(path), progress=progress)
+                if info is system:
+                    yield from _entry(source, info, location, of_location, directory=directory)
+                else:
+                    yield from _entry(source, info, done, lambda record: record, directory=directory, progress=progress)
 
     with new_file(path) as raw:
         write_archive(raw, entries(), compressed=compressed)
-    return done
+    return TransferResult(stores=done, location=counted_records(records.values(), location[0] if location else None))
 
 
 def _entry(
     backend: Backend,
     info: StoreInfo,
     done: list[Copy],
+    chosen: Callable[[Record], Record | None],
     *,
-    records: bool,
     directory: str | None,
-    progress: TransferProgress | None,
+    progress: TransferProgress | None = None,
 ) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the entry of a memory store for an archive, and add its facts to `done`."""
+    """Yield the entry of a memory store for an archive, and add its facts to `done`.
+
+    `chosen` returns a record as it belongs in the entry, or None if it does not.
+    """
     raw = copies.is_raw(backend, info)
 
     def write(snapshot: Snapshot) -> Header:
@@ -146,8 +172,8 @@ def _entry(
                 lines.write(to_line(line))
                 if progress is not None:
                     progress(number, header.versions)
-            elif records or line.kind == CONTRIBUTORS:  # a part of the provenance of versions
-                lines.write(to_line(line))
+            elif (record := chosen(line)) is not None:
+                lines.write(to_line(record))
         return header
 
     copies.record_external_edits(backend, info.id)

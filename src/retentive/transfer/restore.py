@@ -7,7 +7,7 @@ what was removed from the source. The stores may be in use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,32 +17,49 @@ from retentive.storage import capabilities
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, plain_name
 from retentive.storage.paging import stores_of_users
-from retentive.transfer import copies
+from retentive.transfer import copies, location_records
 from retentive.transfer.archive import Archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import TransferProgress
-from retentive.transfer.lines import Copied, Header
+from retentive.transfer.lines import Copied, Header, Record
+from retentive.transfer.location_records import TransferResult
 from retentive.values.records import SYSTEM_STORE
 
 if TYPE_CHECKING:
-    pass
+    from retentive.opening import Keys
 
 
 def restore(
-    archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
-) -> list[Copy]:
+    archive: Archive,
+    target: Backend,
+    *,
+    stores: Sequence[str] = (),
+    with_location: bool = True,
+    keys: Callable[[], Keys | None] | None = None,
+    progress: TransferProgress | None = None,
+) -> TransferResult:
     """Restore the memory stores of a backup. `stores` lists ids or keys. Without it, all stores are restored.
+
+    All stores come with the records of the location (`transfer/location_records.py`), unless `with_location` is false.
+    A record that the target has already stays as it is there. `keys` returns the keys of the target, which are needed
+    only if its records are encrypted in another way than those in the backup.
 
     An interrupted restore can be run again and then continues. In all other cases, the target must not have these
     memory stores. Encrypted memory stores stay encrypted, and no keys are needed. Raises `InvalidInput` before anything
-    is written if the target has one of the memory stores with other versions.
+    is written if the target has one of the memory stores with other versions, and `Locked` if it lacks keys.
     """
     names = {plain_name("a store key", name) for name in stores}
     missing = names - {name for header in archive.headers for name in (header.id, header.key)}
     if missing:
         raise InvalidInput(f"the backup has no memory store {min(missing)!r}")
     chosen = [header for header in archive.headers if not names or {header.id, header.key} & names]
-    return _restored(archive, below_encryption(target), chosen, progress)
+    outgoing = None
+    if with_location and not names and archive.location is not None:
+        _, lines = next(archive.stores({SYSTEM_STORE}))
+        records = [line for line in lines if isinstance(line, Record)]
+        outgoing = location_records.from_backup(archive.location, records, target, keys)
+    copied = _restored(archive, below_encryption(target), chosen, progress)
+    return TransferResult(stores=copied, location=location_records.carry(outgoing))
 
 
 def import_whole(
@@ -66,8 +83,6 @@ def import_whole(
 def _restored(
     archive: Archive, target: Backend, headers: Sequence[Header], progress: TransferProgress | None
 ) -> list[Copy]:
-    if any(header.id == SYSTEM_STORE for header in headers):
-        raise InvalidInput("the file has the records of a location, which cannot be imported as a memory store")
     present = {header.id: newest for header in headers if (newest := copies.newest_in(target, header)) is not None}
     for header, lines in archive.stores(present):
         newest = present[header.id]
@@ -81,9 +96,18 @@ def _restored(
 
 
 def migrate(
-    source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
-) -> list[Copy]:
+    source: Backend,
+    target: Backend,
+    *,
+    stores: Sequence[str] = (),
+    with_location: bool = True,
+    progress: TransferProgress | None = None,
+) -> TransferResult:
     """Copy memory stores, and verify the copies. `stores` lists ids or keys. Without it, all stores are copied.
+
+    All stores come with the records of the location (`transfer/location_records.py`), unless `with_location` is false.
+    A later run also removes the records that were removed in the source. Records that were changed in the target since
+    the last run stay as they are there.
 
     A copy has the state of its original at one revision. If the source is opened without keys, an encrypted memory
     store is copied in encrypted form. The target must then be opened without keys too, and the copy needs the same keys
@@ -92,7 +116,9 @@ def migrate(
     store, and `Damaged` if a copy differs.
     """
     chosen = list(stores_of_users(source)) if not stores else [existing_store(source, name) for name in stores]
-    return [_migrate(source, target, info, progress) for info in chosen]
+    outgoing = location_records.from_location(source, target) if with_location and not stores else None
+    copied = [_migrate(source, target, info, progress) for info in chosen]
+    return TransferResult(stores=copied, location=location_records.carry(outgoing, again=True))
 
 
 def _migrate(source: Backend, target: Backend, info: StoreInfo, progress: TransferProgress | None) -> Copy:

@@ -75,7 +75,7 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
         store = opened.store()
         with Writers(store) as writers:
             seen = list(writers.done)
-            (backup,) = back_up(opened.backend, str(tmp_path / "b.tar"))
+            (backup,) = back_up(opened.backend, str(tmp_path / "b.tar")).stores
             export = export_whole(store, str(tmp_path / "e.tar.zst"))
             files = export_files(store, str(tmp_path / "files"))
             writers.go_on(1)
@@ -111,9 +111,9 @@ def test_a_migration_during_writes_copies_everything(kind: str, tmp_path: Path) 
     with retentive.open(place_of(kind, tmp_path)) as source, retentive.open("sqlite://") as target:
         store = source.store()
         with Writers(store):
-            (first,) = migrate(source.backend, target.backend)
+            (first,) = migrate(source.backend, target.backend).stores
         assert first.versions >= WRITERS
-        (last,) = migrate(source.backend, target.backend)
+        (last,) = migrate(source.backend, target.backend).stores
         assert last.revision == store._core.backend.read(store.id, lambda snapshot: snapshot.state.revision)
         assert facts(target.backend, store.id) == facts(source.backend, store.id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -86,11 +86,11 @@ def test_an_interrupted_copy_goes_on(way: str, tmp_path: Path, monkeypatch: pyte
         fill(store, 5, steps=40, gaps=False)
         back_up(source.backend, str(tmp_path / "b.tar"))
 
-        def run(progress: TransferProgress | None) -> list[Copy]:
+        def run(progress: TransferProgress | None) -> Sequence[Copy]:
             if way == "migrate":
-                return migrate(source.backend, target.backend, progress=progress)
+                return migrate(source.backend, target.backend, progress=progress).stores
             with open_archive(str(tmp_path / "b.tar")) as archive:
-                return restore(archive, target.backend, progress=progress)
+                return restore(archive, target.backend, progress=progress).stores
 
         with pytest.raises(KeyboardInterrupt):
             run(interrupt)
@@ -135,11 +135,11 @@ def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path)
     with place(source_kind, tmp_path / "source") as source, place(target_kind, tmp_path / "target") as target:
         store = source.store("kept", name="Kept é")
         fill(store, 7, steps=40)
-        (done,) = migrate(source.backend, target.backend)
+        (done,) = migrate(source.backend, target.backend).stores
         assert facts(target.backend, store.id) == facts(source.backend, store.id)
         assert done.memories == store.usage().memories
         fill(store, 8, steps=20)
-        (again,) = migrate(source.backend, target.backend)
+        (again,) = migrate(source.backend, target.backend).stores
         assert facts(target.backend, store.id, redacted=False) == facts(source.backend, store.id, redacted=False)
         assert again.added <= again.versions
         goes_on(target.store("kept"))
@@ -158,13 +158,13 @@ def test_a_backup_of_every_kind_is_restored_everywhere(kind: str, tmp_path: Path
         bare = source.backend.create_store(key=None, name="no key")
         ids = [info.id for info in source.stores()]
         expected = {store_id: facts(source.backend, store_id) for store_id in ids}
-        written = back_up(source.backend, backup)
+        written = back_up(source.backend, backup).stores
         assert [one.id for one in written] == ids
         assert bare.id in ids
     for number, target_kind in enumerate([kind, _alike(kind, "sqlite"), _alike(kind, "directory")]):
         with place(target_kind, tmp_path / f"target{number}") as target:
             with open_archive(backup) as archive:
-                done = restore(archive, target.backend)
+                done = restore(archive, target.backend).stores
             assert [one.id for one in done] == ids
             assert {store_id: facts(target.backend, store_id) for store_id in ids} == expected
             goes_on(target.store("second é"))
@@ -267,7 +267,7 @@ def test_a_later_migration_copies_removals(
         steps(store, given)
         migrate(source.backend, target.backend)
         left = lose_numbered(store, numbers, how)
-        (done,) = migrate(source.backend, target.backend)
+        (done,) = migrate(source.backend, target.backend).stores
         assert (done.added, done.versions) == (0, len(left))
         expected, found = (facts(one.backend, store.id, redacted=False) for one in (source, target))
         assert found == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,11 @@ import yaml  # type: ignore[import-untyped]
 import retentive
 from retentive.cli.server import serve
 from retentive.errors import InvalidInput
-from retentive.server.health import is_healthy
+from retentive.server.health import is_healthy, served
 from retentive.server.options import CONFIG, PREFIX, ServeOptions, read_configuration, settings
-from support.http_api import serving
 from support.pages import ROOT
+from support.tls import self_signed
+from support.waiting import until
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "retentive"
@@ -71,16 +74,49 @@ def test_the_image_has_the_server_and_runs_as_a_user() -> None:
     assert '"python", "-m", "retentive.server.health"' in last["HEALTHCHECK"]
 
 
-def test_the_health_check_asks_the_server(tmp_path: Path) -> None:
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
-        port = api.url.rpartition(":")[2]
-        env = {**os.environ, "RETENTIVE_SERVE_PORT": port}
-        command = [sys.executable, "-m", "retentive.server.health"]
-        assert subprocess.run(command, env=env, check=False).returncode == 0
-        assert not is_healthy(int(port), tls=True)
+def free_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-    assert not is_healthy(int(port), tls=False)
+        return str(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("where", ["environment", "flag", "file"])
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_health_check_follows_the_server(where: str, tls: bool, tmp_path: Path) -> None:
+    """It asks the address of the running server, wherever this was set, and fails when nobody answers there."""
+    port, other, pems = free_port(), free_port(), {}
+    if tls:
+        pems = dict(zip(("tls_cert", "tls_key"), self_signed(tmp_path), strict=True))
+    settings = {"port": int(port), **pems}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()] if where == "file" else []
+    (tmp_path / "server.toml").write_text("\n".join([f'at = "sqlite:///{tmp_path}/memory.db"', *lines]), "utf-8")
+    variables = {CONFIG: str(tmp_path / "server.toml")}
+    if where != "file":
+        variables |= {PREFIX + name.upper(): str(value) for name, value in settings.items()}
+    flags = [each for name, value in settings.items() for each in (f"--{name.replace('_', '-')}", str(value))]
+    if where == "flag":
+        variables |= {f"{PREFIX}PORT": other}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    serve = [sys.executable, "-m", "retentive", "serve", *(flags if where == "flag" else [])]
+    health = partial(subprocess.run, [sys.executable, "-m", "retentive.server.health"], env=clean | variables)
+    with subprocess.Popen(serve, env=clean | variables, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert any(line.startswith("Serving ") for line in process.stdout or ())
+            until(lambda: is_healthy("127.0.0.1", int(port), tls=tls))
+            assert health(check=False).returncode == 0
+            assert not is_healthy("127.0.0.1", int(port), tls=not tls)
+        finally:
+            process.terminate()
+    assert health(check=False).returncode == 1
+
+
+def test_the_health_check_follows_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags as `--name=value` count, the last one wins, and a malformed file is a failure."""
+    monkeypatch.setenv(f"{PREFIX}HOST", "10.0.0.5")
+    flags = ["--port", "1", "--port=2"]
+    assert [served(name, flags) for name in ("host", "port", "tls_cert")] == ["10.0.0.5", "2", None]
+    monkeypatch.setenv(CONFIG, __file__)
+    with pytest.raises(InvalidInput, match="TOML"):
+        served("tls_cert", [])
 
 
 def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> ServeOptions:

@@ -93,6 +93,11 @@ class Api:
         return answer
 
 
+def api_of(url: str, key: str, opened: retentive.Retentive) -> Api:
+    """The API of a server in another process, over the location `opened`."""
+    return Api(url, key, ServedLocation(opened))
+
+
 def check(method: str, path: str, answer: Answer) -> None:
     """Compare an answer with the OpenAPI document and with the rules for all answers."""
     assert re.fullmatch(r"req_[0-9a-f]{24}", answer.headers["request-id"])

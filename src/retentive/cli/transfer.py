@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from glob import glob
@@ -25,6 +25,7 @@ from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.storage.contract import Backend
 from retentive.store import MemoryStore
+from retentive.store.backup_runs import recorded_backup
 from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_files, export_whole
@@ -170,10 +171,17 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
 
     With --keep, FILE is an existing directory. The new file in it is named after the location and the time. Of the
     backups of the same location and memory stores there, all but the newest N are deleted.
+
+    If the location has been served, it records how a backup of all its memory stores ended: GET /metrics shows it.
     """
     location.take_over()
     chosen = _chosen(location, stores)
-    with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
+    with (
+        _backend(location.url, None) as backend,
+        nullcontext() if chosen else recorded_backup(backend),
+        naming("File", file),
+        output.progress("Backing up") as progress,
+    ):
         path, deleted = file, list[str]()
         if keep is not None:
             if not os.path.isdir(file):

@@ -122,6 +122,7 @@ class Console:
                     if error.status != 429:
                         raise
                     problem, status = error.message, 429
+                request.scope["state"]["code"] = "sign_in_failed"
         secret, is_local = secrets.token_urlsafe(24), self.sessions.is_local
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": is_local}
         response = html_page("login.html", "Sign in", status if problem else 200, **values)
@@ -163,7 +164,7 @@ class Console:
         route = routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             raise _no_method() if routes else missing("page")
-        request.scope["state"].update(key_id=key.id, route=BASE + route.path)
+        request.scope["state"].update(key_id=key.id, workspace_id=key.workspace_id)
         self.server.limits.check(key.id, key.rate_limit)
         form: Mapping[str, list[str]] = {}
         if route.method == "POST":

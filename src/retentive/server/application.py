@@ -22,7 +22,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
-from retentive.server.background import MaintenanceRun, last_run
+from retentive.server.background import last_run
 from retentive.server.calls import (
     STORES,
     Caller,
@@ -38,6 +38,7 @@ from retentive.server.errors import HttpError, api_error, missing, overloaded, u
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
 from retentive.server.limits import RateLimits, Workers
+from retentive.server.location_metrics import LocationCollector
 from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
 from retentive.server.protocol import Strict
@@ -73,16 +74,26 @@ READY_S = 1.0
 
 
 class ClosingResponse(StreamingResponse):
-    """Response of pieces, or of an open file, that is closed even if the client disconnects before the first piece."""
+    """Response of pieces, or of an open file, that is closed even if the client disconnects before the first piece.
 
-    def __init__(self, content: Iterator[bytes] | IO[bytes], media_type: str, **options: Any) -> None:
+    `close` replaces the method `close` of the content.
+    """
+
+    def __init__(
+        self,
+        content: Iterator[bytes] | AsyncIterator[bytes] | IO[bytes],
+        media_type: str,
+        *,
+        close: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
         read = getattr(content, "read", None)
         pieces = content if read is None else iter(partial(read, CHUNK), b"")
         super().__init__(pieces, media_type=media_type, **options)
-        self._close = getattr(content, "close", lambda: None)
+        self._close: Callable[[], None] = getattr(content, "close", lambda: None) if close is None else close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, then close the generator."""
+        """Send the response, then close its content."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -141,14 +152,11 @@ class Server:
             response.headers["www-authenticate"] = found
         return response
 
-    async def admitted(self, request: Request, path: str) -> Caller:
-        """Authenticate a request, check its rate limit and its workspace, and return the caller.
-
-        `path` is the path of the route, for the log. Raises `HttpError`.
-        """
+    async def admitted(self, request: Request) -> Caller:
+        """Authenticate a request, check its rate limit and its workspace, and return the caller. Raises `HttpError`."""
         caller = await self._caller(request)
-        request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=path)
-        self.limits.check(caller.key.id, caller.key.rate_limit)
+        request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id)
+        request.scope["state"]["rate"] = self.limits.check(caller.key.id, caller.key.rate_limit)
         check_workspace(request.headers, caller.key)
         return caller
 
@@ -158,7 +166,7 @@ class Server:
             allowed = ", ".join(sorted(routes))
             raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=allowed)
         route = routes[request.method]
-        caller = await self.admitted(request, route.path)
+        caller = await self.admitted(request)
         check_beta(request.headers)
         allows = caller.key.allows_somewhere if route.path.startswith(STORES) else caller.key.allows
         if not any(map(allows, route.scopes)):
@@ -178,7 +186,9 @@ class Server:
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
-            return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
+            close = self.limits.open_stream(caller.key.id)
+            request.scope["state"]["is_stream"] = True
+            return ClosingResponse(self.hub.stream(answer), "text/event-stream", close=close)
         if isinstance(answer, Streamed):
             return ClosingResponse(answer.file, answer.media_type)
         assert route.answer is not None  # its serializer leaves out the fields of a subclass, such as a secret
@@ -248,13 +258,7 @@ class Server:
 
     async def measured(self, _: Request) -> Response:
         """Respond to `/metrics` with the metrics."""
-        return await to_thread.run_sync(lambda: metrics_answer(self._last_run()))
-
-    def _last_run(self) -> MaintenanceRun | None:
-        try:
-            return last_run(self.location.opened.records)
-        except RetentiveError:
-            return None  # `/readyz` reports the storage
+        return await to_thread.run_sync(metrics_answer, LocationCollector(self.location.opened))
 
     async def described_resource(self, request: Request) -> Response:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""

@@ -21,18 +21,28 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
 
+from retentive.engine.core import StoreCore
 from retentive.errors import Conflict, Locked, NotFound, RetentiveError
 from retentive.opening import Retentive
+from retentive.review.proposals import PROPOSAL
 from retentive.server.deliveries import Deliverer
+from retentive.server.metrics import sample
 from retentive.server.options import ServeOptions
 from retentive.storage import capabilities
+from retentive.storage.contract import Snapshot
+from retentive.store import core_of
 from retentive.store.location_records import LocationRecords
+from retentive.values.records import time_in_id
 
 LOG = logging.getLogger("retentive.server")
 INTERVAL_S = 3_600
 RETRY_S = 600
 """Seconds after a failed run until the next one."""
 RUN_KIND, RUN_NAME = "maintenance", "last"
+NEAR = 0.9
+"""Part of a limit from which a memory store counts as near it."""
+_NAMED = 20
+"""Maximum number of ids in the log line about memory stores near a limit."""
 
 
 @dataclass(slots=True)
@@ -43,6 +53,9 @@ class MaintenanceRun:
     - `failed`: memory stores for which storage failed. `code` is the code of the first error.
     - `waiting`: memory stores that were not swept because the clock of this host jumped.
     - `is_whole`: false if the server stopped before the last memory store.
+    - `succeeded_at`: end of the last run that succeeded, this one or an earlier one.
+    - `near`, `full`: memory stores that use 90 %, and 100 %, of their limit of memories or bytes.
+    - `proposals`: proposals that wait for review. The oldest is from `oldest_proposal_at`, or 0.
     """
 
     started_at: float
@@ -55,6 +68,11 @@ class MaintenanceRun:
     failed: int = 0
     code: str = ""
     is_whole: bool = True
+    succeeded_at: float = 0.0
+    near: int = 0
+    full: int = 0
+    proposals: int = 0
+    oldest_proposal_at: float = 0.0
 
     @property
     def is_ok(self) -> bool:
@@ -68,7 +86,7 @@ class MaintenanceRun:
 
     def to_json(self) -> dict[str, object]:
         """Return the ending and the totals, for people who run the server."""
-        totals = ("stores", "expired", "pruned", "orphans", "waiting", "failed")
+        totals = ("stores", "expired", "pruned", "orphans", "waiting", "failed", "near", "full", "proposals")
         return self.ending() | {name: getattr(self, name) for name in totals}
 
 
@@ -87,14 +105,17 @@ def maintain(
     fails for one memory store, the others are maintained. Raises `RetentiveError` if the stores cannot be listed or
     the outcome cannot be recorded.
     """
-    run = MaintenanceRun(clock())
+    run, near = MaintenanceRun(clock()), list[str]()
     for info in opened.stores():
         if not may_go_on():
             run.is_whole = False
             break
         try:
-            swept = opened.store(info.id).sweep()
+            store = opened.store(info.id)
+            swept = store.sweep()
             run.orphans += capabilities.collect(opened.backend, info.id)
+            if _look(run, core_of(store)) and len(near) < _NAMED:
+                near.append(info.id)
         except (NotFound, Locked):  # erased meanwhile, or its key is missing
             continue
         except RetentiveError as error:
@@ -109,10 +130,31 @@ def maintain(
         capabilities.purge(opened.backend)
     except RetentiveError as error:
         run.code = run.code or error.code
-    run.finished_at = clock()
+    run.finished_at, before = clock(), last_run(opened.records)
+    run.succeeded_at = run.finished_at if run.is_ok else 0.0 if before is None else before.succeeded_at
     opened.records.put(RUN_KIND, RUN_NAME, json.dumps(asdict(run)))
     LOG.log(logging.INFO if run.is_ok else logging.ERROR, "maintenance: %s", json.dumps(run.to_json()))
+    if near:
+        LOG.warning("memory stores near a limit: %s", ", ".join(near) + (" ..." if run.near > len(near) else ""))
     return run
+
+
+def _look(run: MaintenanceRun, core: StoreCore) -> bool:
+    """Add the proposals of a memory store and its use of its limits to `run`. Return whether it is near a limit."""
+
+    def look(view: Snapshot) -> tuple[float, list[str]]:
+        settings, usage = core.settings_of(view), view.state.usage
+        limits = (usage.memories, settings.max_memories), (usage.size_bytes, settings.max_store_bytes)
+        return max(held / limit if limit else 0.0 for held, limit in limits), [key for key, _ in view.records(PROPOSAL)]
+
+    use, proposals = core.read(look)
+    run.near += use >= NEAR
+    run.full += use >= 1
+    run.proposals += len(proposals)
+    if proposals:  # their ids sort by time
+        oldest = (time_in_id(proposals[0]) or 0) / 1_000_000
+        run.oldest_proposal_at = min(run.oldest_proposal_at or oldest, oldest)
+    return use >= NEAR
 
 
 class Maintenance:
@@ -230,10 +272,17 @@ class Background:
     """Threads that call each of `works` again and again, `every_s` seconds apart, while this process is the leader."""
 
     def __init__(
-        self, leader: Leader, works: Sequence[Work], *, every_s: float = 1.0, on_stop: Callable[[], None] = lambda: None
+        self,
+        leader: Leader,
+        works: Sequence[Work],
+        *,
+        every_s: float = 1.0,
+        on_tick: Callable[[bool], None] = lambda _: None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._leader = leader
         self._every_s = every_s
+        self._on_tick = on_tick
         self._on_stop = on_stop
         self._stop = Event()
         self._threads = [Thread(target=self._elect, name="retentive-leader", daemon=True)]
@@ -248,6 +297,7 @@ class Background:
             each.join()
         self._on_stop()
         self._leader.resign()
+        self._on_tick(False)
 
     def _may_go_on(self) -> bool:
         return self._leader.leads and not self._stop.is_set()
@@ -257,6 +307,7 @@ class Background:
             was_leading = self._leader.leads
             if self._leader.tick() != was_leading:
                 LOG.info("this process %s the leader", "is now" if self._leader.leads else "is no longer")
+            self._on_tick(self._leader.leads)
             self._stop.wait(RENEWED * self._leader.lease_s)
 
     def _run(self, work: Work) -> None:
@@ -275,4 +326,8 @@ def start(opened: Retentive, options: ServeOptions) -> Background:
     """Start the background work of a server process: webhooks and hourly maintenance."""
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
     leader = Leader(opened.records, lease_s=options.lease_s)
-    return Background(leader, [deliverer, Maintenance(opened)], on_stop=deliverer.close)
+
+    def on_tick(leads: bool) -> None:
+        sample(opened.backend, leads=leads)
+
+    return Background(leader, [deliverer, Maintenance(opened)], on_tick=on_tick, on_stop=deliverer.close)

@@ -22,7 +22,8 @@ from retentive import __version__
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.log import newest_position
 from retentive.opening import Retentive
-from retentive.server.webhooks import DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
+from retentive.server.metrics import ATTEMPTS
+from retentive.server.webhooks import DEAD, DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
 from retentive.storage.contract import to_datetime
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
@@ -156,11 +157,12 @@ class Deliverer:
     def _trim(self) -> None:
         """Remove deliveries that were settled long ago, or that are not among the newest of their endpoint."""
         kept = Counter[tuple[str, str]]()
-        for each in self._webhooks.deliveries(DONE):
-            kind = each.webhook_endpoint_id, each.state
-            kept[kind] += 1
-            if kept[kind] > MAX_DELIVERIES or self._now() - (each.last_attempt_at or each.created_at) > KEPT:
-                self._records.put(DONE, each.key, None)
+        for kind in (DONE, DEAD):
+            for each in self._webhooks.deliveries(kind):
+                of = each.webhook_endpoint_id, kind
+                kept[of] += 1
+                if kept[of] > MAX_DELIVERIES or self._now() - (each.last_attempt_at or each.created_at) > KEPT:
+                    self._records.put(kind, each.key, None)
 
     def _start_due(self, endpoints: Mapping[str, Endpoint], may_go_on: Callable[[], bool]) -> None:
         """Start a batch of due deliveries of each endpoint that has none running."""
@@ -176,7 +178,7 @@ class Deliverer:
                 kept.append(delivery)
             else:
                 error = f"dropped: more than {MAX_DELIVERIES:,} deliveries were pending"
-                self._webhooks.settle(delivery, state="dead", last_error=error)
+                self._webhooks.settle(delivery, state="dead", due=self._now(), last_error=error)
         for endpoint_id, kept in pending.items():
             due = [each for each in reversed(kept) if each.due <= self._now()]  # the oldest first
             if due and endpoint_id not in self._running and may_go_on():
@@ -199,8 +201,9 @@ class Deliverer:
             error = str(failure)
         except (OSError, http.client.HTTPException, ValueError) as failure:
             error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
-        now, attempts, due = self._now(), delivery.attempts + 1, delivery.due
-        state = "delivered" if error is None else "pending" if attempts <= len(PAUSES_S) else "dead"
+        now, attempts = self._now(), delivery.attempts + 1
+        state, due = "delivered" if error is None else "pending" if attempts <= len(PAUSES_S) else "dead", now
+        ATTEMPTS.labels("failed" if state == "pending" else state).inc()
         if state == "pending":
             due = now + timedelta(seconds=PAUSES_S[attempts - 1] * (1 + 0.2 * random.random()))  # noqa: S311 - no secret
         with suppress(RetentiveError):  # while the storage is unreachable, the delivery stays due

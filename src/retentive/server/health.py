@@ -1,28 +1,38 @@
-"""Health check for containers. `python -m retentive.server.health` exits with status 0 if the server answers."""
+"""Health check for containers: `python -m retentive.server.health` exits with status 0 if the server answers.
+
+The address is that of `retentive serve` in this container, from the same flags, environment and configuration file.
+"""
 
 from __future__ import annotations
 
 import os
 import ssl
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
 
-from retentive.server.options import PREFIX, ServeOptions
+from retentive.errors import InvalidInput
+from retentive.server.options import PREFIX, ServeOptions, read_configuration
 
 TIMEOUT_S = 4.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the addresses that stand for all of this machine
 
 
-def is_healthy(port: int, *, tls: bool) -> bool:
+def is_healthy(host: str, port: int, *, tls: bool) -> bool:
     """Return whether the server on this machine answers `/healthz`.
 
-    The TLS certificate is not verified, because it names a public host and not 127.0.0.1.
+    The TLS certificate is not verified, because it names a public host and not this address.
     """
+    host = _ANY.get(host, host)
+    connection: HTTPConnection
     if tls:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection: HTTPConnection = HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_S, context=context)
+        context = ssl._create_unverified_context()  # noqa: S323, SLF001 - as above
+        connection = HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
     else:
-        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+        connection = HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200
@@ -32,6 +42,49 @@ def is_healthy(port: int, *, tls: bool) -> bool:
         connection.close()
 
 
+def served_flags(root: Path = Path("/proc")) -> list[str]:
+    """Return the flags of the running `retentive serve` with the environment of this process. Empty if none is found.
+
+    If several run, the first one counts. Only Linux shows them.
+    """
+    own = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+    for process in sorted(int(each.name) for each in root.glob("[0-9]*")):
+        with suppress(OSError):
+            words = (root / str(process) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+            at = words.index("serve") if "serve" in words else 0
+            if not any("retentive" in word for word in words[:at]):
+                continue
+            found = (root / str(process) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
+            pairs = dict(each.partition("=")[::2] for each in found if each.startswith(PREFIX))
+            if pairs == own:
+                return words[at + 1 :]
+    return []
+
+
+def served(name: str, flags: Sequence[str]) -> Any:
+    """Return a setting of the server: from its flags, the environment, its configuration file, or the default."""
+    flag, found = f"--{name.replace('_', '-')}", None
+    for word, after in zip(flags, [*flags[1:], ""], strict=False):
+        given, is_one, value = word.partition("=")
+        if given == flag:
+            found = value if is_one else after
+    found = found or os.environ.get(PREFIX + name.upper())
+    if found or name == "config":
+        return found
+    path = served("config", flags)
+    return ({} if path is None else read_configuration(path)).get(name, getattr(ServeOptions(""), name))
+
+
+def main() -> int:
+    """Return 0 if the server answers, else 1."""
+    flags = served_flags()
+    try:
+        host, port, cert = (served(name, flags) for name in ("host", "port", "tls_cert"))
+        return 0 if is_healthy(host, int(port), tls=bool(cert)) else 1
+    except (InvalidInput, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
 if __name__ == "__main__":
-    found = int(os.environ.get(f"{PREFIX}PORT") or ServeOptions("").port)
-    sys.exit(0 if is_healthy(found, tls=bool(os.environ.get(f"{PREFIX}TLS_CERT"))) else 1)
+    sys.exit(main())

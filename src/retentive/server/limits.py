@@ -1,4 +1,4 @@
-"""Limits of a server process: its threads, the request rate of each key, and failed sign-ins."""
+"""Limits of a server process: its threads, rates and event streams of keys, and failed sign-ins."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import asyncio
 import ipaddress
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from datetime import UTC, datetime
 from threading import Semaphore
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from retentive.server.errors import HttpError, overloaded
-from retentive.server.options import DEADLINE_S, QUEUE, THREADS
+from retentive.server.metrics import AUTH_FAILURES, QUEUED, STREAMS, inside
+from retentive.server.options import DEADLINE_S, QUEUE, STREAMS_OF_KEY, THREADS
 from retentive.wire.stores import rate_of
 
 T = TypeVar("T")
@@ -39,8 +42,9 @@ class Workers:
         """
         if not self._places.acquire(blocking=False):
             raise overloaded("the server is overloaded; try again later")
-        job = self._pool.submit(copy_context().run, work)
-        job.add_done_callback(lambda _: self._places.release())
+        QUEUED.inc()
+        job = self._pool.submit(copy_context().run, inside, work)
+        job.add_done_callback(self._ended)
         try:
             async with asyncio.timeout(max(self._deadline_s, deadline_s or 0)) as deadline:
                 return await asyncio.wrap_future(job)
@@ -51,6 +55,11 @@ class Workers:
             raise overloaded("the server is overloaded; try again later")
         raise HttpError(504, "timeout_error", "the request took too long; it may still take effect", "deadline")
 
+    def _ended(self, job: Future[Any]) -> None:
+        if job.cancelled():  # otherwise it has left the queue when it began
+            QUEUED.dec()
+        self._places.release()
+
     def close(self) -> None:
         """Wait for the running calls to end."""
         self._pool.shutdown()
@@ -59,36 +68,75 @@ class Workers:
 MAX_RETRY_AFTER_S = 60
 """Longest `retry-after` that both SDKs obey. They ignore longer times."""
 _MAX_BUCKETS = 10_000
+_HEADER = "anthropic-ratelimit-requests-"
+"""Start of the names of the headers of the hosted API. Source: Claude API docs, "Rate limits", response headers."""
 
 
 class RateLimits:
-    """Checks request rates by token buckets. `default` applies to keys that have no rate limit of their own."""
+    """Checks request rates by token buckets, and counts event streams. For use in one thread.
 
-    def __init__(self, default: str | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    `default` applies to keys that have no rate limit of their own. A key may have `streams` open streams.
+    """
+
+    def __init__(
+        self,
+        default: str | None = None,
+        *,
+        streams: int = STREAMS_OF_KEY,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._default = default
-        self._clock = clock
+        self._max_streams = streams
+        self._clock, self._wall = clock, wall
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+        self._streams = Counter[str]()
 
-    def check(self, key_id: str, own: str | None) -> None:
+    def check(self, key_id: str, own: str | None) -> dict[str, str]:
         """Count a request with a key. Raises `HttpError` 429 if the key has sent too many requests.
 
-        `own` is the rate limit of the key. If it is None, the default applies.
+        `own` is the rate limit of the key. If it is None, the default applies. Returns the headers that tell the client
+        its rate, without any if it has none: burst, requests left, and when the burst is full again.
         """
         text = self._default if own is None else own
         rate = rate_of(text)
         if text is None or rate is None:
-            return
+            return {}
         burst, per_s = rate
         now = self._clock()
         tokens, since = self._buckets.pop((key_id, text), (float(burst), now))
         tokens = min(float(burst), tokens + (now - since) * per_s)
         if len(self._buckets) == _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]  # the least recently used one
-        self._buckets[key_id, text] = max(tokens - 1, 0.0) if tokens >= 1 else tokens, now
+        left = max(tokens - 1, 0.0) if tokens >= 1 else tokens
+        self._buckets[key_id, text] = left, now
+        reset = datetime.fromtimestamp(math.ceil(self._wall() + (burst - left) / per_s), UTC)
+        told = {"limit": str(burst), "remaining": str(int(left)), "reset": f"{reset:%Y-%m-%dT%H:%M:%SZ}"}
+        headers: dict[str, Any] = {_HEADER + name: value for name, value in told.items()}
         if tokens < 1:
             after = min(MAX_RETRY_AFTER_S, math.ceil((1 - tokens) / per_s))
             message = f"the API key has reached its rate limit of {text}; try again in {after} s"
-            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(after))
+            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(after), **headers)
+        return headers
+
+    def open_stream(self, key_id: str) -> Callable[[], None]:
+        """Count an event stream of a key. Returns the function to call when it ends.
+
+        Raises `HttpError` 429 if the key has too many open streams in this process.
+        """
+        if self._streams[key_id] >= self._max_streams:
+            message = f"the API key has {self._max_streams} open event streams, the maximum; close one first"
+            raise HttpError(429, "rate_limit_error", message, "too_many_streams", retry_after=str(MAX_RETRY_AFTER_S))
+        self._streams[key_id] += 1
+        STREAMS.inc()
+
+        def close() -> None:
+            STREAMS.dec()
+            self._streams[key_id] -= 1
+            if not self._streams[key_id]:
+                del self._streams[key_id]
+
+        return close
 
 
 MAX_FAILURES, FAILURES_S = 10, 60
@@ -113,6 +161,7 @@ class Failures:
 
         A client with an IPv6 address usually has all addresses of its network of 64 bits, so these count together.
         """
+        AUTH_FAILURES.labels("sign_in").inc()
         names = filter(None, (_network(address), key_id))
         if max([self._count(name, MAX_FAILURES) for name in names], default=0) >= MAX_FAILURES:
             message = "Too many failed sign-ins. Wait a minute."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_SCOPE = "the API key needs the scope read or write"
+LISTEN = "subscriptions/listen"
+"""Method that opens an event stream by POST (protocol revision 2026-07-28). `mcp` checks that the header names it."""
 
 
 class McpEndpoint:
@@ -63,7 +65,7 @@ class McpEndpoint:
 
         Raises `HttpError` only before the first byte of the response is sent.
         """
-        caller = await self._server.admitted(request, MCP)
+        caller = await self._server.admitted(request)
         _check_origin(request)
         if not any(map(caller.key.allows_somewhere, OF_PATHS)):
             raise forbidden(NO_SCOPE)
@@ -76,7 +78,11 @@ class McpEndpoint:
             return read.pop() if read else await request.receive()
 
         owner = f"{caller.key.id} {caller.actor} {store.id}"
-        await sessions.answer(request.scope, receive, send, self._target(caller, store, request), owner)
+        with ExitStack() as at_end:
+            if request.method == "GET" or request.headers.get("mcp-method") == LISTEN:
+                at_end.callback(self._server.limits.open_stream(caller.key.id))
+                request.scope["state"]["is_stream"] = True
+            await sessions.answer(request.scope, receive, send, self._target(caller, store, request), owner)
 
     def stop(self) -> None:
         """End the event streams. Can be called from any thread and from a signal handler."""

@@ -22,6 +22,7 @@ MAX_PORT = 65_535
 THREADS = 40
 QUEUE = 200
 """Maximum number of calls that wait for a thread. Further calls get status 503."""
+STREAMS_OF_KEY = 100
 DEADLINE_S = 60
 """Default deadline of a request. It is shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
@@ -48,6 +49,7 @@ class ServeOptions:
     queue: int = option(QUEUE, "Calls that wait in a process; further ones get 503.", high=100_000)
     deadline_s: int = option(DEADLINE_S, "Seconds after which a call gets 504.", low=1, high=3_600)
     rate: str | None = option(None, "Requests of each key, such as 50/s or 600/m.", metavar="N/s")
+    streams: int = option(STREAMS_OF_KEY, "Event streams that a key may have open in a process.", low=1, high=100_000)
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     lease_s: int = option(30, "Seconds until another process takes over webhooks and maintenance.", low=1, high=3_600)

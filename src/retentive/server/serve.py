@@ -34,6 +34,8 @@ except ImportError as error:
 from retentive.server.application import Server, application
 from retentive.server.background import start
 from retentive.server.limits import RateLimits, Workers
+from retentive.server.location_metrics import LocationCollector
+from retentive.server.metrics import QUEUE_MAX, THREADS_MAX
 from retentive.server.protocol import ClientConnection
 
 if TYPE_CHECKING:
@@ -149,8 +151,10 @@ def _tokens(options: ServeOptions) -> Tokens | None:
 def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     log_as_json(requests=options.request_log)
     exports = any(map(os.environ.get, ENDPOINTS)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
-    telemetry, stop_export = exporting() if exports else (Telemetry(), lambda: None)
+    telemetry, stop_export = exporting(LocationCollector(opened)) if exports else (Telemetry(), lambda: None)
     background = start(opened, options)
+    THREADS_MAX.set(options.threads)
+    QUEUE_MAX.set(options.queue)
 
     def stop() -> None:
         background.stop()
@@ -160,7 +164,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     server = Server(
         ServedLocation(opened, webhooks_to_private=options.webhooks_to_private),
         Workers(options.threads, options.queue, deadline_s=options.deadline_s),
-        RateLimits(options.rate),
+        RateLimits(options.rate, streams=options.streams),
         telemetry,
         _tokens(options),
         is_alone=options.workers == 1,

@@ -14,26 +14,40 @@ import re
 import sys
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import opentelemetry.metrics
 from opentelemetry import propagate, trace
+from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from retentive import __version__
-from retentive.server.background import MaintenanceRun
 from retentive.server.errors import HttpError
+from retentive.server.metrics import (
+    AUTH_FAILURES,
+    COMMITS,
+    DURATIONS,
+    LIMITED,
+    REGISTRY,
+    REQUESTS,
+    STORAGE_ERRORS,
+    WAITS,
+)
+from retentive.server.requests import client_address
 from retentive.wire.memories import MemoryObject
 from retentive.wire.stores import StoreObject
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import CallbackOptions, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,20 +59,9 @@ STORAGE_CODES = frozenset(
     ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
 )
 METHODS = frozenset({"GET", "POST", "DELETE"})
-STREAMS = "/events"
+HSTS = b"max-age=31536000"
+"""Value of `Strict-Transport-Security`: for a year, browsers use TLS for this host name only (RFC 6797)."""
 _LIVE = re.compile(r"gauge_live\w*_(\d+)\.db")
-_LABELS = ("route", "method")
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_OURS = CollectorRegistry()
-_REQUESTS = Counter("retentive_http_requests", "Answered requests.", (*_LABELS, "status", "code"), registry=_OURS)
-_SECONDS = Histogram(
-    "retentive_http_request_duration_seconds", "Time of requests.", _LABELS, registry=_OURS, buckets=_BUCKETS
-)
-_COMMITS = Counter("retentive_commits", "Changes that were answered with success.", _LABELS, registry=_OURS)
-_WAIT = Histogram("retentive_queue_wait_seconds", "Wait of calls for a thread.", registry=_OURS, buckets=_BUCKETS)
-_STREAMS = Gauge("retentive_event_streams", "Open event streams.", registry=_OURS, multiprocess_mode="livesum")
-_LIMITED = Counter("retentive_rate_limited", "Requests over the rate of their key.", _LABELS, registry=_OURS)
-_STORAGE = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=_OURS)
 _QUIET: Any = {"record_exception": False, "set_status_on_exception": False}
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 OPERATIONS: Mapping[str, str] = {
@@ -81,12 +84,12 @@ OPERATIONS: Mapping[str, str] = {
 """Maps the name of a route, or a command of the memory tool, to the value of `gen_ai.operation.name`."""
 
 
-def metrics_answer(run: MaintenanceRun | None) -> Response:
+def metrics_answer(location: Collector) -> Response:
     """Return the response with the metrics of all worker processes of this server, in the text format of Prometheus.
 
-    `run` is the last maintenance of any process.
+    `location` collects those of the location.
     """
-    registry, directory = _OURS, os.environ.get(DIRECTORY)
+    registry, directory = REGISTRY, os.environ.get(DIRECTORY)
     if directory is not None:
         for name in os.listdir(directory):
             if found := _LIVE.fullmatch(name):
@@ -97,10 +100,7 @@ def metrics_answer(run: MaintenanceRun | None) -> Response:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     of = CollectorRegistry()
-    if run is not None:
-        ended = "retentive_maintenance_last_end_timestamp_seconds"
-        Gauge(ended, "End of the last maintenance, of any process.", registry=of).set(run.finished_at)
-        Gauge("retentive_maintenance_last_ok", "1 if it succeeded, else 0.", registry=of).set(run.is_ok)
+    of.register(location)
     return Response(generate_latest(registry) + generate_latest(of), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -121,9 +121,7 @@ class Telemetry:
         When the block ends, `state` must contain the route, status and code of the request.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        started, given, is_stream = time.perf_counter(), scope["method"], scope["path"].endswith(STREAMS)
-        if is_stream:
-            _STREAMS.inc()
+        started, given = time.perf_counter(), scope["method"]
         try:
             with self._tracer.start_as_current_span(
                 given,
@@ -135,7 +133,7 @@ class Telemetry:
                 yield
                 found = {"http.request.method": given, "url.scheme": scope.get("scheme", "http")}
                 found["http.response.status_code"] = state["status"]
-                if route := state.get("route"):
+                if route := _route(scope):
                     found["http.route"] = route
                     span.update_name(f"{given} {route}")
                 if state["status"] >= 500:
@@ -144,20 +142,17 @@ class Telemetry:
                 span.set_attributes({**found, "retentive.request_id": state["request_id"]})
                 self._requests.record(time.perf_counter() - started, found)
         finally:
-            route, method, code = (
-                state.get("route") or "other",
-                given if given in METHODS else "other",
-                state.get("code"),
-            )
-            _REQUESTS.labels(route, method, str(state["status"]), code or "").inc()
-            if is_stream:
-                _STREAMS.dec()
-            else:
-                _SECONDS.labels(route, method).observe(time.perf_counter() - started)
-            if state["status"] == 429:
-                _LIMITED.labels(route, method).inc()
+            route, method = _route(scope) or "other", given if given in METHODS else "other"
+            code = state.get("code") or ""
+            REQUESTS.labels(route, method, str(state["status"]), code).inc()
+            if "is_stream" not in state:
+                DURATIONS.labels(route, method).observe(time.perf_counter() - started)
+            if code == "rate_limited":
+                LIMITED.labels(route, method).inc()
+            if code == "invalid_key":
+                AUTH_FAILURES.labels("api_key").inc()
             if code in STORAGE_CODES:
-                _STORAGE.labels(code).inc()
+                STORAGE_ERRORS.labels(code).inc()
 
     def observed(self, route: Route, call: RouteCall, work: Callable[[], RouteAnswer]) -> Callable[[], RouteAnswer]:
         """Return a function that calls `work`, and records its wait for a thread, its span, and whether it changed."""
@@ -167,10 +162,10 @@ class Telemetry:
         is_change = route.method != "GET" and route.scopes != ("read",) and command != "view"
 
         def run() -> RouteAnswer:
-            _WAIT.observe(time.perf_counter() - queued)
+            WAITS.observe(time.perf_counter() - queued)
             answer = work() if operation is None else self._operated(operation, call, work)
             if is_change and not getattr(answer, "is_error", False):
-                _COMMITS.labels(route.path, route.method).inc()
+                COMMITS.labels(route.path, route.method).inc()
             return answer
 
         return run
@@ -210,8 +205,11 @@ class Telemetry:
                 span.set_attribute("gen_ai.memory.records", f"[{','.join(each.model_dump_json() for each in records)}]")
 
 
-def exporting() -> tuple[Telemetry, Callable[[], None]]:
-    """Return a `Telemetry` that exports to the endpoint in the environment, and a function that stops it."""
+def exporting(location: Collector) -> tuple[Telemetry, Callable[[], None]]:
+    """Return a `Telemetry` that exports to the endpoint in the environment, and a function that stops it.
+
+    The counters and gauges for Prometheus are exported too, under their names there; `location` collects some of them.
+    """
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow
@@ -221,16 +219,30 @@ def exporting() -> tuple[Telemetry, Callable[[], None]]:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - slow
 
     name = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "retentive"}
-    resource = Resource.create({"service.version": __version__} | name)
+    named = {"service.version": __version__, "service.instance.id": str(uuid.uuid4())} | name
+    resource = Resource.create(named)
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+    meter = meters.get_meter("retentive.server", __version__)
+    create = {"gauge": meter.create_observable_gauge, "counter": meter.create_observable_counter}
+    for collector in (REGISTRY, location):
+        for family in collector.collect():
+            if family.type in create:
+                observed = partial(_observed, collector, family.name)
+                create[family.type](family.name, [observed], description=family.documentation)
 
     def stop() -> None:
         tracers.shutdown()
         meters.shutdown()
 
     return Telemetry(tracers, meters), stop
+
+
+def _observed(collector: Collector, name: str, _: CallbackOptions) -> list[Observation]:
+    """Return the present values of a metric of Prometheus."""
+    samples = [sample for family in collector.collect() if family.name == name for sample in family.samples]
+    return [Observation(each.value, each.labels) for each in samples if not each.name.endswith("_created")]
 
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
@@ -292,6 +304,9 @@ class Envelope:
                 added = [(b"request-id", state["request_id"].encode("ascii"))]
                 if "workspace_id" in state:
                     added.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
+                if scope.get("scheme") == "https":
+                    added.append((b"strict-transport-security", HSTS))
+                added += [(name.encode(), value.encode()) for name, value in state.get("rate", {}).items()]
                 message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
@@ -323,6 +338,11 @@ def described(error: BaseException) -> str:
     return " < ".join([type(error).__name__, *places])
 
 
+def _route(scope: Scope) -> str | None:
+    """Return the template of the path, such as `/v1/memory_stores/{memory_store_id}`. None if no route matched."""
+    return getattr(scope.get("route"), "path", None)
+
+
 def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
     """Log a request as one line of JSON. The line contains no bodies, no memory paths and no queries."""
     if not LOG.isEnabledFor(logging.INFO):
@@ -330,10 +350,11 @@ def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
     store_id = scope.get("path_params", {}).get("memory_store_id", "")
     line = {
         "request_id": state["request_id"],
-        "route": state.get("route"),
-        "method": scope["method"],
+        "route": _route(scope),
+        "method": scope["method"] if scope["method"] in METHODS else "other",
         "status": state["status"],
         "ms": round(seconds * 1000, 1),
+        "client": client_address(scope) or None,
         "key_id": state.get("key_id"),
         "workspace_id": state.get("workspace_id"),
         "memory_store_id": store_id if STORE_ID.fullmatch(store_id) else None,  # a client may send any text

@@ -21,8 +21,8 @@ from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT, new_webhook_secret
 from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent, WebhookEvent
 
-PENDING, DONE = "webhook_pending", "webhook_done"
-"""Kinds of the records of deliveries, under the key `ENDPOINT.EVENT`: those to send, and those with an outcome."""
+PENDING, DONE, DEAD = STATES = "webhook_pending", "webhook_done", "webhook_dead"
+"""Kinds of the records of deliveries, under the key `ENDPOINT.EVENT`: to send, delivered, and given up."""
 TEST: Final = "webhook.test"
 ORGANIZATION = "org_default"
 MAX_ENDPOINTS = 50
@@ -68,7 +68,10 @@ class Endpoint(EndpointObject):
 
 
 class Delivery(DeliveryObject):
-    """Stored event that is sent to one webhook endpoint. `due` is the time of the next attempt."""
+    """Stored event that is sent to one webhook endpoint.
+
+    `due` is the time of the next attempt or, for a dead delivery, the time at which it was given up.
+    """
 
     body: str
     due: datetime
@@ -138,7 +141,7 @@ class Webhooks:
         """Delete an endpoint with its deliveries. Raises `NotFound`."""
         self.endpoint(endpoint_id)
         self._records.put(ENDPOINT, endpoint_id, None)
-        for kind in (PENDING, DONE):
+        for kind in STATES:
             for each in self.deliveries(kind, endpoint_id):
                 self._records.put(kind, each.key, None)
 
@@ -180,7 +183,7 @@ class Webhooks:
             with suppress(Conflict):
                 self._records.put(PENDING, after.key, after.model_dump_json(), expected=before.model_dump_json())
             return
-        self._records.put(DONE, after.key, after.model_dump_json())
+        self._records.put(DEAD if after.state == "dead" else DONE, after.key, after.model_dump_json())
         self._records.put(PENDING, after.key, None)
 
 

@@ -29,6 +29,14 @@ class PlainFiles(ABC):
         """Return the directory that contains the memories of a store as plain files. None if the store is encrypted."""
 
 
+class Pooled(ABC):
+    """Capability of storage that is reached through a limited number of connections."""
+
+    @abstractmethod
+    def connections(self) -> tuple[int, int, int]:
+        """Return how many connections of this process are in use, how many are idle, and how many may be open."""
+
+
 class Maintained:
     """Capability of storage with invariants beyond the core contract, or with bytes that outlast their deletion.
 

@@ -86,7 +86,7 @@ DRIVERS = {
     "jinja2": {"console/rendering.py"},
     "markdown_it": {"console/markdown.py"},
     "nh3": {"console/markdown.py"},
-    "prometheus_client": {"server/telemetry.py"},
+    "prometheus_client": {"server/telemetry.py", "server/metrics.py", "server/location_metrics.py"},
     "opentelemetry": {"server/telemetry.py"},
 }
 

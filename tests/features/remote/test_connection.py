@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 import retentive
 from faults.network.faults import MOMENTS, Action, Fault, Moment, Plan
@@ -26,6 +19,7 @@ from retentive import MemoryStore, errors
 from support.http_api import Api, serving
 from support.protocols import S3
 from support.proxy import Proxy
+from support.tls import self_signed
 
 A = "/memories/a.md"
 LIMIT_S = 5.0
@@ -164,23 +158,7 @@ def _answer_once(listener: socket.socket, answer: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Files of a self-signed certificate for 127.0.0.1, and its private key."""
-    directory: Path = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "retentive test")]), datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1)).add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )  # fmt: skip
-    (directory / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    form = serialization.PrivateFormat.PKCS8
-    (directory / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
-    return str(directory / "cert.pem"), str(directory / "key.pem")
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_tls(certificate: tuple[str, str]) -> None:

@@ -46,7 +46,7 @@ def streaming(api: Api, path: str, **headers: str) -> Iterator[Stream]:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request("GET", path, headers={"authorization": f"Bearer {api.key}", **sent})
         response = connection.getresponse()
-        assert (response.status, response.getheader("content-type")) == (200, "text/event-stream; charset=utf-8")
+        assert (response.status, response.headers.get_content_type()) == (200, "text/event-stream")
         yield Stream(response)
     finally:
         connection.close()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.request import urlopen
 
 import anyio
 import psycopg
@@ -17,6 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retentive
+from features.mcp.test_http import begun
+from features.server.test_events import streaming
 from retentive.errors import InvalidInput, StoreFull, Unavailable
 from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
@@ -27,6 +32,8 @@ from support.clock import Clock
 from support.http_api import Api, serving
 from support.protocols import Postgresql
 from support.proxy import Proxy
+from support.tls import self_signed
+from support.waiting import until
 
 RATES = [("50/s", (50, 50.0)), ("600/m", (600, 10.0)), ("36/h", (36, 0.01)), ("none", None), (None, None)]
 
@@ -66,7 +73,7 @@ def limited(tmp_path: Path, clock: Clock) -> Iterator[Api]:
     """A server with a rate, whose clock does not move."""
     with (
         retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
-        serving(opened, limits=RateLimits("3/m", clock=clock)) as api,
+        serving(opened, limits=RateLimits("3/m", clock=clock, wall=clock)) as api,
     ):
         yield api
 
@@ -78,10 +85,48 @@ def test_a_key_over_its_rate_gets_429(limited: Api, clock: Clock) -> None:
     assert answers[3].error["type"] == "rate_limit_error"
     assert answers[3].error["details"] == {"error_code": "rate_limited"}
     assert answers[3].headers["retry-after"] == "20"
+    told = [
+        [each.headers[f"anthropic-ratelimit-requests-{name}"] for name in ("limit", "remaining")] for each in answers
+    ]
+    assert told == [["3", "2"], ["3", "1"], ["3", "0"], ["3", "0"]]
+    reset = [datetime.fromisoformat(each.headers["anthropic-ratelimit-requests-reset"]) for each in answers]
+    assert [(each - datetime.fromtimestamp(clock.now, UTC)).total_seconds() for each in reset] == [20, 40, 60, 60]
+    assert "anthropic-ratelimit-requests-limit" not in first.get("/readyz").headers
     assert second.get("/v1/memory_stores").status == 200
     assert first.get("/readyz").status == 200
     clock.now += 20
     assert first.get("/v1/memory_stores").status == 200
+
+
+def test_a_key_has_a_number_of_streams(tmp_path: Path) -> None:
+    """Of its own, for events and MCP together. One that ended makes room."""
+    limits = RateLimits(streams=2)
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, limits=limits) as api:
+        at, other = f"/v1/memory_stores/{opened.store().id}/events", api.with_key("read")
+        session = begun(api)
+        with streaming(api, "/mcp", **session), streaming(api, at), streaming(other, at):
+            refused = [api.get(at), api.get("/mcp", **session)]
+            assert [(each.status, each.error["details"]["error_code"]) for each in refused] == [
+                (429, "too_many_streams")
+            ] * 2
+            assert refused[0].error["message"] == "the API key has 2 open event streams, the maximum; close one first"
+            assert b"\nretentive_event_streams 3.0\n" in api.get("/metrics").body
+        until(lambda: b"\nretentive_event_streams 0.0\n" in api.get("/metrics").body)
+        with streaming(api, at):
+            pass
+
+
+def test_browsers_learn_of_tls(tmp_path: Path) -> None:
+    cert, key = self_signed(tmp_path)
+    context = ssl.create_default_context(cafile=cert)
+    with (
+        retentive.open("sqlite://") as opened,
+        serving(opened) as plain,
+        serving(opened, tls={"ssl_certfile": cert, "ssl_keyfile": key}) as api,
+    ):
+        with urlopen(api.url.replace("http:", "https:") + "/healthz", context=context) as answer:
+            assert answer.headers["strict-transport-security"] == "max-age=31536000"
+        assert "strict-transport-security" not in plain.get("/healthz").headers
 
 
 def test_keys_have_rates_of_their_own(limited: Api) -> None:

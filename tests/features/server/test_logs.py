@@ -80,11 +80,16 @@ def test_requests_are_logged_without_what_clients_send(api: Api, store: MemorySt
         "method": "POST",
         "status": 200,
         "ms": found[0]["ms"],
+        "client": "127.0.0.1",
         "key_id": id_in(api.key),
         "workspace_id": "wrkspc_default",
         "memory_store_id": store.id,
     }
     assert found[1]["code"] == "already_exists"
+    assert [(each.get("route"), each["method"]) for each in found[8:10]] == [
+        (found[0]["route"], "other"),
+        ("/v1/memory_stores/{memory_store_id}", "GET"),
+    ]
 
 
 @pytest.mark.parametrize("has_begun", [False, True])

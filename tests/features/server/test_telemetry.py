@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ from retentive.server.calls import ServedLocation
 from retentive.server.telemetry import CAPTURE, JsonLog, Telemetry
 from support.http_api import Api, serving
 from support.listener import Answer, Received, listening
-from support.pages import ROOT
 from support.served_process import started
 from support.waiting import until
 
@@ -218,19 +216,3 @@ def test_a_log_line_of_a_bug_has_no_message_of_the_exception(tmp_path: Path) -> 
     line = json.loads(JsonLog().format(record))
     assert (line["message"], SECRET in str(line)) == ("failed", False)
     assert line["exception"].startswith("ValueError < test_telemetry.py:")
-
-
-def test_the_dashboard_shows_metrics_that_exist(api: Api) -> None:
-    """Each query names metrics and labels of the server, and no metric is missing."""
-    dashboard = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text("utf-8"))
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    samples = re.findall(r"^(retentive_\w+?)(?:_created)?(?:\{| )", api.get("/metrics").body.decode(), re.MULTILINE)
-    declared = re.findall(r"^# TYPE (\w+) (\w+)", api.get("/metrics").body.decode(), re.MULTILINE)
-    known = {*samples, *(f"{name}_bucket" for name, kind in declared if kind == "histogram")}
-    known |= {name for name, _ in declared if not name.endswith("_created")}
-    used = set(re.findall(r"retentive_\w+", " ".join(queries)))
-    assert used <= known
-    families = {name for name, _ in declared if not name.endswith("_created")}
-    assert {name for name in families if not any(each.startswith(name) for each in used)} == set()
-    labels = {each for query in queries for each in re.findall(r"\bby \(([^)]*)\)", query)}
-    assert {name.strip() for each in labels for name in each.split(",")} <= {"route", "method", "status", "code", "le"}

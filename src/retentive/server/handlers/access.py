@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
 from retentive.server.rights import KeyRecord
-from retentive.server.webhooks import DONE, PENDING, TEST, Endpoint, check_url
+from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire
 from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
@@ -195,7 +195,7 @@ def delete_webhook_endpoint(call: RouteCall) -> wire.EndpointDeleted:
 def list_webhook_deliveries(call: RouteCall, state: Outcome = None) -> AnswerPage[wire.DeliveryObject]:
     """List the deliveries of a webhook endpoint with their outcome, newest first, on one page."""
     endpoint, hooks = _endpoint_of(call), call.location.webhooks
-    found = [each for kind in (PENDING, DONE) for each in hooks.deliveries(kind, endpoint.id)]
+    found = [each for kind in STATES for each in hooks.deliveries(kind, endpoint.id)]
     found.sort(key=lambda each: each.created_at, reverse=True)
     return AnswerPage[wire.DeliveryObject](data=[each for each in found if state in {None, each.state}])
 

@@ -37,6 +37,7 @@ from retentive.errors import (
 )
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
+from retentive.storage.capabilities import Pooled
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
@@ -153,7 +154,7 @@ def split_options(rest: str) -> tuple[str, float, int, dict[str, str]]:
     return address, timeout_s, connections, given
 
 
-class ServerBackend(SqlBackend):
+class ServerBackend(SqlBackend, Pooled):
     """Backend that keeps memory stores in a database on a server. Subclasses open the connections.
 
     The tables are created if the database is empty.
@@ -193,6 +194,9 @@ class ServerBackend(SqlBackend):
     def close(self) -> None:
         with self._pool.held():
             self._closed = True
+
+    def connections(self) -> tuple[int, int, int]:
+        return *self._pool.size, self._connections
 
     def __del__(self) -> None:
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down

@@ -91,6 +91,11 @@ class Pool(Generic[C]):
     def _has_free(self) -> bool:
         return not self._held and (self._limit is None or self._busy < self._limit)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Number of connections in use, and of idle ones."""
+        return self._busy, len(self._idle)
+
     def drop(self) -> None:
         """Close the idle connections."""
         while self._idle:

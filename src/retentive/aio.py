@@ -165,6 +165,9 @@ class AsyncMounts(_AsyncTree[Mounts]):
 
     clear = _twin(Mounts.clear)
     memories = _twin(Mounts.memories)
+    list_memories = _twin(Mounts.list_memories)
+    versions = _twin(Mounts.versions)
+    settings = _twin(Mounts.settings)
     search = _twin(Mounts.search)
 
 

@@ -7,47 +7,37 @@ handled here: commands on mount points or on directories above them, and renames
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, NoReturn, TypeVar, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Literal, NoReturn, TypeAlias, Unpack
 
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard
-from retentive.engine.handlers import RunCommand, Viewed
-from retentive.engine.lists import list_memories, load
+from retentive.engine.handlers import Viewed
+from retentive.engine.lists import Listed, ListedMemory, ListingCursor
 from retentive.engine.memories import MemoryTree
-from retentive.engine.operation import AuditOnly, Plan, Write
-from retentive.engine.pending import with_own_proposals
-from retentive.engine.read import read
-from retentive.engine.rendering import OF_BACKENDS, error_reply, view_reply
+from retentive.engine.operation import AuditOnly
+from retentive.engine.rendering import error_reply, view_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.searching import StoreSearch
+from retentive.mounted import Mount, MountsById, MountsHistory, Part
+from retentive.remote import is_remote
 from retentive.search.ranking import order
 from retentive.search.results import Results, unknown_everywhere
-from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
-from retentive.store import MemoryStore, core_of
-from retentive.values.commands import (
-    Command,
-    Delete,
-    Insert,
-    Rename,
-    StrReplace,
-    View,
-    parse,
-    paths_of,
-)
-from retentive.values.listing import listing
+from retentive.storage.contract import Actor, Memory, Version, as_actor
+from retentive.store import MemoryStore
+from retentive.values.commands import Command, Delete, Insert, Rename, StrReplace, View, parse, paths_of, within
+from retentive.values.listing import ListPage, listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
 from retentive.values.replies import REPLIES, Reply
+from retentive.values.settings import Settings
 
 __all__ = ["MemoryTree", "Mounts", "core_of_tree"]
 
-T = TypeVar("T")
+StoreOrMounts: TypeAlias = "MemoryStore | Mounts"
 
 
 class Mounts(MemoryTree):
@@ -67,10 +57,10 @@ class Mounts(MemoryTree):
         above = {place for point in points for place in (point, *ancestors(point), ROOT)}
         self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
         """Paths of the tree that are always directories: the root, the mount points and the directories above them."""
-        self._mounts: dict[str, _Mount] = {}
+        self._mounts: dict[str, Mount] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
-            self._mounts[point] = _Mount(checked[point], point, covered, self._fixed)
+            self._mounts[point] = Mount(checked[point], point, covered, self._fixed)
         self._core = self._mounts[ROOT].core
 
     def __repr__(self) -> str:
@@ -120,14 +110,14 @@ class Mounts(MemoryTree):
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
             try:
-                mount.ask(partial(mount.changeable, ROOT, mount.point), who)
+                mount.check_clear(who)
             except RetentiveError as error:
                 return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
         for mount in self._mounts.values():
             try:
                 mount.clear(who, **named)
             except RetentiveError as error:
-                return error_reply(mount.core, error, [MemoryPath.known(mount.point)])
+                return error_reply(mount.core, error, [MemoryPath.known(mount.point).within(mount.point)])
         return Reply(REPLIES.cleared)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
@@ -135,9 +125,7 @@ class Mounts(MemoryTree):
         if inside is None:
             reply = self._at_a_border(command, as_actor(actor))
             raise error_of(reply.text, reply.code)  # a change that no single store can run is always refused
-        core, inner = inside[0].core, inside[1]
-        assert not isinstance(inner, View)
-        written = core.written(RunCommand(inner, if_version), core.invocation(actor, **origin))
+        written = inside[0].store._written(inside[1], if_version, actor, origin)  # noqa: SLF001 - the same base class
         return replace(written, path=paths_of(command)[-1].text)
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
@@ -152,8 +140,7 @@ class Mounts(MemoryTree):
         if target.text in self._fixed:
             raise NotFound(f"there is no memory at {path}")
         mount = self._owner(target.text)
-        with self._explained(target, mount):
-            memory, text = mount.core.run(load(target.within(mount.point)), mount.core.invocation()).value()
+        memory, text = mount.load(target.within(mount.point))
         return replace(memory, path=target.text), text
 
     def memories(self, under: str = ROOT) -> list[Memory]:
@@ -161,12 +148,56 @@ class Mounts(MemoryTree):
 
         The memories of one store are from one consistent state. Two stores may be read at different times.
         """
-        found: list[Memory] = []
-        target = self._core.parsed(under)
-        for mount, inner in self._parts(target):
-            with self._explained(target, mount):
-                found += mount.memories(inner, None)
+        parts = self._parts(self._core.parsed(under))
+        found = chain.from_iterable(mount.memories(inner, None) for mount, inner in parts)
         return sorted(found, key=lambda memory: memory.path)
+
+    def list_memories(
+        self, *, cursor: ListingCursor | None = None, limit: int = 100
+    ) -> ListPage[Listed, ListingCursor]:
+        """Return one page of all memories of the tree: store by store, in the order of the mount points.
+
+        Within a store, the order and the errors are those of `MemoryStore.list_memories`. A page may be short.
+        """
+        mounts = list(self._mounts.values())
+        number, _, pin = ("0", "", "") if cursor is None else cursor.pin.partition(" ")
+        if not number.isdecimal() or int(number) >= len(mounts):
+            raise InvalidInput("the cursor must be the `next` of an earlier page")
+        mount = mounts[int(number)]
+        inner = ListingCursor(pin, cursor.last) if cursor is not None and pin else None
+        page = mount.store.list_memories(cursor=inner, limit=limit)
+        listed = [each for each in page.items if isinstance(each, ListedMemory) and mount.shows(each.memory.path)]
+        items = [replace(each, memory=mount.out(each.memory)) for each in listed]
+        following = None if page.next is None else ListingCursor(f"{number} {page.next.pin}", page.next.last)
+        if following is None and int(number) + 1 < len(mounts):
+            following = ListingCursor(f"{int(number) + 1} ", "")
+        if following is not None and not items:
+            return self.list_memories(cursor=following, limit=limit)
+        return ListPage(tuple(items), following)
+
+    def settings(self, path: str = ROOT) -> Settings:
+        """Return the effective settings of the store that a path of the tree belongs to."""
+        return self.store_of(path)[0].settings()
+
+    @property
+    def history(self) -> MountsHistory:
+        """History of all stores as one: log, differences, and undo of one's own changes."""
+        return MountsHistory(self._parts_of)
+
+    @property
+    def by_id(self) -> MountsById:
+        """Read access to memories by their ids."""
+        return MountsById(tuple(self._mounts.values()))
+
+    def versions(self, *, memory_id: str | None = None, limit: int | None = None) -> list[Version]:
+        """Return the versions of all stores, or of one memory, newest first."""
+        return self.history.merged(None, limit, lambda store, _, most: store.versions(memory_id=memory_id, limit=most))
+
+    def _parts_of(self, path: str | None) -> list[Part]:
+        if path is None:
+            return [(mount, None) for mount in self._mounts.values()]
+        parts = self._parts(self._core.parsed(path))
+        return [(mount, None if inner.is_root else inner.text) for mount, inner in parts]
 
     def search(
         self,
@@ -199,21 +230,12 @@ class Mounts(MemoryTree):
         is_relaxed = not exact and any(each.relaxed for each in found)
         return Results(tuple(hits[:limit]), len(hits), tuple(sorted(damaged)), unknown_everywhere(found), is_relaxed)
 
-    @contextmanager
-    def _explained(self, path: MemoryPath, mount: _Mount) -> Iterator[None]:
-        """Context manager that converts a `Refused` of the storage to the `RetentiveError` that callers expect."""
-        try:
-            with mount.named_outward():
-                yield
-        except Refused as refusal:
-            error_reply(self._core, refusal, (path,)).raise_for_error()
-
-    def _owner(self, path: str) -> _Mount:
+    def _owner(self, path: str) -> Mount:
         """Return the mount that a path of the tree belongs to: the one with the longest mount point."""
         places = (place for place in (path, *reversed(ancestors(path))) if place in self._mounts)
         return self._mounts[next(places, ROOT)]
 
-    def _parts(self, under: MemoryPath) -> list[tuple[_Mount, MemoryPath]]:
+    def _parts(self, under: MemoryPath) -> list[tuple[Mount, MemoryPath]]:
         """Return the mount that a directory belongs to, with the path of the directory in its store.
 
         The mounts below the directory follow, with the roots of their stores.
@@ -222,22 +244,16 @@ class Mounts(MemoryTree):
         inner = [(mount, MemoryPath.known(ROOT)) for mount in self._mounts.values() if mount.point.startswith(below)]
         return [(owner, under.within(owner.point)), *inner]
 
-    def _inside(self, command: Command) -> tuple[_Mount, Command] | None:
+    def _inside(self, command: Command) -> tuple[Mount, Command] | None:
         """Return the store that can run a command, and the command with its paths translated to that store.
 
         Returns None if no single store can run the command.
         """
         paths = paths_of(command)
         mount = self._owner(paths[0].text)
-        if isinstance(command, Rename):
-            old, new = paths
-            if mount is not self._owner(new.text) or not self._fixed.isdisjoint({old.text, new.text}):
-                return None
-            return mount, Rename(old.within(mount.point), new.within(mount.point))
         is_plain = isinstance(command, View) and not mount.covered and paths[0].text == mount.point
-        if paths[0].text in self._fixed and not is_plain:
-            return None
-        return mount, replace(command, path=paths[0].within(mount.point))
+        is_fixed = any(path.text in self._fixed for path in paths) and not is_plain
+        return None if is_fixed or self._owner(paths[-1].text) is not mount else (mount, within(command, mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
         """Return the reply to a command that no single store can run. Changes are refused; only `view` has a result.
@@ -262,7 +278,7 @@ class Mounts(MemoryTree):
         for mount, inner in self._parts(path):
             found = mount.memories(inner, who, is_audited=False)
             sizes += [(memory.path, memory.size_bytes) for memory in found]
-        rows = self._owner(path.text).core.settings().list_rows
+        rows = self._owner(path.text).store.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
     def _refuse(self, command: Command) -> NoReturn:
@@ -285,16 +301,17 @@ class Mounts(MemoryTree):
         name: str,
         error: RetentiveError | None,
         who: Actor | None,
-        mounts: Sequence[_Mount],
+        mounts: Sequence[Mount],
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
         """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`.
 
-        An entry has the paths in its store. A directory above the mount point becomes the root of the store.
+        An entry has the paths in its store. A directory above the mount point becomes the root of the store. A server
+        writes entries of what it was asked.
         """
         try:
-            for mount in mounts:
+            for mount in [each for each in mounts if not is_remote(each.store)]:
                 inner = dict.fromkeys(
                     each.within(mount.point) if self._owner(each.text) is mount else MemoryPath.known(ROOT)
                     for each in paths
@@ -308,97 +325,6 @@ class Mounts(MemoryTree):
             assert error is not None
             return error_reply(self._core, error, paths)
         return view_reply(paths[0], viewed)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Mount:
-    """A memory store at its mount point, and the part of it that is visible in the tree.
-
-    Two kinds of memories are hidden: a memory at or below another mount point, and a memory whose path is a directory
-    above another mount point. `covered` has the other mount points below this one, each with a trailing `/`. `fixed`
-    has the paths of the tree that are always directories.
-    """
-
-    store: MemoryStore
-    point: str
-    covered: tuple[str, ...]
-    fixed: frozenset[str]
-
-    @property
-    def core(self) -> StoreCore:
-        return core_of(self.store)
-
-    def outward(self, path: str) -> str:
-        """Convert a canonical path within the store to a path of the tree."""
-        return self.point + path[len(ROOT) :]
-
-    def shows(self, path: str) -> bool:
-        """Return whether a memory at a path within the store is visible in the tree."""
-        outer = self.outward(path)
-        return not self.covered or (outer not in self.fixed and not f"{outer}/".startswith(self.covered))
-
-    @contextmanager
-    def named_outward(self) -> Iterator[None]:
-        """Context manager: in a refusal by the backend, converts the path from a store path to a tree path."""
-        try:
-            yield
-        except Refused as refusal:
-            if refusal.key not in OF_BACKENDS:
-                raise
-            raise Refused(refusal.key, path=self.outward(str(refusal.values["path"]))) from None
-
-    def memories(self, under: MemoryPath, actor: Actor | None, *, is_audited: bool = True) -> list[Memory]:
-        """Return the memories below a directory that are visible in the tree, with their paths in the tree."""
-        with self.named_outward():
-            call = self.core.invocation(actor)
-            found = read(self.core, list_memories(under), call, is_audited=is_audited).value()
-        return [replace(each, path=self.outward(each.path)) for each in found if self.shows(each.path)]
-
-    def search(self, search: StoreSearch, actor: Actor | str | None) -> Results:
-        """Search the store. The result has only memories that are visible in the tree, with their paths in the tree."""
-        with self.named_outward():
-            found = (replace(search, shows=self.shows) if self.covered else search).run(self.core, actor)
-        longer, hits = len(self.point) - len(ROOT), []
-        for hit in found.hits:
-            spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
-            hits.append(replace(hit, path=self.outward(hit.path), path_spans=spans))
-        damaged = tuple(self.outward(path) for path in found.damaged if self.shows(path))
-        return replace(found, hits=tuple(hits), damaged=damaged)
-
-    def ask(self, work: Callable[[Snapshot, Guard], T], actor: Actor | None) -> T:
-        """Call `work` with one state of the store as the actor sees it, and the guard of the actor's changes."""
-        core, call = self.core, self.core.invocation(actor)
-
-        def asked(snapshot: Snapshot) -> T:
-            settings = core.settings_of(snapshot)
-            view = with_own_proposals(snapshot, settings, call.actor or core.actor)
-            return work(view, Guard(core, view, settings, call))
-
-        with self.named_outward():
-            return core.read(asked)
-
-    def changeable(self, under: str, shown: str, view: Snapshot, guard: Guard) -> list[Memory]:
-        """Return the visible memories below `under`, a directory of the store.
-
-        Raises `Refused` if `guard` forbids a change to one of these memories. If no memory is visible, it must allow a
-        change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the actor.
-        `shown` is the path that the error names.
-        """
-        found = [memory for memory, _ in view.list(under) if self.shows(memory.path)]
-        is_hidden = guard.hidden is not None and guard.hidden.blocks(under)
-        if is_hidden or not all(map(guard.may_change, [memory.path for memory in found] or [under])):
-            raise Refused("read_only", path=shown)
-        return found
-
-    def clear(self, actor: Actor | None, **origin: Unpack[Origin]) -> None:
-        """Delete all memories in the visible part of the store. Raises `Refused` if the actor may not change one."""
-
-        def work(view: Snapshot, guard: Guard) -> Plan[None]:
-            return Plan(None, guard.delete(view, self.changeable(ROOT, self.point, view, guard)))
-
-        clear = Write("clear", work, MemoryPath.known(ROOT), under_review="propose", only_removes=True)
-        with self.named_outward():
-            self.core.run(clear, self.core.invocation(actor, **origin)).value()
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
@@ -415,7 +341,6 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
                 f"the value for mount point {point} must be a MemoryStore, for example "
                 'retentive.open("sqlite://").store()'
             )
-        _ = core_of(store).backend  # raises for a memory store on a server
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(
@@ -423,6 +348,26 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
             'mount an empty store: retentive.open("sqlite://").store().read_only()'
         )
     return found
+
+
+def stores_of(memory: StoreOrMounts) -> Mapping[str, MemoryStore]:
+    """Return memory stores by their mount points; a single store is at `/memories`."""
+    if not isinstance(memory, Mounts):
+        return {ROOT: memory}
+    return {point: mount.store for point, mount in memory._mounts.items()}  # noqa: SLF001 - the same module
+
+
+def tree_of(stores: Mapping[str, MemoryStore]) -> StoreOrMounts:
+    """Return the tree of memory stores by their mount points: the store itself if there is only one."""
+    return Mounts(stores) if len(stores) > 1 else stores[ROOT]
+
+
+def shown_path(memory: StoreOrMounts, point: str, path: str) -> str:
+    """Return the path in the tree of a path in the store at a mount point. Empty if the tree does not show it."""
+    if not isinstance(memory, Mounts):
+        return path
+    mount = memory._mounts[point]  # noqa: SLF001 - the same module
+    return mount.outward(path) if mount.shows(path) else ""
 
 
 def core_of_tree(memory: MemoryTree) -> StoreCore:

@@ -9,7 +9,7 @@ from typing import Any
 from mcp import Client, types
 from mcp.client.session import ElicitationFnT
 
-from retentive import MemoryStore
+from retentive import MemoryStore, Mounts
 from retentive.mcp.stdio import service_of
 
 MODES = ("2026-07-28", "legacy")
@@ -23,14 +23,14 @@ async def agree(context: Any, params: Any) -> types.ElicitResult:
 
 @asynccontextmanager
 async def connected(
-    store: MemoryStore,
+    store: MemoryStore | Mounts,
     *,
     mode: str = MODES[0],
     one_tool: bool = False,
     asked: ElicitationFnT | None = agree,
     **options: Any,
 ) -> AsyncIterator[Client]:
-    """A client of a server for one memory store, over streams in memory."""
+    """A client of a server for one memory store or mounts, over streams in memory."""
     server = service_of(store, one_tool=one_tool).server()
     async with Client(server, mode=mode, elicitation_callback=asked, **options) as client:
         yield client

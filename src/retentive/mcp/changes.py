@@ -1,4 +1,4 @@
-"""Events for MCP clients about changes of a memory store, including changes by other processes.
+"""Events for MCP clients about changes of memory stores, including changes by other processes.
 
 A memory store is polled while it has listeners, and all events come from polling. A process that makes a change does
 not send events for it directly, because these events would reach only the clients of this process.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp.shared.exceptions import MCPError
@@ -17,6 +18,7 @@ from mcp.types import INTERNAL_ERROR
 from retentive.errors import RetentiveError
 from retentive.history.log import Feed, feed, previous_paths
 from retentive.mcp.resources import uri_of
+from retentive.mounts import StoreOrMounts, shown_path, stores_of
 from retentive.remote import is_remote
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
@@ -33,21 +35,17 @@ BATCH = 500
 MAX_LISTENERS = 1_000
 
 
-class StoreChanges:
-    """Polls one memory store for changes, and passes them to several listeners on one event loop."""
+class TreeChanges:
+    """Events about the memory stores of a tree, which `name` names in URIs."""
 
-    def __init__(self, store: MemoryStore, name: str, run: RunWork) -> None:
-        self._store = store
-        self._name = name
-        self._run = run
-        self._listeners: dict[object, tuple[Callable[[ServerEvent], None], Callable[[], bool]]] = {}
-        self._position: str | None = None
-        self._task: asyncio.Task[None] | None = None
+    def __init__(self, tree: StoreOrMounts, name: str, changes_of: Callable[[MemoryStore], StoreChanges]) -> None:
+        self._tree, self._name = tree, name
+        self._changes = {point: changes_of(store) for point, store in stores_of(tree).items()}
 
     async def begin(self) -> None:
-        """Remember the newest change; only later changes become events. Await this method right before `subscribe`."""
-        if self._position is None:
-            self._position = await self._run(self._store.history.newest)
+        """Remember the newest changes; only later ones become events. Await this method right before `subscribe`."""
+        for each in self._changes.values():
+            await each.begin()
 
     def subscribe(
         self, listener: Callable[[ServerEvent], None], may_continue: Callable[[], bool]
@@ -56,6 +54,39 @@ class StoreChanges:
 
         Returns a function that ends the subscription.
         """
+
+        def hear(point: str, path: str) -> None:
+            if not path:
+                listener(ResourcesListChanged())
+            elif shown := shown_path(self._tree, point, path):
+                listener(ResourceUpdated(uri_of(self._name, shown)))
+
+        ends = [each.subscribe(partial(hear, point), may_continue) for point, each in self._changes.items()]
+
+        def unsubscribe() -> None:
+            for end in ends:
+                end()
+
+        return unsubscribe
+
+
+class StoreChanges:
+    """Polls one memory store for changes, and passes them to several listeners on one event loop."""
+
+    def __init__(self, store: MemoryStore, run: RunWork) -> None:
+        self._store = store
+        self._run = run
+        self._listeners: dict[object, tuple[Callable[[str], None], Callable[[], bool]]] = {}
+        self._position: str | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Remember the newest change; only later changes become events. Await this method right before `subscribe`."""
+        if self._position is None:
+            self._position = await self._run(self._store.history.newest)
+
+    def subscribe(self, listener: Callable[[str], None], may_continue: Callable[[], bool]) -> Callable[[], None]:
+        """Call `listener` with the path of each change, and with "" after all of them, as `TreeChanges` does."""
         if len(self._listeners) >= MAX_LISTENERS:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions")
         token = object()
@@ -74,26 +105,26 @@ class StoreChanges:
     async def _poll(self) -> None:
         while True:
             try:
-                events, position = await self._run(self._read)
-                allowed = await self._run(self._allowed) if events else frozenset()
+                paths, position = await self._run(self._read)
+                allowed = await self._run(self._allowed) if paths else frozenset()
                 self._position = position  # only now, so that a failure leaves the changes to the next poll
             except RetentiveError:
-                events, allowed = [], frozenset()
-            for event in events:
+                paths, allowed = [], frozenset()
+            for path in paths:
                 for token, (listener, _) in list(self._listeners.items()):
                     if token in allowed:
-                        listener(event)
-            if len(events) < BATCH:
+                        listener(path)
+            if len(paths) < BATCH:
                 await asyncio.sleep(POLL_SERVER_S if is_remote(self._store) else POLL_S)
 
     def _allowed(self) -> frozenset[object]:
         return frozenset(token for token, (_, may_continue) in list(self._listeners.items()) if may_continue())
 
-    def _read(self) -> tuple[list[ServerEvent], str]:
-        """Return the events of the changes since the last call, and the position after them.
+    def _read(self) -> tuple[list[str], str]:
+        """Return the paths of the changes since the last call, and the position after them.
 
-        There is one event for each path, also for the earlier paths of a memory, and one for the list of memories,
-        which shows sizes and times.
+        Each path is there once, also the earlier paths of a memory. The last one is "", for the list of memories, which
+        shows sizes and times.
         """
         position = self._position or ""
         if self._store.history.newest() == position:
@@ -102,8 +133,7 @@ class StoreChanges:
         if not found.items:  # the change at the position was removed, and no change is newer
             return [], found.next
         paths = dict.fromkeys([*(each.path for each in _versions(found)), *moved_from])
-        events: list[ServerEvent] = [ResourceUpdated(uri_of(self._name, path)) for path in paths if path]
-        return [*events, ResourcesListChanged()], found.next
+        return [*filter(None, paths), ""], found.next
 
 
 def _changes(store: MemoryStore, position: str) -> tuple[Feed, Iterable[str]]:

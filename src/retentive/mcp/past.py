@@ -10,6 +10,7 @@ from mcp import types as t
 from retentive.errors import InvalidInput, PermissionDenied
 from retentive.history.differences import MemoryDifference
 from retentive.mcp.answers import Arguments, number_field, result_of, text_field, within_limit
+from retentive.mounts import Mounts, StoreOrMounts, stores_of
 from retentive.remote import is_remote
 from retentive.store import MemoryStore
 from retentive.values import diff
@@ -23,7 +24,7 @@ _CHANGE = "a change such as r12 or HEAD, or the id of a version"
 _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "changed": "reverted"}
 
 
-def history(store: MemoryStore, given: Arguments) -> t.CallToolResult:
+def history(store: StoreOrMounts, given: Arguments) -> t.CallToolResult:
     """List the changes of the whole memory store, or of the path in the arguments `given`, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
@@ -35,37 +36,45 @@ def history(store: MemoryStore, given: Arguments) -> t.CallToolResult:
     if not found:
         return result_of("No changes." if before is None else "No earlier changes.")
     hidden = _hidden(store, found)
-    lines = [_line(version, is_hidden=version.memory_id in hidden) for version in found[:limit]]
+    # A number names a change of one store, so it is left out if there are several.
+    numbers = len(stores_of(store)) == 1
+    lines = [_line(each, is_hidden=each.memory_id in hidden, numbers=numbers) for each in found[:limit]]
     if len(found) > limit:
         lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
     return result_of(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
 
 
-def _hidden(store: MemoryStore, versions: Sequence[Version]) -> set[str]:
+def _hidden(tree: StoreOrMounts, versions: Sequence[Version]) -> set[str]:
     """Return the ids of those memories in `versions` that a server hides: their paths must not be shown to a model.
 
     They include deleted memories, which a server does not show. A local store is opened so that it leaves them out.
     """
-    if not is_remote(store):
-        return set()
-    with suppress(PermissionDenied):
-        settings = store.settings()
-        if not (settings.trust or settings.quarantine):
-            return set()
-    return {version.memory_id for version in versions} - {memory.id for memory in store.memories()}
+    hidden: set[str] = set()
+    for store in filter(is_remote, stores_of(tree).values()):
+        with suppress(PermissionDenied):
+            settings = store.settings()
+            if not (settings.trust or settings.quarantine):
+                continue
+        own = {each.memory_id for each in versions if isinstance(tree, MemoryStore) or _is_in(store, tree, each.path)}
+        hidden |= own - {memory.id for memory in store.memories()}
+    return hidden
 
 
-def _line(version: Version, *, is_hidden: bool) -> str:
+def _is_in(store: MemoryStore, tree: Mounts, path: str) -> bool:
+    return path != "" and tree.store_of(path)[0] is store
+
+
+def _line(version: Version, *, is_hidden: bool, numbers: bool) -> str:
     at = version.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
     what = "a hidden path" if is_hidden else visible_path(version.path) if version.path else "a redacted path"
-    cause = version.provenance.cause
+    cause, number = version.provenance.cause, f"r{version.revision} " if numbers else ""
     return (
-        f"r{version.revision} {at} {version.operation} {what} by {version.actor or 'nobody'} ({version.id})"
+        f"{number}{at} {version.operation} {what} by {version.actor or 'nobody'} ({version.id})"
         f"{f': {cause}' if cause else ''}"
     )
 
 
-def difference(store: MemoryStore, given: Arguments) -> t.CallToolResult:
+def difference(store: StoreOrMounts, given: Arguments) -> t.CallToolResult:
     """Show the differences that a change made, or the differences between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
@@ -96,7 +105,7 @@ def _unified(found: MemoryDifference) -> str:
     return f"renamed {visible_path(found.old.path)} to {visible_path(found.new.path)}\n"
 
 
-def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> t.CallToolResult:
+def undo(store: StoreOrMounts, given: Arguments, call_id: str | None) -> t.CallToolResult:
     """Undo a change that the caller made. Later changes to other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)

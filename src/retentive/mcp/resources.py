@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from retentive.engine.lists import ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
-from retentive.store import MemoryStore
+from retentive.mounts import StoreOrMounts
 from retentive.values.paths import ROOT, visible_path
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ PAGE = 100
 _MIME = {".md": "text/markdown", ".json": "application/json", ".csv": "text/csv"}
 
 
-def listed(store: MemoryStore, name: str, cursor: str | None) -> t.ListResourcesResult:
-    """Return one page of the list of memories, sorted by path."""
+def listed(store: StoreOrMounts, name: str, cursor: str | None) -> t.ListResourcesResult:
+    """Return one page of the list of memories, sorted by path; those of a mounted store come after the ones above."""
     try:
         page = store.list_memories(cursor=None if cursor is None else _decoded(cursor), limit=PAGE)
     except InvalidInput as error:
@@ -47,7 +47,7 @@ def templates(name: str) -> t.ListResourceTemplatesResult:
     return t.ListResourceTemplatesResult(resource_templates=[found])
 
 
-def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
+def read(store: StoreOrMounts, name: str, uri: str) -> t.ReadResourceResult:
     """Return the text of the memory that `uri` names. `name` is the name of the store in URIs."""
     path = checked_path(uri, name)
     try:

@@ -22,11 +22,13 @@ from retentive.engine.lists import list_memories
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.mcp import resources
 from retentive.mcp.answers import Arguments, result_of
-from retentive.mcp.changes import StoreChanges
+from retentive.mcp.changes import TreeChanges
 from retentive.mcp.tools import EXPECTED_COUNT, ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
+from retentive.mounts import Mounts, StoreOrMounts
 from retentive.remote import is_remote
-from retentive.store import MemoryStore, core_of
+from retentive.store import core_of
 from retentive.values.commands import Delete, parse
+from retentive.values.paths import ROOT, MemoryPath
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -78,12 +80,12 @@ class RunCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpTarget:
-    """Memory store of a request, its name in URIs, and what the caller may do with it."""
+    """Memory store or mounts of a request, its name in URIs, and what the caller may do with it."""
 
-    store: MemoryStore
+    store: StoreOrMounts
     name: str
     run: RunCall
-    changes: Callable[[], StoreChanges]
+    changes: Callable[[], TreeChanges]
     tools: tuple[ToolSpec, ...] = TOOLS
     may_read: bool = True
     may_write: bool = True
@@ -240,7 +242,7 @@ async def _called(
     return answer
 
 
-def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
+def _mass_delete(tree: StoreOrMounts, arguments: Arguments) -> int:
     """Return the number of memories that a call deletes, or 0 if they are fewer than `ASK_FROM`.
 
     If the arguments are invalid or the memories cannot be counted, returns 0, so that the tool reports the error. On a
@@ -248,12 +250,14 @@ def _mass_delete(store: MemoryStore, arguments: Arguments) -> int:
     """
     try:
         command = parse({**arguments, "command": "delete"})
-        if not isinstance(command, Delete) or command.path.is_root:
+        assert isinstance(command, Delete)
+        store, inner = tree.store_of(command.path.text) if isinstance(tree, Mounts) else (tree, command.path.text)
+        if inner == ROOT:  # it cannot be deleted
             return 0
         if not is_remote(store):
-            count = len(core_of(store).peek(list_memories(command.path)))
+            count = len(core_of(store).peek(list_memories(MemoryPath.known(inner))))
         else:
-            count = len(store.memories(command.path.text))
+            count = len(store.memories(inner))
     except RetentiveError:
         return 0
     return count if count >= ASK_FROM else 0

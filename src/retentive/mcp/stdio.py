@@ -21,11 +21,13 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from retentive.mcp.changes import StoreChanges
+from retentive.mcp.changes import StoreChanges, TreeChanges
 from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget
 from retentive.mcp.tools import ONE_TOOL_ONLY, TOOLS
+from retentive.mounts import StoreOrMounts, stores_of, tree_of
 from retentive.remote import is_remote
 from retentive.store import MemoryStore, with_options
+from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -48,7 +50,7 @@ class BugLog(logging.Formatter):
         return f"retentive mcp: {'an error' if kind is None else kind.__name__}{place}"
 
 
-def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
+def serve(store: StoreOrMounts, *, one_tool: bool = False) -> None:
     """Answer MCP requests on standard input until the input ends."""
     handler, log = logging.StreamHandler(sys.stderr), logging.getLogger("mcp")
     handler.setFormatter(BugLog())
@@ -57,7 +59,7 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
     anyio.run(_serve, store, one_tool)
 
 
-async def _serve(store: MemoryStore, one_tool: bool) -> None:
+async def _serve(store: StoreOrMounts, one_tool: bool) -> None:
     server = service_of(store, one_tool=one_tool).server()
     arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     nothing = anyio.wrap_file(io.StringIO())  # `_receive` reads the input
@@ -136,27 +138,29 @@ def _is_text(value: object) -> bool:
     return True
 
 
-def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
-    """Return a service that uses one memory store to answer all requests."""
+def service_of(store: StoreOrMounts, *, one_tool: bool = False) -> McpService:
+    """Return a service that uses one memory store, or mounts, to answer all requests."""
     target = fixed_target(store, one_tool=one_tool)
     return McpService(lambda _: target, instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST)
 
 
-def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> McpTarget:
-    """Return the target of all requests of a service with one memory store.
+def fixed_target(store: StoreOrMounts, *, one_tool: bool = False) -> McpTarget:
+    """Return the target of all requests of a service with one memory store or mounts.
 
     Quick reads of local storage run without a worker thread, because waking a thread takes longer than such a read.
     """
-    is_local = not is_remote(store)
-    name = store.key or store.id
+    stores = stores_of(store)
+    is_local = not any(map(is_remote, stores.values()))
+    name = stores[ROOT].key or stores[ROOT].id
 
     async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
         if is_quick and is_local:
             return work()
         return await to_thread.run_sync(work, abandon_on_cancel=is_read)
 
-    opened = store.through(INTEGRATION)
-    if is_local:  # a server hides by the scopes of the API key
-        opened = with_options(opened, hides_history=True)
-    changes = StoreChanges(opened, name, to_thread.run_sync)
-    return McpTarget(opened, name, run, lambda: changes, ONE_TOOL_ONLY if one_tool else TOOLS)
+    def opened(store: MemoryStore) -> MemoryStore:  # a server hides by the scopes of the API key
+        return store if is_remote(store) else with_options(store.through(INTEGRATION), hides_history=True)
+
+    tree = tree_of({point: opened(each) for point, each in stores.items()})
+    changes = TreeChanges(tree, name, lambda each: StoreChanges(each, to_thread.run_sync))
+    return McpTarget(tree, name, run, lambda: changes, ONE_TOOL_ONLY if one_tool else TOOLS)

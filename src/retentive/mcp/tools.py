@@ -34,8 +34,7 @@ from retentive.mcp.answers import (
     result_of_reply,
     view_within_limit,
 )
-from retentive.mounts import core_of_tree
-from retentive.store import MemoryStore
+from retentive.mounts import StoreOrMounts, core_of_tree
 from retentive.values.paths import ROOT
 
 MAX_DOCUMENTS = 10
@@ -50,7 +49,7 @@ class McpCall:
     `url_of` returns the URL of a memory. Its arguments are the path and the id of the memory.
     """
 
-    store: MemoryStore
+    store: StoreOrMounts
     arguments: Arguments
     url_of: UrlOf
     call_id: str | None = None

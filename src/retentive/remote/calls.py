@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, signature
@@ -135,15 +135,19 @@ class RemoteCore:
 
     info: StoreInfo
     actor: Actor | None
+    pins: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """Id of the memory store."""
         return self.info.id
 
-    def with_options(self, actor: Actor | None) -> RemoteCore:
-        """Return the core of a store whose requests name this actor. The API key must permit it."""
-        return RemoteCore(self.info, actor)
+    def with_options(self, **options: Any) -> RemoteCore:
+        """Return the core of a store with another actor in its requests, which the API key must permit, or read-only.
+
+        Other settings cannot be pinned.
+        """
+        return replace(self, **options)
 
     def reject(self, error: RetentiveError, actor: Who = None) -> NoReturn:
         """Raise `error`. The server writes audit entries for the calls that reach it."""

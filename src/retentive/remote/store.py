@@ -9,10 +9,11 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from retentive.engine.lists import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
-from retentive.errors import Conflicting, InvalidInput, NotFound, Refused, RetentiveError, TooLarge, error_of
+from retentive.errors import Conflicting, InvalidInput, NotFound, ReadOnly, Refused, RetentiveError, TooLarge, error_of
 from retentive.history.log import check_limit
 from retentive.history.revisions import Named
 from retentive.remote.calls import (
+    A,
     JsonFields,
     Remote,
     RemoteCore,
@@ -69,6 +70,19 @@ class RemoteStore(Remote, MemoryStore):
     def _by(self) -> Actor | None:
         return self.actor
 
+    @property
+    def _is_read_only(self) -> bool:
+        return bool(self._core.pins.get("read_only"))
+
+    def call(self, answer: type[A], method: str, path: str, actor: Who = None, **options: Any) -> A:
+        """Send a request, as `Remote.call` does. Raises `ReadOnly` for a change of a store that was opened read-only.
+
+        The server itself refuses a command, so that the reply is that of a local store.
+        """
+        if self._is_read_only and method != "GET" and path not in {"/commands", "/search"}:
+            raise ReadOnly("the memory store was opened read-only, so it cannot be changed")
+        return super().call(answer, method, path, actor, **options)
+
     def directory(self) -> str | None:
         """Return None, because the memories are on the server."""
         return None
@@ -99,8 +113,10 @@ class RemoteStore(Remote, MemoryStore):
         Raises `Refused` if the command cannot be sent.
         """
         given, by = sendable(command), as_actor(actor)
+        mount = paths_of(command)[0].mount if isinstance(command, Command | Clear) else ROOT
+        fields = {"command": given, "mount": mount, "read_only": self._is_read_only, **(body or {})}
         try:
-            return self.post(CommandAnswer, "/commands", {"command": given, **(body or {})}, by, run=run)
+            return self.post(CommandAnswer, "/commands", fields, by, run=run)
         except InvalidInput:
             if not isinstance(command, Command | Clear):
                 parse(given)  # raises for a value that the body of a request cannot hold
@@ -198,7 +214,7 @@ class RemoteStore(Remote, MemoryStore):
 
     @like(MemoryStore.settings)
     def settings(self) -> Settings:
-        return self.get(SettingsObject, "/settings").value()
+        return self.get(SettingsObject, "/settings").value().changed(self._core.pins)
 
     @like(MemoryStore.change_settings)
     def change_settings(self, changes: Mapping[str, object], actor: Who) -> Settings:

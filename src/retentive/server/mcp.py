@@ -6,7 +6,7 @@ The package `mcp` takes a second to import, so it is imported at the first reque
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,8 @@ from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
-from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.mounts import Mounts, StoreOrMounts, stores_of
 from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
@@ -24,6 +25,8 @@ from retentive.server.requests import MCP
 from retentive.server.rights import OF_PATHS
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
+from retentive.values.mounting import mounts_in
+from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -70,19 +73,20 @@ class McpEndpoint:
         if not any(map(caller.key.allows_somewhere, OF_PATHS)):
             raise forbidden(NO_SCOPE)
         sessions = await self._running()
-        caller, store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
+        callers, tree = await self._server.workers.run(partial(self._tree, caller, request))
         body = await self._server.read_body(request)
         read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
             return read.pop() if read else await request.receive()
 
-        owner = f"{caller.key.id} {caller.actor} {store.id}"
+        places = [f"{point} {each.id}" for point, each in stores_of(tree).items()]
+        owner = " ".join([caller.key.id, str(caller.actor), *places])
         with ExitStack() as at_end:
             if request.method == "GET" or request.headers.get("mcp-method") == LISTEN:
                 at_end.callback(self._server.limits.open_stream(caller.key.id))
                 request.scope["state"]["is_stream"] = True
-            await sessions.answer(request.scope, receive, send, self._target(caller, store, request), owner)
+            await sessions.answer(request.scope, receive, send, self._target(callers, tree, request), owner)
 
     def stop(self) -> None:
         """End the event streams. Can be called from any thread and from a signal handler."""
@@ -119,6 +123,29 @@ class McpEndpoint:
             has_begun.set()
             await self._is_over.wait()
 
+    def _tree(self, caller: Caller, request: Request) -> tuple[list[Caller], StoreOrMounts]:
+        """Return the memory store that a request is for, or the mounts that its URL names.
+
+        Also return the caller with its rights in each store, first in the one at `/memories`. Each mounted store is
+        checked as if the request were for it alone. Without the right to write there, it is mounted read-only.
+        """
+        own, store = self._store(caller, request.query_params.get("store"))
+        callers, stores = [own], {ROOT: store}
+        for mount in mounts_in(request.query_params.getlist("mount")):
+            if mount.url:
+                raise InvalidInput("a mount in this URL must be a memory store of this server: POINT=KEY")
+            own, store = self._store(caller, mount.key)
+            callers.append(own)
+            stores[mount.point] = store.read_only() if mount.is_read_only else store
+        if len(stores) == 1:
+            return callers, store
+        if not all(each.key.allows("read") for each in callers):
+            raise forbidden("the API key needs the scope read in each mounted memory store")
+        rights = zip(callers, stores.items(), strict=True)
+        return callers, Mounts(
+            {point: each if own.key.allows("write") else each.read_only() for own, (point, each) in rights}
+        )
+
     def _store(self, caller: Caller, given: str | None) -> tuple[Caller, MemoryStore]:
         """Return the memory store that a request is for, and the caller with its rights there.
 
@@ -146,32 +173,38 @@ class McpEndpoint:
         store = with_options(found[1].through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
         return own, store
 
-    def _target(self, caller: Caller, store: MemoryStore, request: Request) -> McpTarget:
+    def _target(self, callers: Sequence[Caller], tree: StoreOrMounts, request: Request) -> McpTarget:
+        from retentive.mcp.changes import TreeChanges  # noqa: PLC0415 - as above
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
+
+        stores = stores_of(tree)
+        name = stores[ROOT].key or stores[ROOT].id
 
         async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
             found = await self._run(work, is_read=is_read)
             if not is_read:
-                self._server.hub.wake(store.id)
+                for store in stores.values():
+                    self._server.hub.wake(store.id)
             return found
 
-        tokens, changes = self._server.tokens, self._changes_of(store)
+        tokens, changes = self._server.tokens, TreeChanges(tree, name, self._changes_of)
         base = (
             str(request.base_url).rstrip("/") if tokens is None else tokens.resource
         )  # where browsers reach the server
 
-        def page(_: str, memory_id: str) -> str:
+        def page(path: str, memory_id: str) -> str:
+            store = tree.store_of(path)[0] if isinstance(tree, Mounts) else tree
             return f"{base}/console/s/{store.id}/id/{memory_id}"  # stays valid after a rename
 
         return McpTarget(
-            store,
-            store.key or store.id,
+            tree,
+            name,
             run,
             lambda: changes,  # the target keeps them until somebody listens
-            may_read=caller.key.allows("read"),
-            may_write=caller.key.allows("write"),
+            may_read=callers[0].key.allows("read"),
+            may_write=any(each.key.allows("write") for each in callers),
             url_of=page if self._server.has_console else None,
-            may_continue=partial(self._server.location.keys.is_active, caller.record),
+            may_continue=partial(self._server.location.keys.is_active, callers[0].record),
         )
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True) -> T:
@@ -190,7 +223,7 @@ class McpEndpoint:
 
         found = self._changes.get(store.id)
         if found is None:
-            found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
+            found = self._changes[store.id] = StoreChanges(store, self._run)
         return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
 from retentive.errors import Phrase, Refused
@@ -116,6 +116,16 @@ def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
         case Clear():
             return (MemoryPath.known(ROOT),)
     return (command.path,)
+
+
+def within(command: Command, mount: str) -> Command:
+    """Return a command on paths of a tree as a command in the memory store that is mounted at `mount`.
+
+    The paths must be at or below `mount`. Replies show them as they were written.
+    """
+    if isinstance(command, Rename):
+        return Rename(command.old_path.within(mount), command.new_path.within(mount))
+    return replace(command, path=command.path.within(mount))
 
 
 def command_name(raw: object) -> str | None:

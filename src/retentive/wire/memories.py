@@ -205,6 +205,12 @@ class CommandRequest(base.Sourced):
     if_version: str | None = Field(
         None, max_length=200, description="Id that the newest version must have; empty if there must be no memory"
     )
+    mount: str = Field(
+        ROOT,
+        max_length=2_000,
+        description="Mount point of the store in a tree of several; paths of command and reply are those of the tree",
+    )
+    read_only: bool = Field(False, description="Refuse every change, as a store that is mounted read-only does")
 
 
 class CommandChange(base.ObjectOf[Version]):

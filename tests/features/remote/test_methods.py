@@ -319,7 +319,6 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
     [
         lambda store: store.scan(),
         lambda store: store.sweep(),
-        lambda store: store.read_only(),
         lambda store: store.audit.entries(),
         lambda store: store.audit.verify(),
         lambda store: store.history.page(),
@@ -332,8 +331,3 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
 def test_what_needs_the_storage_says_so(store: MemoryStore, call: Callable[[MemoryStore], Any]) -> None:
     with pytest.raises(errors.InvalidInput, match="not available over HTTP"):
         call(store)
-
-
-def test_mounts_need_storage(store: MemoryStore) -> None:
-    with pytest.raises(errors.InvalidInput, match="not available over HTTP"):
-        retentive.Mounts({"/memories": store})

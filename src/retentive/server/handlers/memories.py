@@ -28,8 +28,8 @@ from retentive.server.requests import cursor_of, place_in
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
-from retentive.values.commands import Clear, Create, View, check_text, command_name
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.commands import Clear, Create, View, check_text, command_name, paths_of, within
+from retentive.values.paths import ROOT, MemoryPath, is_within
 from retentive.values.provenance import origin_of
 from retentive.values.records import Invocation, Recorded, Written, as_actor
 from retentive.values.replies import Reply
@@ -256,10 +256,10 @@ def _check_reply(call: RouteCall, reply: Reply) -> None:
             raise failure
 
 
-def _check_scope(call: RouteCall, command: object) -> object:
+def _check_scope(call: RouteCall, command: object, *, is_refused: bool = False) -> object:
     """Return the name of a command. Raises `HttpError` 403 if the key lacks its scope."""
     name = command.get("command") if isinstance(command, Mapping) else None
-    scope: Scope = "read" if name == "view" else "write"
+    scope: Scope = "read" if name == "view" or is_refused else "write"
     if not call.caller.key.allows(scope):
         raise forbidden(f"the API key needs the scope {scope}")
     return name
@@ -273,14 +273,14 @@ def run_command(call: RouteCall, body: wire.CommandRequest) -> wire.CommandAnswe
     nothing. An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`. Failures
     of the storage are raised as in `run_tool`.
     """
-    name = _check_scope(call, body.command)
-    core = core_of(call.store)
+    name = _check_scope(call, body.command, is_refused=body.read_only)
+    core = core_of(call.store.read_only() if body.read_only else call.store)
     origin = origin_of(body.source, body.session)
     invocation = Invocation(None, body.id, core.integration, **origin, request=call.request, run=call.run)
     operation: Operation[Any]
     path = None
     try:
-        operation = _operation(core, body.command, name, body.if_version)
+        operation = _operation(core, body, name)
         path = paths_named(operation)[-1].text
     except Refused as refusal:
         operation = AuditOnly(command_name(body.command), refusal)
@@ -311,14 +311,19 @@ def run_batch(call: RouteCall, body: wire.BatchRequest) -> wire.BatchAnswer:
     return wire.BatchAnswer(results=list(map(wire.WrittenObject.of, written)))
 
 
-def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:
-    """Return the operation for a command. Raises `Refused` if the command is invalid."""
+def _operation(core: StoreCore, body: wire.CommandRequest, name: object) -> Operation[Any]:
+    """Return the operation for a command. Raises `Refused` if the command is invalid, and `HttpError` for the mount."""
     if name == "clear":
         return RunCommand(Clear())
-    command = parse_for_applications(raw)
+    command = parse_for_applications(body.command)
+    if body.mount != ROOT:
+        point = MemoryPath.parse(body.mount).text
+        if not all(is_within(path.text, point) for path in paths_of(command)):
+            raise invalid("mount: the paths of the command must be at or below it")
+        command = within(command, point)
     if isinstance(command, View):
         return RunView(command, core.listings)
-    return RunCommand(command, if_version)
+    return RunCommand(command, body.if_version)
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[wire.CommandChange]:

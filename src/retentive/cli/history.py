@@ -301,7 +301,9 @@ def version_object(
     """
     made = version.provenance
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
-    origin = output.attributes(made, "integration", "tool_use_id", "session", "source", "cause", "api_key_id")
+    origin = output.attributes(
+        made, "integration", "tool_use_id", "session", "source", "cause", "api_key_id", "accepted_by"
+    )
     origin["flags"] = [{"line": line, "kind": kind} for line, kind in made.flags]
     origin["contributors"] = list(map(visibility.described, contributors or made.contributors))
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}

@@ -101,6 +101,8 @@ def sweep(location: Location, *, dry_run: bool, accept_clock: bool) -> None:
     kinds = {"would expire" if dry_run else "expired": swept.expired, "kept, read-only": swept.kept_read_only}
     rows = [(word, f"{one.idle_days:.0f} days idle", one.path) for word, them in kinds.items() for one in them]
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
+    if swept.proposals:
+        counts = f"{output.counted(len(swept.proposals), 'proposal')}, {counts}"
     output.emit(
         {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
         output.table(rows, ("what", "idle", "path"), header=False),

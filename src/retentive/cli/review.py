@@ -33,6 +33,7 @@ def review() -> None:
 
 
 _by = click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="Only the proposals of this actor.")
+_session = click.option("--session", metavar="SESSION", help="Only the proposals made in this session.")
 
 
 def _chosen(function: Callable[..., None]) -> Callable[..., None]:
@@ -41,10 +42,11 @@ def _chosen(function: Callable[..., None]) -> Callable[..., None]:
     @click.argument("ids", nargs=-1, metavar="[ID]...")
     @click.option("--all", "everything", is_flag=True, help="All proposals.")
     @_by
+    @_session
     @wraps(function)
     def choosing(location: Location, ids: Sequence[str], *, everything: bool, whose: str | None, **given: Any) -> None:
-        if bool(ids) == (everything or whose is not None):
-            raise click.UsageError("Specify proposal IDs, --all or --by ACTOR.")
+        if bool(ids) == (everything or whose is not None or given["session"] is not None):
+            raise click.UsageError("Specify proposal IDs, --all, --by ACTOR or --session SESSION.")
         function(location, ids, whose=whose, **given)
 
     return choosing
@@ -52,13 +54,25 @@ def _chosen(function: Callable[..., None]) -> Callable[..., None]:
 
 @command("list", group=review, json="Print a JSON list.")
 @_by
-def list_proposals(location: Location, *, whose: str | None) -> None:
+@_session
+@click.option("--decided", is_flag=True, help="The newest decisions instead, newest first.")
+def list_proposals(location: Location, *, whose: str | None, session: str | None, decided: bool) -> None:
     """List proposed changes, oldest first.
 
-    In a pipe each line has an id, time, actor and summary, separated by tabs.
+    In a pipe each line has an id, time, actor and summary, separated by tabs. A decision has `accepted` or `refused`
+    instead of the summary, and the actor who decided.
     """
+    if decided and (whose or session):
+        raise click.UsageError("--decided lists the decisions on all proposals; leave out --by and --session.")
     with location.existing() as store:
-        found = store.review.pending(actor=whose)
+        if decided:
+            made = [(each, "accepted" if each.accepted else "refused") for each in store.review.decisions()]
+            rows = [(each.proposal_id, each.at, each.actor, verb, each.by) for each, verb in made]
+            table = output.table(rows, ("id", "time", "actor", "decision", "by"), "No decisions.", shortens=["actor"])
+            names = "proposal_id", "accepted", "actor", "by", "at"
+            output.emit((output.attributes(each, *names) for each, _ in made), table)
+            return
+        found = store.review.pending(actor=whose, session=session)
     columns = {"id": "id", "time": "at", "actor": "actor", "summary": "summary"}
     output.emit(map(_object, found), output.table(found, columns, empty=_NONE, folds=True, shortens=["actor"]))
 
@@ -89,23 +103,23 @@ def show(location: Location, *, proposal_id: str) -> None:
     force="Discard later changes of the same memories and paths.",
     partial="Accept what --merge can accept, and list the rest.",
 )
-def accept(location: Location, ids: Sequence[str], *, whose: str | None, mode: Mode) -> None:
+def accept(location: Location, ids: Sequence[str], *, whose: str | None, session: str | None, mode: Mode) -> None:
     """Accept proposed changes: all selected changes or none.
 
     If the same memories were changed in the meantime, nothing is done (with --partial, the rest is done), the conflicts
     are printed, and the status is 6. The history records each change with the actor who proposed it.
     """
     with location.existing() as store:
-        outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, mode=mode)
+        outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, session=session, mode=mode)
     _emit("accepted", outcome, "--partial accepts the others." if len(ids) != 1 and mode != "partial" else "")
 
 
 @command("refuse", group=review, json="Print a JSON object with the result.")
 @_chosen
-def refuse(location: Location, ids: Sequence[str], *, whose: str | None) -> None:
+def refuse(location: Location, ids: Sequence[str], *, whose: str | None, session: str | None) -> None:
     """Remove proposed changes permanently, and those that build on them."""
     with location.existing() as store:
-        outcome = store.review.refuse(ids or None, actor=store.actor, proposed_by=whose)
+        outcome = store.review.refuse(ids or None, actor=store.actor, proposed_by=whose, session=session)
     _emit("refused", outcome)
 
 
@@ -129,7 +143,7 @@ def _object(proposal: Proposal) -> dict[str, Any]:
         {"operation": each.operation, "path_before": each.before, "path": each.path, "size_bytes": each.size_bytes}
         for each in proposal.changes
     ]
-    return output.attributes(proposal, "id", "actor", "at") | {"changes": changes}
+    return output.attributes(proposal, "id", "actor", "session", "at") | {"changes": changes}
 
 
 @click.group("trust", cls=Group, default="list")

@@ -49,6 +49,7 @@ class StoreCore:
     - `exact`: a text is either stored unchanged or refused, and `create` never overwrites a memory.
     - `hides_history`: true for a caller who may not see hidden memories in the history either, such as a model.
     - `api_key_id`: API key to record with the changes. Empty if there is none, or if the actor already names it.
+    - `principal`: actor to whom the API key or the token of the caller belongs, whatever actor a request names.
     - `before_write`: function that is called before each write, so that a server finds the events of the change.
     - `after_write`: function that is called after each write of an open location, to do a piece of its maintenance.
     - `known_settings`: text of the stored settings when they were last read, and the effective settings.
@@ -70,6 +71,7 @@ class StoreCore:
     after_write: Callable[[Sequence[Recorded]], None] | None = None
     hides_history: bool = False
     api_key_id: str = ""
+    principal: str = ""
     known_settings: tuple[str | None, Settings | None] = (None, None)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Mem
 from retentive.values.paths import MemoryPath, visible
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.properties import properties_of
-from retentive.values.provenance import Contributor, Flags
+from retentive.values.provenance import Contributor, Flags, Provenance
 from retentive.values.records import Invocation
 from retentive.values.settings import Settings
 
@@ -71,15 +71,26 @@ class Guard:
         self._sees_sizes = not store.scope  # of the whole store, with memories that the caller may not see
         self.hidden = Assessment(present, settings, self.actor) if is_used(settings) else None
         self.older: dict[str, str] = {}
-        self._api_key_id, self._is_pinned_read_only = store.api_key_id, bool(store.pins.get("read_only"))
+        self._api_key_id, self._principal, self._accepted_by = store.api_key_id, store.principal, ""
+        self._is_pinned_read_only = bool(store.pins.get("read_only"))
         self._allowed = _allowed(settings, self.actor)
 
-    def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "", cause: str = "") -> Guard:
-        """Return a guard of changes by another actor in the same operation."""
+    @property
+    def identities(self) -> frozenset[str]:
+        """Names of who makes this call: its actor, session and API key, and the person to whom the key belongs."""
+        session, key = self.call.session, self._api_key_id
+        named = [self._principal, f"session:{session}" if session else "", f"api_key:{key}" if key else ""]
+        return frozenset([str(self.actor or ""), *filter(None, named)])
+
+    def accepting_for(self, actor: Actor | None, made: Provenance) -> Guard:
+        """Return a guard of the changes that another actor proposed, and that the actor of this guard accepts.
+
+        `made` is the provenance of the proposed changes.
+        """
         other = copy(self)
-        other.actor, other.cause = actor, cause
-        other._allowed = _allowed(self.settings, actor)  # noqa: SLF001 - the same class
-        other.call = replace(self.call, source=source, session=session)
+        other.actor, other.cause, other._accepted_by = actor, made.cause, str(self.actor or "")  # noqa: SLF001 - own class
+        other._allowed, other._api_key_id = _allowed(self.settings, actor), made.api_key_id  # noqa: SLF001 - as above
+        other.call = replace(self.call, source=made.source, session=made.session)
         return other
 
     def shown(self, text: str) -> str:
@@ -233,6 +244,7 @@ class Guard:
             "session": session,
             "source": source,
             "cause": self.cause,
+            "accepted": self._accepted_by,
             "flags": flags[:_MAX_FLAGS],
             "by": by,
             "older": older,

@@ -15,6 +15,7 @@ from heapq import merge
 from itertools import islice
 from typing import TypeAlias
 
+from retentive.engine.guard import Guard
 from retentive.engine.lists import record_event
 from retentive.errors import PermissionDenied, Refused
 from retentive.review.proposals import (
@@ -51,8 +52,8 @@ from retentive.storage.overlay import Overlay
 from retentive.values.paths import ancestors
 from retentive.values.patterns import matches_actor
 from retentive.values.records import EPOCH
-from retentive.values.settings import Settings
-from retentive.values.text import decoded
+from retentive.values.settings import REVIEW_TIERS, Settings
+from retentive.values.text import adds_lines, decoded
 
 NEW = "pending."
 """Prefix of the id of a memory that a change makes, before it is recorded. The number of the change follows."""
@@ -185,11 +186,45 @@ class Pending(Overlay):
         return not any(place in self._paths for place in ancestors(memory.path))
 
 
-def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Return whether changes by the actor become proposals. Changes by an actor of the kind `job` never do."""
+def review_tier(settings: Settings, actor: Actor | None) -> str:
+    """Return which changes by an actor become proposals: `all`, `changes` (no additions) or `none`.
+
+    The longest pattern that matches decides; of equally long ones, the strictest. Jobs are never under review.
+    """
     if not settings.review or (actor is not None and actor.kind == "job"):
-        return False
-    return any(matches_actor(pattern, str(actor or "")) for pattern in settings.review)
+        return "none"
+    name = str(actor or "")
+    matching = [
+        (len(key), -REVIEW_TIERS.index(tier)) for key, tier in settings.review.items() if matches_actor(key, name)
+    ]
+    return REVIEW_TIERS[-max(matching)[1]] if matching else "none"
+
+
+def is_under_review(settings: Settings, actor: Actor | None) -> bool:
+    """Return whether some changes by the actor become proposals."""
+    return review_tier(settings, actor) != "none"
+
+
+def are_additions(present: Snapshot, view: Snapshot, guard: Guard, changes: Iterable[Change]) -> bool:
+    """Return whether changes only add memories and lines, and build on no proposal. `view` shows those of the actor.
+
+    A memory that the same changes create can be changed too. A restore or an undo is no addition, whatever it adds,
+    because it can bring back what a person removed.
+    """
+    after = Pending(present)
+    for change in changes:
+        match change:
+            case Created(path, again=None):
+                adds = all(present.get(place) == view.get(place) for place in (path, *ancestors(path)))
+            case Updated(before, path, data) if path == before.path:
+                is_same = before.id.startswith(NEW) or present.find(before.id) == view.find(before.id)
+                adds = is_same and (before.id.startswith(NEW) or adds_lines(after.get(path).data or b"", data))
+            case _:
+                adds = False
+        if guard.cause or not adds:
+            return False
+        after.add([change])
+    return True
 
 
 def with_own_proposals(snapshot: Snapshot, settings: Settings, actor: Actor | None) -> Snapshot:
@@ -209,14 +244,12 @@ def with_proposals(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Pending
     return view
 
 
-def propose(
-    tx: Transaction, view: Snapshot, changes: Sequence[Change], settings: Settings, actor: Actor | None, *, at_us: int
-) -> list[Recorded]:
-    """Record changes as a proposal. Return the ids under which its actor sees them.
+def propose(tx: Transaction, view: Snapshot, changes: Sequence[Change], guard: Guard, *, at_us: int) -> list[Recorded]:
+    """Record changes as a proposal by the actor of the guard. Return the ids under which its actor sees them.
 
     `view` is the store with the proposals of the actor. Raises `Refused` if too many wait, and then records nothing.
     """
-    waiting = pending(view)
+    waiting, settings, actor = pending(view), guard.settings, guard.actor
     own = sum(each.actor == actor for each in waiting)
     limit, limit_each = settings.max_proposals, settings.max_proposals_each
     if limit_each and own >= limit_each:
@@ -250,7 +283,8 @@ def propose(
         made = change.path, size, digest, base, born, change.provenance_text
         proposed.append(ProposedChange(operation, memory_id, path, *made))
         after.add([change])
-    proposal = Proposal(proposal_id, actor, at, tuple(proposed), waiting[-1].number + 1 if waiting else 1)
+    next_number = waiting[-1].number + 1 if waiting else 1
+    proposal = Proposal(proposal_id, actor, at, tuple(proposed), next_number, guard.identities)
     for record in (proposal_record(proposal), *records):
         tx.put_record(*record)
     record_event(tx, "proposed", actor, [proposal_id])

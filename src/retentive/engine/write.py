@@ -10,7 +10,7 @@ from retentive.engine import audit, repeats
 from retentive.engine.guard import Guard, is_archived
 from retentive.engine.lists import record_event
 from retentive.engine.operation import REFUSALS, Outcome, Plan, WriteOperation
-from retentive.engine.pending import NEW, is_under_review, propose, with_own_proposals
+from retentive.engine.pending import NEW, are_additions, propose, review_tier, with_own_proposals
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
 from retentive.storage.contract import (
@@ -18,6 +18,7 @@ from retentive.storage.contract import (
     Change,
     Created,
     Recorded,
+    Snapshot,
     Transaction,
     now_us,
 )
@@ -52,6 +53,10 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
                 audit.add(tx, store, operation, call, outcome)
             return outcome
 
+        def decided(view: Snapshot) -> tuple[Guard, Plan[R]]:
+            guard = Guard(store, view, settings, call)
+            return guard, operation.decide(within(view, store.scope_of_writes), guard)
+
         try:
             # A command or request that ran before changes nothing, and gets its first result.
             present = with_own_proposals(tx, settings, who)
@@ -60,7 +65,8 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
                 return finished(known)
 
             # May this actor run this operation now?
-            waits = operation.under_review != "skip" and is_under_review(settings, who)
+            tier = review_tier(settings, who)
+            waits = operation.under_review != "skip" and tier != "none"
             if waits and operation.under_review == "refuse":
                 raise PermissionDenied(
                     f"changes by {who or 'an actor without a name'} need review, "
@@ -76,10 +82,13 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
             # Decide, as the actor sees the store. Quarantined memories are in it, because the guard keeps them from
             # being overwritten. Nothing of the plan has been recorded if this is refused.
             present = with_own_proposals(tx, settings, who) if waits else tx
-            guard = Guard(store, present, settings, call)
-            plan = operation.decide(within(present, store.scope_of_writes), guard)
+            guard, plan = decided(present)
+            if waits and tier == "changes" and are_additions(tx, present, guard, plan.changes):
+                direct = decided(tx) if present is not tx else (guard, plan)  # what its proposals free is not free yet
+                if are_additions(tx, present, direct[0], direct[1].changes):
+                    (guard, plan), present, waits = direct, tx, False
             if waits and plan.changes:
-                proposed = propose(tx, present, plan.changes, settings, who, at_us=now_us(store.clock))
+                proposed = propose(tx, present, plan.changes, guard, at_us=now_us(store.clock))
         except REFUSALS as refusal:
             return finished(Outcome(settings, error=refusal))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from time import perf_counter
@@ -24,6 +24,7 @@ from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
 from retentive.history.packing import packing
 from retentive.history.revisions import newest_at
+from retentive.review.proposals import Proposal, closing, foundations, pending
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
 from retentive.values.paths import ROOT
@@ -84,28 +85,33 @@ class Expired:
 class Swept:
     """Result of a sweep or of its preview.
 
-    `kept_read_only` lists idle memories that are read-only and were therefore kept. If `clock_jump` is set, the clock
-    is not trusted and nothing was removed.
+    `kept_read_only` lists idle memories that are read-only and were therefore kept. `proposals` has the ids of the
+    proposals that waited too long and were refused. If `clock_jump` is set, the clock is not trusted and nothing was
+    removed.
     """
 
     expired: tuple[Expired, ...] = ()
     kept_read_only: tuple[Expired, ...] = ()
     versions_pruned: int = 0
     clock_jump: ClockJump | None = None
+    proposals: tuple[str, ...] = ()
 
 
 def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
     """Delete idle memories and prune old versions, as the settings of the store say.
 
     Deletions are recorded with the actor `job:expiry`. A deleted memory can be restored until its versions are pruned.
-    A memory that changes during the sweep is kept. With `dry_run`, nothing is removed. If the clock is far ahead,
-    nothing is removed either, unless `accept_clock` is given. At the end, superseded texts are packed.
+    A memory that changes during the sweep is kept. Proposals that waited too long are refused. With `dry_run`, nothing
+    is removed. If the clock is far ahead, nothing is removed either, unless `accept_clock` is given. At the end,
+    superseded texts are packed.
     """
     now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
         swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
+    if not jump:
+        swept = replace(swept, proposals=_expired_proposals(context, now, dry_run=dry_run))
     if dry_run:
         context.result_of(AuditOnly("sweep.preview"))
     elif swept == Swept(clock_jump=jump):  # otherwise the pieces have entries in the audit log
@@ -145,7 +151,35 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
             context.follow_up(lambda tx, value=value: tx.put_record(SWEPT, POSITION, value), may_use_reserve=True)  # type: ignore[misc]
         if is_full:
             yield
+    if not jump:
+        _expired_proposals(context, now)
     yield from packing(context)
+
+
+def _expired_proposals(context: StoreCore, now: float, *, dry_run: bool = False) -> tuple[str, ...]:
+    """Refuse the proposals that have waited too long, unless a newer one builds on them. Return their ids."""
+
+    def stale(view: Snapshot) -> list[Proposal]:
+        settings = context.settings_of(view)
+        if not settings.proposals_expire_days or settings.read_only:
+            return []
+        waiting, horizon = pending(view), now - settings.proposals_expire_days * _DAY_S
+        below, fresh = foundations(waiting), {each.id for each in waiting if to_us(each.at) / 1e6 >= horizon}
+        kept = fresh.union(*(below[each] for each in fresh))
+        return [each for each in waiting if each.id not in kept]
+
+    def work(view: Snapshot, guard: Guard) -> Plan[tuple[str, ...]]:
+        closed = stale(view)
+        ids, at = tuple(each.id for each in closed), to_datetime(int(now * 1e6))
+        records = closing(view, closed, is_accepted=False, by=EXPIRY, at=at)
+        return Plan(ids, records=records, event=("refused", ids) if ids else None)
+
+    found = tuple(each.id for each in context.read(stale))
+    if dry_run or not found:
+        return found
+    facts = lambda ids: {"proposals": ids}  # noqa: E731
+    refusal = Write("review.refuse", work, facts_of=facts, under_review="skip", only_removes=True)
+    return context.result_of(refusal, EXPIRY)
 
 
 def parsed_times(text: str) -> tuple[float, float]:

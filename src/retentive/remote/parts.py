@@ -15,7 +15,7 @@ from retentive.errors import InvalidInput
 from retentive.history.differences import Differences, MemoryDifference, difference_of
 from retentive.history.history import History
 from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, check_limit, no_memory
-from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.plan import Mode, RestoreOutcome, check_mode
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, as_revision
 from retentive.remote.calls import (
@@ -31,7 +31,7 @@ from retentive.remote.calls import (
     sent_path,
 )
 from retentive.remote.client import Conflicts
-from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
+from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.store.by_id import ById
@@ -193,12 +193,12 @@ class RemoteHistory(RemotePart, History):
 
 
 class RemoteReview(RemotePart, Review):
-    """Review over HTTP. One call can accept or refuse only one proposal, so the mode `partial` is `merge`."""
+    """Review over HTTP."""
 
     @like(Review.pending)
-    def pending(self, actor: Who) -> list[Proposal]:
+    def pending(self, actor: Who, session: str | None) -> list[Proposal]:
         who = as_actor(actor)
-        query = {"actor": None if who is None else str(who)}
+        query = {"actor": None if who is None else str(who), "session": session}
         found = self._store.pages(AnswerPage[wire.ProposalObject], "/proposals", query)
         return [each.value(number=number) for number, each in enumerate(found)]
 
@@ -211,22 +211,33 @@ class RemoteReview(RemotePart, Review):
         return proposal, [(change, each.before, each.after) for change, each in changes]
 
     @like(Review.accept)
-    def accept(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, mode: Mode) -> DecisionOutcome:
-        body = {"merge": mode in {"merge", "partial"}, "force": mode == "force"}
-        return self._decided("accept", ids, actor, proposed_by, body)
+    def accept(
+        self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, session: str | None, mode: Mode
+    ) -> DecisionOutcome:
+        check_mode(mode)
+        return self._decided("accept", ids, actor, {mode: True} if mode != "refuse" else {}, proposed_by, session)
 
     @like(Review.refuse)
-    def refuse(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who) -> DecisionOutcome:
-        return self._decided("refuse", ids, actor, proposed_by)
+    def refuse(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, session: str | None) -> DecisionOutcome:
+        return self._decided("refuse", ids, actor, {}, proposed_by, session)
+
+    @like(Review.decisions)
+    def decisions(self) -> list[Decision]:
+        return [each.value() for each in self._store.pages(AnswerPage[wire.DecidedObject], "/proposal_decisions")]
 
     def _decided(
-        self, verb: str, ids: Iterable[str] | None, actor: Who, proposed_by: Who, body: JsonFields | None = None
+        self, verb: str, ids: Iterable[str] | None, actor: Who, options: JsonFields, *of: Who
     ) -> DecisionOutcome:
-        chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
-        if len(chosen) != 1 or proposed_by is not None:
-            raise no_route(f"a call to {verb} several proposals")
+        proposed_by, session = of
+        who = as_actor(proposed_by)
+        if ids is None and who is None and session is None:
+            ids = [each.id for each in self.pending()]
+        chosen = [ids] if isinstance(ids, str) else None if ids is None else list(dict.fromkeys(ids))
+        if chosen == []:
+            return DecisionOutcome()
+        body = {"ids": chosen, "actor": None if who is None else str(who), "session": session, **options}
         try:
-            return self._store.post(wire.DecisionObject, f"/proposals/{segment(chosen[0])}/{verb}", body, actor).value()
+            return self._store.post(wire.DecisionObject, f"/proposals/{verb}", body, actor).value()
         except Conflicts as error:
             return DecisionOutcome(obstacles=tuple(each.value() for each in error.conflicts))  # type: ignore[misc]
 

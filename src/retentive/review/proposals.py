@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 from retentive.errors import Damaged
 from retentive.storage.contract import Actor, Snapshot, to_datetime
 from retentive.values.paths import ancestors, is_within
+from retentive.values.provenance import parse_provenance
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
 
@@ -59,16 +60,31 @@ class ProposedChange:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proposal:
-    """Changes that one command of an actor under review proposes. Proposals are ordered by `number`."""
+    """Changes that one command of an actor under review proposes. Proposals are ordered by `number`.
+
+    `identities` are the names of who made it: the actor, the session, the API key, and the person whose key it is. None
+    of them can accept the proposal.
+    """
 
     id: str
     actor: Actor | None
     at: datetime
     changes: tuple[ProposedChange, ...]
     number: int
+    identities: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"<Proposal {self.id} by {self.actor or 'nobody'}: {self.summary}>"
+
+    def is_by(self, actor: Actor | None, session: str | None) -> bool:
+        """Return whether an actor made the proposal, in a session. None means any."""
+        return actor in {None, self.actor} and session in {None, self.session}
+
+    @property
+    def session(self) -> str:
+        """Session in which the proposal was made; empty if it is not known."""
+        named = parse_provenance(self.changes[0].provenance_text).session
+        return named or (self.actor.id if self.actor is not None and self.actor.kind == "session" else "")
 
     @property
     def summary(self) -> str:
@@ -133,7 +149,8 @@ def pending(snapshot: Snapshot) -> list[Proposal]:
 def proposal_record(proposal: Proposal) -> RecordChange:
     """Return the record of a proposal, which has no texts."""
     changes = [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes]
-    value = {"actor": _name(proposal.actor), "at": to_us(proposal.at), "number": proposal.number, "changes": changes}
+    facts = {"at": to_us(proposal.at), "number": proposal.number, "identities": sorted(proposal.identities)}
+    value = {"actor": _name(proposal.actor), **facts, "changes": changes}
     return PROPOSAL, proposal.id, json.dumps(value)
 
 
@@ -181,6 +198,14 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
         raise Damaged("the text of a proposal is missing or does not match its hash")
     verified(text.encode(), sha256, None, key)
     return text
+
+
+def closing(
+    view: Snapshot, closed: Sequence[Proposal], *, is_accepted: bool, by: Actor | None, at: datetime
+) -> list[RecordChange]:
+    """Return the changes of records that remove proposals and keep the decision on each."""
+    made = [Decision(each.id, is_accepted, each.actor, by, at) for each in closed]
+    return [*(record for each in closed for record in without_proposal(each)), *decision_records(view, made)]
 
 
 def decision_records(view: Snapshot, made: Sequence[Decision]) -> list[RecordChange]:
@@ -238,7 +263,8 @@ def parsed_proposal(key: str, value: str) -> Proposal:
         changes = tuple(
             ProposedChange(**(each | {"created_at": to_datetime(each["created_at"])})) for each in found["changes"]
         )
-        return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, int(found["number"]))
+        number, identities = int(found["number"]), frozenset(found["identities"])
+        return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, number, identities)
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a proposal cannot be decoded") from None
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.lists import EventType
-from retentive.engine.operation import Outcome, Plan, Read, WriteOperation
-from retentive.engine.pending import Pending
+from retentive.engine.operation import Outcome, Plan, Read, UnderReview, WriteOperation
+from retentive.engine.pending import Pending, is_under_review
 from retentive.errors import NotFound, PermissionDenied, Refused
 from retentive.history.plan import Clash, Conflict, Mode, State, applied, check_mode, combined, planned
 from retentive.review.proposals import (
@@ -25,14 +25,13 @@ from retentive.review.proposals import (
     Obstacle,
     Proposal,
     ProposedChange,
+    closing,
     decision_on,
-    decision_records,
     decisions,
     foundations,
     pending,
     text_key,
     text_of,
-    without_proposal,
 )
 from retentive.storage.contract import Actor, Change, Recorded, Snapshot, as_actor, now_us, to_datetime
 from retentive.values.paths import MemoryPath
@@ -55,11 +54,10 @@ class Review:
     def __repr__(self) -> str:
         return f"<Review of {self._context.id}>"
 
-    def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
-        """Return the pending proposals, oldest first. With `actor`, return only the proposals of this actor."""
+    def pending(self, *, actor: Actor | str | None = None, session: str | None = None) -> list[Proposal]:
+        """Return the pending proposals, oldest first; with `actor` or `session`, only those made by it."""
         who = as_actor(actor)
-        found = self._context.result_of(Read("review.list", pending))
-        return [proposal for proposal in found if actor is None or proposal.actor == who]
+        return [each for each in self._context.result_of(Read("review.list", pending)) if each.is_by(who, session)]
 
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """Return a pending proposal, and each of its changes with the text before and after the change.
@@ -90,35 +88,43 @@ class Review:
 
     def accept(
         self,
-        ids: Iterable[str] | None,
+        ids: Iterable[str] | None = None,
         *,
-        actor: Actor | str | None,
+        actor: Actor | str | None = None,
         proposed_by: Actor | str | None = None,
+        session: str | None = None,
         mode: Mode = "refuse",
     ) -> DecisionOutcome:
         """Apply proposals, all or none. The new versions are recorded with the actor who proposed them.
 
-        If `ids` is None, all pending proposals are selected. With `proposed_by`, only the proposals of this actor are
-        selected. The guards check the changes again. If a later change by somebody else is in the way, the result has
-        an obstacle and nothing changes.
+        If `ids` is None, all pending proposals are selected. With `proposed_by` or `session`, only the proposals of
+        this actor or session are selected. The guards check the changes again. If a later change by somebody else is
+        in the way, the result has an obstacle and nothing changes.
 
         `mode` is the same as for `History.undo`. With `merge`, the proposed text and the current text are merged line
         by line. With `force`, the proposal wins, and memories at its paths are deleted. With `partial`, the proposals
         that `merge` can apply are applied, and the result has the obstacles of the others.
 
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
-        actor under review.
+        actor under review and for the author: the same actor, session, API key, or person whose key it is. With
+        `partial`, proposals of the caller are obstacles.
         """
-        return self._decide(ids, actor, proposed_by, is_accepted=True, mode=mode)
+        return self._decide(ids, actor, proposed_by, session, is_accepted=True, mode=mode)
 
     def refuse(
-        self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        actor: Actor | str | None = None,
+        proposed_by: Actor | str | None = None,
+        session: str | None = None,
     ) -> DecisionOutcome:
         """Remove proposals, and all proposals that build on them. The arguments and errors are those of `accept`.
 
-        After `capabilities.purge` has returned True, the storage contains no bytes of the proposed texts.
+        An actor can refuse its own proposals, also while it is under review. After `capabilities.purge` has returned
+        True, the storage contains no bytes of the proposed texts.
         """
-        return self._decide(ids, actor, proposed_by, is_accepted=False)
+        return self._decide(ids, actor, proposed_by, session, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
         """Return the newest 1,000 decisions on proposals, newest first."""
@@ -129,6 +135,7 @@ class Review:
         ids: Iterable[str] | None,
         actor: Actor | str | None,
         proposed_by: Actor | str | None,
+        session: str | None,
         *,
         is_accepted: bool,
         mode: Mode = "refuse",
@@ -138,19 +145,18 @@ class Review:
         proposer = as_actor(proposed_by)
         check_mode(mode)
         at = to_datetime(now_us(context.clock))
-        return context.result_of(Decide(wanted, is_accepted, at, mode, proposer), actor)
+        return context.result_of(Decide(wanted, is_accepted, at, mode, proposer, session), actor)
 
 
 @dataclass(frozen=True, slots=True)
 class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none, or with the mode `partial` all that have no obstacle.
 
-    `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` are
-    selected. If both are None, the pending proposals of all actors are selected. If a selected proposal was already
+    `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` and of the
+    `session` are selected, or those of all if these are None. If a selected proposal was already
     decided differently (refused instead of accepted, or accepted instead of refused), this is an obstacle.
     """
 
-    under_review = "refuse"
     allowed_when_archived = True
     needs_external_edits = True
     wanted: tuple[str, ...] | None
@@ -158,6 +164,11 @@ class Decide(WriteOperation[DecisionOutcome]):
     at: datetime
     mode: Mode = "refuse"
     proposed_by: Actor | None = None
+    session: str | None = None
+
+    @property
+    def under_review(self) -> UnderReview:  # type: ignore[override]  # an author may take back a proposal
+        return "refuse" if self.is_accepted else "skip"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -182,13 +193,15 @@ class Decide(WriteOperation[DecisionOutcome]):
         below = foundations(waiting)
         wanted = self.wanted
         if wanted is None:
-            wanted = tuple(each.id for each in waiting if self.proposed_by is None or each.actor == self.proposed_by)
+            wanted = tuple(each.id for each in waiting if each.is_by(self.proposed_by, self.session))
         chosen = {proposal.id: proposal for proposal in waiting if proposal.id in wanted}
         before = {each: self._decided_before(view, each) for each in wanted if each not in chosen}
         already = tuple(each for each, obstacle in before.items() if obstacle is None)
         obstacles = [obstacle for obstacle in before.values() if obstacle is not None]
+        obstacles += self._of_author(guard, chosen)
         after, authors, done = Pending(view), list[Actor | None](), set[str]()
-        for proposal in chosen.values() if self.is_accepted else ():
+        others = [each for each in chosen.values() if not each.identities & guard.identities]
+        for proposal in others if self.is_accepted else ():
             if missing := [each for each in below if each in below[proposal.id] - done]:
                 text = f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call"
                 if is_partial or not chosen.keys() >= set(missing):  # otherwise the others have the obstacles
@@ -215,13 +228,27 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
         def afterwards(recorded: Snapshot, _: Sequence[Recorded]) -> Plan[DecisionOutcome]:
-            decided = [Decision(each.id, self.is_accepted, each.actor, guard.actor, self.at) for each in closed]
-            records = [record for proposal in closed for record in without_proposal(proposal)]
+            records = closing(recorded, closed, is_accepted=self.is_accepted, by=guard.actor, at=self.at)
             what: EventType = "accepted" if self.is_accepted else "refused"
             event = (what, [each.id for each in closed]) if closed else None
-            return Plan(result, records=[*records, *decision_records(recorded, decided)], event=event)
+            return Plan(result, records=records, event=event)
 
         return Plan(result, after.changes, authors=authors, afterwards=afterwards)
+
+    def _of_author(self, guard: Guard, chosen: Mapping[str, Proposal]) -> list[Obstacle]:
+        """Return an obstacle for each proposal that the caller made itself and cannot accept.
+
+        Raises `PermissionDenied` unless the mode is `partial`, and if an actor under review refuses those of others.
+        """
+        own = [each for each, proposal in chosen.items() if proposal.identities & guard.identities]
+        if not self.is_accepted:
+            if len(own) < len(chosen) and is_under_review(guard.settings, guard.actor):
+                who = guard.actor or "an actor without a name"
+                raise PermissionDenied(f"changes by {who} need review, so it can refuse only its own proposals")
+            return []
+        if own and self.mode != "partial":
+            raise PermissionDenied(f"the author of a proposal cannot accept it: {', '.join(own)}")
+        return [Obstacle(each, None, "the author of a proposal cannot accept it") for each in own]
 
     def _decided_before(self, view: Snapshot, proposal_id: str) -> Obstacle | None:
         """Return an obstacle if an earlier decision on the proposal contradicts this one, otherwise None.
@@ -242,7 +269,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         """Return the changes that bring about a proposal in the present state, or the obstacles."""
         mode: Mode = "merge" if self.mode == "partial" else self.mode
         made = parse_provenance(proposal.changes[0].provenance_text)
-        author = guard.acting_for(proposal.actor, source=made.source, session=made.session, cause=made.cause)
+        author = guard.accepting_for(proposal.actor, made)
 
         def text(state: State) -> str:
             return decoded(present.get(state.path).data) if state.text is None else state.text

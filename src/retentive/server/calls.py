@@ -49,14 +49,15 @@ class ServedLocation:
         if caller.key.grants:
             caller = caller.within(self.info(store_id))
         key, paths = caller.key, ((), None) if is_whole else (caller.key.paths, caller.key.write_paths)
-        return self._store(store_id, caller.actor, paths, caller.recorded_key, not key.allows("review"))
+        recorded = caller.recorded_key, key.principal or ""
+        return self._store(store_id, caller.actor, paths, recorded, not key.allows("review"))
 
     def _opened(
         self,
         store_id: str,
         actor: Actor,
         paths: tuple[tuple[str, ...], tuple[str, ...] | None],
-        key_id: str,
+        key: tuple[str, str],
         hides_history: bool,
         /,
     ) -> tuple[StoreInfo, MemoryStore]:
@@ -65,7 +66,8 @@ class ServedLocation:
             self.opened.store(info.id),
             integration=INTEGRATION,
             actor=actor,
-            api_key_id=key_id,
+            api_key_id=key[0],
+            principal=key[1],
             hides_history=hides_history,
             scope=paths[0],
             write_scope=paths[1],

@@ -54,9 +54,10 @@ class Provenance:
 
     The application passed `source` and `session` with the change. `flags` contains, for each flagged line, the line
     number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last. If
-    there are more than 16, it has only the newest, and `older` is the key of a record with the others.
-    `cause` names the undo or restore that made the version, such as `undo of r3`. If a request to a server made the
-    change, `api_key_id` is the id of the API key of the request, unless the actor of the version is this API key.
+    there are more than 16, it has only the newest, and `older` is the key of a record with the others. `accepted_by` is
+    the actor who accepted the change, if it waited for review. `cause` names the undo or restore that made the version,
+    such as `undo of r3`. If a request to a server made the change, `api_key_id` is the id of the API key of the
+    request, unless the actor of the version is this API key.
     """
 
     integration: str = ""
@@ -68,6 +69,7 @@ class Provenance:
     cause: str = ""
     api_key_id: str = ""
     older: str = ""
+    accepted_by: str = ""
 
 
 NOTHING = Provenance()
@@ -85,8 +87,8 @@ def parse_provenance(text: str | None) -> Provenance:
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
         flags = tuple(Flag(int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(Contributor(*map(str, each[:_FULL])) for each in given.get("by", ()))
-        cause, key = str(given.get("cause", "")), str(given.get("key", ""))
-        return Provenance(integration, call, session, source, flags, by, cause, key, str(given.get("older", "")))
+        rest = (str(given.get(name, "")) for name in ("cause", "key", "older", "accepted"))
+        return Provenance(integration, call, session, source, flags, by, *rest)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return NOTHING
 

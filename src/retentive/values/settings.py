@@ -17,6 +17,7 @@ from retentive.values.patterns import check_actor_pattern, check_path_pattern, c
 
 SENSITIVE_MODES = ("off", "flag", "redact", "reject")
 TRUST_LEVELS = ("trusted", "unconfirmed", "quarantined")
+REVIEW_TIERS = ("all", "changes", "none")
 _LANGUAGES = """arabic armenian basque catalan czech danish dutch english esperanto estonian finnish french german greek
 hindi hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
 sesotho spanish swedish tamil turkish yiddish"""
@@ -72,6 +73,14 @@ def _entry(name: str, check: Callable[[object], str], value: object) -> str:
         return check(value)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: {error}") from None
+
+
+def _tiers(name: str, value: object) -> object:
+    """Return the tier of each pattern. A list of patterns gives all of them the first tier."""
+    if isinstance(value, (list, tuple)):
+        value = {_entry(name, check_actor_pattern, each): REVIEW_TIERS[0] for each in value}
+    what = 'actor patterns to tiers, such as {"session:*": "changes"}, or be a list of actor patterns'
+    return _map_of(check_actor_pattern, _one_of(REVIEW_TIERS), what)(name, value)
 
 
 def _kind_change(value: object) -> str:
@@ -154,10 +163,15 @@ class Settings:
         ),
         "path patterns each actor may change; actors not listed may change all paths",
     )
-    review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
+    review: Mapping[str, str] = _setting(
+        {}, _tiers, "which changes await review by a person, by actor pattern: all, changes (no additions) or none"
+    )
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
     max_proposals_each: int = _setting(
         100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit for each actor"
+    )
+    proposals_expire_days: int = _setting(
+        30, _number, "days after which a change that still awaits review is refused; 0 = never"
     )
     trust: Mapping[str, str] = _setting(
         {},
@@ -228,9 +242,10 @@ class Pins(TypedDict, total=False):
     read_only: bool
     read_only_paths: Sequence[str]
     allow_write: Mapping[str, Sequence[str]]
-    review: Sequence[str]
+    review: Mapping[str, Literal["all", "changes", "none"]] | Sequence[str]
     max_proposals: int
     max_proposals_each: int
+    proposals_expire_days: int
     trust: Mapping[str, Literal["trusted", "unconfirmed", "quarantined"]]
     quarantine: Sequence[str]
     hide_unconfirmed: Sequence[str]

@@ -30,6 +30,14 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
+def adds_lines(before: bytes, after: bytes) -> bool:
+    """Return whether the text `after` has all lines of `before`, unchanged and in the same order."""
+    if not before or not after:
+        return not before
+    rows = iter(after.removesuffix(b"\n").split(b"\n"))
+    return all(row in rows for row in before.removesuffix(b"\n").split(b"\n"))
+
+
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int) -> TextPage:
     """Return the numbered lines in `view_range`, limited to `max_chars` characters (0 = no limit).
 

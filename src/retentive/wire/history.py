@@ -14,7 +14,7 @@ from retentive.history.differences import MemoryDifference
 from retentive.history.log import BlameLine, LoggedChange
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.history.removal import Removed
-from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
+from retentive.review.proposals import Decision, DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
 from retentive.review.trust import DoubtedMemory
 from retentive.values import diff
 from retentive.values.provenance import Contributor, Flag, Provenance
@@ -77,6 +77,7 @@ class ProvenanceObject(base.ObjectOf[Provenance]):
     source: str
     cause: str
     api_key_id: str = ""
+    accepted_by: str = ""
     flags: list[FlagObject]
     contributors: list[ContributorObject]
 
@@ -84,7 +85,7 @@ class ProvenanceObject(base.ObjectOf[Provenance]):
         """Return the text that a local store would keep."""
         made = self.value()
         names = "integration", "tool_use_id", "session", "source", "cause"
-        lists = {"key": made.api_key_id, "flags": made.flags, "by": made.contributors}
+        lists = {"key": made.api_key_id, "accepted": made.accepted_by, "flags": made.flags, "by": made.contributors}
         kept = {name: value for name, value in ({name: getattr(made, name) for name in names} | lists).items() if value}
         return json.dumps(kept, separators=(",", ":"))
 
@@ -325,6 +326,20 @@ class Acceptance(base.Fields):
     force: bool = Field(False, description="Overwrite later changes")
 
 
+class Refusal(base.Fields):
+    """Proposals to decide about at once: those with the ids, or all of an actor or of a session."""
+
+    ids: list[str] | None = Field(None, min_length=1, max_length=1_000, description="Ids of the proposals")
+    actor: str | None = Field(None, max_length=300, description="Actor who made the proposals")
+    session: str | None = Field(None, max_length=300, description="Session in which the proposals were made")
+
+
+class Acceptances(Refusal, Acceptance):
+    """Proposals to accept at once, all or none."""
+
+    partial: bool = Field(False, description="Accept what `merge` can accept, and list the rest")
+
+
 class ProposedChangeObject(base.ObjectOf[ProposedChange]):
     """Proposed change to a memory. A list of proposals has no texts."""
 
@@ -345,6 +360,7 @@ class ProposalObject(base.ObjectOf[Proposal]):
     id: str
     type: Literal["proposal"] = "proposal"
     proposed_by: base.ActorObject
+    session: str = ""
     created_at: base.UtcTime
     changes: list[ProposedChangeObject]
 
@@ -361,8 +377,19 @@ class ProposalObject(base.ObjectOf[Proposal]):
 
     def value(self, **more: object) -> Proposal:
         """Return the proposal, without its texts. `more` has its number."""
-        changes = tuple(each.value(base_sha256=None, created_at=self.created_at) for each in self.changes)
+        made = {"provenance_text": json.dumps({"session": self.session}), "created_at": self.created_at}
+        changes = tuple(each.value(base_sha256=None, **made) for each in self.changes)
         return super().value(changes=changes, **more)
+
+
+class ObstacleObject(base.ObjectOf[Obstacle]):
+    """Reason why a proposal cannot be accepted or refused."""
+
+    path: base.ShownPath | None
+    proposal_id: str
+    reason: str
+
+    attributes: ClassVar = {"reason": "text"}
 
 
 class DecisionObject(base.ObjectOf[DecisionOutcome]):
@@ -372,6 +399,22 @@ class DecisionObject(base.ObjectOf[DecisionOutcome]):
     done: list[str]
     already: list[str]
     with_them: list[str]
+    conflicts: list[ObstacleObject] = Field(default_factory=list)
+
+    attributes: ClassVar = {"conflicts": "obstacles"}
+
+
+class DecidedObject(base.ObjectOf[Decision]):
+    """Earlier decision on a proposal."""
+
+    type: Literal["decision"] = "decision"
+    proposal_id: str
+    accepted: bool
+    proposed_by: base.ActorObject
+    decided_by: base.ActorObject
+    decided_at: base.UtcTime
+
+    attributes: ClassVar = {"proposed_by": "actor", "decided_by": "by", "decided_at": "at"}
 
 
 DoubtedLevel = Literal["unconfirmed", "quarantined"]
@@ -455,16 +498,6 @@ class ErrorDetails(base.Answer):
     """Stable code of an error."""
 
     error_code: str
-
-
-class ObstacleObject(base.ObjectOf[Obstacle]):
-    """Reason why a proposal cannot be accepted or refused."""
-
-    path: base.ShownPath | None
-    proposal_id: str
-    reason: str
-
-    attributes: ClassVar = {"reason": "text"}
 
 
 class ErrorObject(base.Answer):

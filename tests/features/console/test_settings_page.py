@@ -56,6 +56,7 @@ def test_lists_and_maps_have_rows_to_add_and_to_remove(person: Person, store: Me
     given = {
         **fields_of(page),
         "review": ["session:a*", "", "session:b"],
+        "review.value": ["changes", "all", "all"],
         "trust": ["session:*", ""],
         "trust.value": ["unconfirmed", "trusted"],
         "allow_write": "session:*",
@@ -68,13 +69,13 @@ def test_lists_and_maps_have_rows_to_add_and_to_remove(person: Person, store: Me
     assert 'value="session:a*"' not in shown.body
     assert store.settings() == before
     seen = person.post(f"{at}/settings", {**given, "step": "preview"})
-    assert "Review review none session:a*, session:b" in seen.text
+    assert "Review review none session:a*: changes; session:b: all" in seen.text
     assert "Trust trust none session:*: unconfirmed" in seen.text
     assert "The next sweep deletes 0 memories" in seen.text
     saved = {**given, "step": "save", "seen": seen.form("/settings")["seen"], "key": api.key}
     assert person.post(f"{at}/settings", saved).status == 200
     found = store.settings()
-    assert found.review == ("session:a*", "session:b")
+    assert found.review == {"session:a*": "changes", "session:b": "all"}
     assert found.trust == {"session:*": "unconfirmed"}
     assert found.allow_write == {"session:*": ("/memories/notes/**", "/memories/x.md")}
     assert found.expire_paths == {"/memories/scratch/**": 7}

@@ -74,6 +74,8 @@ def filled(store: MemoryStore) -> dict[str, str]:
         store.create(f"/memories/{name}.md", f"secret {name}\n", actor="user:doubted")
     for name in ("a", "b"):
         store.create(f"/memories/{name}.md", f"secret {name}\n")
+        store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s0")
+        store.review.refuse(proposed_by="session:s0", actor="user:ann")
         store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s1")
     return {
         **UNKNOWN,

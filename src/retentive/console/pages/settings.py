@@ -14,14 +14,21 @@ from retentive.console.visits import Visit, digest, page, redirect
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.server.handlers.stores import retrieve_settings, update_settings
 from retentive.store import with_options
-from retentive.values.settings import DEFAULTS, SEARCH_LANGUAGES, SENSITIVE_MODES, TRUST_LEVELS, Settings
+from retentive.values.settings import (
+    DEFAULTS,
+    REVIEW_TIERS,
+    SEARCH_LANGUAGES,
+    SENSITIVE_MODES,
+    TRUST_LEVELS,
+    Settings,
+)
 from retentive.wire.stores import SettingsUpdate
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Limits": ("max_memory_bytes", "max_memories", "max_store_bytes", "view_chars", "list_rows"),
     "Writing": ("create_overwrites", "read_only", "read_only_paths", "allow_write"),
     "Sensitive values": ("sensitive", "sensitive_likely", "sensitive_kinds", "sensitive_allow"),
-    "Review": ("review", "max_proposals", "max_proposals_each"),
+    "Review": ("review", "max_proposals", "max_proposals_each", "proposals_expire_days"),
     "Trust": ("trust", "quarantine", "hide_unconfirmed"),
     "Retention": ("keep_versions_days", "keep_versions", "expire_after_days", "expire_paths"),
     "Search and audit": ("search_languages", "audit"),
@@ -29,7 +36,12 @@ GROUPS: Mapping[str, Sequence[str]] = {
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _BY_LETTER = {name[0].lower(): factor for name, factor in UNITS.items()}
 _NUMBER = re.compile(r"([0-9]{1,15})\s*([a-z]*)", re.ASCII)
-CHOICES = {"sensitive": SENSITIVE_MODES, "sensitive_likely": SENSITIVE_MODES, "trust": TRUST_LEVELS}
+CHOICES = {
+    "sensitive": SENSITIVE_MODES,
+    "sensitive_likely": SENSITIVE_MODES,
+    "review": REVIEW_TIERS,
+    "trust": TRUST_LEVELS,
+}
 """Values of a setting. For a mapping, these are the values that it maps to."""
 EXAMPLES = {
     "read_only_paths": "/memories/policies/**",

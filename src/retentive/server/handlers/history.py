@@ -250,19 +250,53 @@ Proposer = Annotated[
 ]
 
 
+OfSession = Annotated[str | None, Field(max_length=300, description="List the proposals made in this session")]
+
+
 @route("GET", f"{STORE}/proposals", REVIEW)
 def list_proposals(
-    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, actor: Proposer = None
+    call: RouteCall,
+    *,
+    limit: base.Limit = 20,
+    page: base.Cursor = None,
+    actor: Proposer = None,
+    session: OfSession = None,
 ) -> base.AnswerPage[wire.ProposalObject]:
     """List the pending proposals, oldest first."""
-    of = f"{call.path}?{actor}"
+    of = f"{call.path}?{actor}&{session}"
     after = int(start_of(page, of) or -1)
-    rest = [each for each in call.store.review.pending(actor=actor) if each.number > after]
+    rest = [each for each in call.store.review.pending(actor=actor, session=session) if each.number > after]
     shown = rest[:limit]
     following = str(shown[-1].number) if len(rest) > limit else None
     return base.AnswerPage[wire.ProposalObject](
         data=list(map(wire.ProposalObject.of, shown)), next_page=next_of(following, of)
     )
+
+
+@route("POST", f"{STORE}/proposals/accept", REVIEW, conflicts=True)
+def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionObject:
+    """Apply several proposals, all or none, such as all of one session.
+
+    With `partial`, the others are applied, and `conflicts` lists the rest.
+    """
+    mode: Mode = "partial" if body.partial else "force" if body.force else "merge" if body.merge else "refuse"
+    return _decided(call.store.review.accept(_ids_of(body), **_selection(body), mode=mode))
+
+
+@route("POST", f"{STORE}/proposals/refuse", REVIEW, conflicts=True)
+def refuse_proposals(call: RouteCall, body: wire.Refusal) -> wire.DecisionObject:
+    """Remove several proposals, such as all of one session, and those that build on them."""
+    return _decided(call.store.review.refuse(_ids_of(body), **_selection(body)))
+
+
+def _ids_of(body: wire.Refusal) -> list[str] | None:
+    if body.ids is None and body.actor is None and body.session is None:
+        raise invalid("name the ids of proposals, an actor or a session")
+    return body.ids
+
+
+def _selection(body: wire.Refusal) -> dict[str, str | None]:
+    return {"proposed_by": body.actor, "session": body.session}
 
 
 @route("GET", PROPOSAL, REVIEW)
@@ -291,8 +325,20 @@ def refuse_proposal(call: RouteCall) -> wire.DecisionObject:
     return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
+@route("GET", f"{STORE}/proposal_decisions", REVIEW)
+def list_decisions(
+    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None
+) -> base.AnswerPage[wire.DecidedObject]:
+    """List the newest 1,000 decisions on proposals, newest first."""
+    found, start = call.store.review.decisions(), int(start_of(page, call.path) or 0)
+    following = str(start + limit) if len(found) > start + limit else None
+    return base.AnswerPage[wire.DecidedObject](
+        data=list(map(wire.DecidedObject.of, found[start : start + limit])), next_page=next_of(following, call.path)
+    )
+
+
 def _decided(outcome: DecisionOutcome) -> wire.DecisionObject:
-    if outcome.obstacles:
+    if outcome.obstacles and not (outcome.done or outcome.already):
         message = "the proposal cannot be accepted or refused now, so nothing was changed"
         conflicts = list(map(wire.ObstacleObject.of, outcome.obstacles))
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import click
 import pytest
@@ -79,8 +80,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 def of_the_server(api: Api, path: str) -> dict[str, str]:
     """Ids of a key, and of a webhook endpoint with a delivery if the path has one. A workspace has at most 50."""
+    if "group_id" in path:
+        return {"group_id": api.post("/v1/organizations/groups", {"name": uuid4().hex}).body["id"]}
     if "webhook" not in path:
-        return {"api_key_id": id_in(api.with_key("read").key) or ""}
+        return {"api_key_id": id_in(api.with_key("read").key) or "", "workspace_id": "wrkspc_default"}
     hooks = api.place.webhooks
     hook = hooks.create("wrkspc_default", "https://example.com/", ("memory_store.created",))
     delivery = hooks.queue(hook, "webhook.test", datetime.now(UTC), hook.id)

@@ -252,4 +252,5 @@ def _sessions(opened: Retentive) -> Sessions:
 
 
 def _fields(record: KeyRecord) -> dict[str, object]:
-    return output.attributes(record, *(name for name in KeyRecord.__dataclass_fields__ if name != "digest"))
+    hidden = {"digest", "grants", "claimed", "joins_groups", "write_paths"}
+    return output.attributes(record, *(name for name in KeyRecord.__dataclass_fields__ if name not in hidden))

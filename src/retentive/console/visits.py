@@ -38,6 +38,11 @@ class PageCall(RouteCall):
     __slots__ = ()
 
     @property
+    def integration(self) -> str:
+        """Name of the door in audit logs."""
+        return INTEGRATION
+
+    @property
     def store(self) -> MemoryStore:
         """Memory store in the URL. Raises `HttpError` 404 if the caller may not see it."""
         return super().store.through(INTEGRATION)

@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retentive.errors import RetentiveError
 from retentive.server.background import last_run
 from retentive.server.calls import (
-    STORES,
     Caller,
     Events,
     Route,
@@ -168,7 +167,7 @@ class Server:
         route = routes[request.method]
         caller = await self.admitted(request)
         check_beta(request.headers)
-        allows = caller.key.allows_somewhere if route.path.startswith(STORES) else caller.key.allows
+        allows = caller.key.allows if route.is_of_workspace else caller.key.allows_somewhere
         if not any(map(allows, route.scopes)):
             raise lacking(route.scopes)
         call = RouteCall(self.location, caller, request.method, request.url.path, request.path_params, route.scopes)

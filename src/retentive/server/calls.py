@@ -156,6 +156,16 @@ class RouteCall:
     """The other arguments of the handler: the fields of the query, and `body` or `upload`."""
 
     @property
+    def integration(self) -> str:
+        """Name of the door in audit logs."""
+        return INTEGRATION
+
+    @property
+    def logged(self) -> Mapping[str, str]:
+        """Who makes a change of the location, and how: arguments of the methods that log it."""
+        return {"by": str(self.caller.actor), "integration": self.integration}
+
+    @property
     def info(self) -> StoreInfo:
         """Current description of the memory store in the path. Raises `HttpError` 404 if the caller may not see it."""
         return self._seen(self.location.info(self.ids["memory_store_id"]))
@@ -280,6 +290,11 @@ class Route:
     """
     is_long: bool = False
     """True if the handler may take minutes."""
+
+    @property
+    def is_of_workspace(self) -> bool:
+        """True if the caller needs one of the scopes for the whole workspace, and not only in some memory store."""
+        return self.scopes == ADMIN and not self.path.startswith(STORES)
 
     @property
     def path_names(self) -> tuple[str, ...]:

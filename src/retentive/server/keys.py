@@ -20,7 +20,7 @@ from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.server.people import CACHE_S, Groups
 from retentive.server.rights import ID_PREFIX, Grant, KeyRecord
 from retentive.storage.contract import as_actor
-from retentive.store.location_records import LocationRecords
+from retentive.store.location_records import LocationRecords, LogEntry, entry_of
 from retentive.values.patterns import check_actor_pattern
 from retentive.values.text import plain_name
 from retentive.wire.base import PRINCIPALS, RESERVED_ACCOUNT
@@ -135,7 +135,7 @@ class KeyStore:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._records = records
-        self.groups = Groups(records, monotonic=monotonic)
+        self.groups = Groups(records, clock=clock, monotonic=monotonic)
         self._clock = clock
         self._monotonic = monotonic
         self._cached: dict[str, tuple[float, KeyRecord]] = {}
@@ -145,13 +145,14 @@ class KeyStore:
         """Return the current time."""
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    def create(self, name: str, **options: Any) -> NewKey:
+    def create(self, name: str, *, by: str | None = None, integration: str = "cli", **options: Any) -> NewKey:
         """Create an API key and store its record. `options` are those of `new_key`.
 
-        Raises `InvalidInput` if an option is invalid.
+        `by` is the actor to log. Raises `InvalidInput` if an option is invalid.
         """
         made = new_key(name, now=self.now(), **options)
-        self._put(made.record, None)
+        rights = {each: getattr(made.record, each) for each in ("principal", "scopes", "stores", "paths", "act_as")}
+        self._put(made.record, None, self._entry("key_created", by, integration, made.record, **rights))
         return made
 
     def first(self) -> NewKey | None:
@@ -175,8 +176,11 @@ class KeyStore:
         """
         return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
 
-    def change(self, key_id: str, workspace_id: str | None = None, **changes: Any) -> KeyRecord:
-        """Change the `name`, the `status` or the `rate_limit` of a key. None keeps a value.
+    def change(
+        self, key_id: str, workspace_id: str | None = None, *, by: str | None = None, integration: str = "cli",
+        **changes: Any,
+    ) -> KeyRecord:  # fmt: skip
+        """Change the `name`, the `status` or the `rate_limit` of a key. None keeps a value. `by` is the actor to log.
 
         Raises `NotFound`, `InvalidInput` or `Conflict`.
         """
@@ -187,7 +191,7 @@ class KeyStore:
         after = replace(before, **given)
         rate_of(after.rate_limit)
         plain_name("the name of an API key", after.name)
-        self._put(after, text)
+        self._put(after, text, self._entry("key_changed", by, integration, after, **given))
         self._cached.pop(key_id, None)
         return after
 
@@ -254,8 +258,14 @@ class KeyStore:
         """Return whether this process has recorded a use of the key within the last minute."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S > self._monotonic()
 
-    def _put(self, record: KeyRecord, expected: str | None) -> None:
-        self._records.put(KIND, _short(record.id), _RECORD.dump_json(record).decode(), expected=expected)
+    def _put(self, record: KeyRecord, expected: str | None, entry: LogEntry) -> None:
+        text = _RECORD.dump_json(record).decode()
+        self._records.put(KIND, _short(record.id), text, expected=expected, entry=entry)
+
+    def _entry(self, operation: str, by: str | None, integration: str, record: KeyRecord, **facts: object) -> LogEntry:
+        present = {name: value for name, value in facts.items() if value}
+        about: dict[str, Any] = {"workspace": record.workspace_id, "key": record.id, **present}
+        return entry_of(operation, by, integration=integration, clock=self._clock, **about)
 
 
 def _is_id(key_id: str) -> bool:

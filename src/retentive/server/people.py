@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from retentive.errors import Damaged
-from retentive.server.rights import Grant, KeyRecord
-from retentive.store.location_records import LocationRecords
-from retentive.values.patterns import matches_actor
+from retentive.errors import Conflict, Damaged, InvalidInput, NotFound
+from retentive.server.rights import ALL_STORES, OF_PATHS, Grant, KeyRecord
+from retentive.store.location_records import LocationRecords, LogEntry, entry_of
+from retentive.values.patterns import check_name_pattern, matches_actor
+from retentive.values.text import plain_name
+from retentive.wire.stores import Role, Scope
 
 KIND = "group"
 ID_PREFIX = "group_"
@@ -22,6 +27,48 @@ CACHE_S: Final = 5.0
 CLAIMED = "group:"
 """Prefix of the members that are groups of an identity provider, which tokens name."""
 LOG = logging.getLogger("retentive.server")
+
+
+ROLES: Mapping[Role, tuple[Scope, ...]] = {
+    "read": ("read",), "write": ("read", "write"), "review": ("read", "review"), "admin": ("admin",),
+}  # fmt: skip
+"""Scopes of each role that a group can give."""
+MEMBER_KINDS = ("user", "service_account", "api_key", "group")
+_OF_PEOPLE = ("user", "group")
+_RANDOM_BYTES = 8
+MAX_MEMBERS, MAX_GRANTS = 1_000, 100
+NO_GROUP = "there is no such group"
+
+
+def granted(role: Role, stores: Sequence[str] = (), paths: Sequence[str] = ()) -> Grant:
+    """Return the grant of a role in memory stores, by default in all. Raises `InvalidInput`."""
+    if role not in ROLES:
+        raise InvalidInput(f"a role must be one of {', '.join(ROLES)}")
+    if paths and not OF_PATHS.issuperset(ROLES[role]):
+        raise InvalidInput(f"the role {role} is for whole memory stores, so it cannot be limited to paths")
+    return Grant(tuple(stores) or (ALL_STORES,), ROLES[role], tuple(paths)).checked()
+
+
+def role_of(grant: Grant) -> Role:
+    """Return the role that a grant of a group gives. Raises `Damaged` for other scopes."""
+    for role, scopes in ROLES.items():
+        if scopes == grant.scopes:
+            return role
+    raise Damaged("the record of a group has scopes of no role")
+
+
+def check_member(pattern: str) -> str:
+    """Return a pattern of members of a group. Raises `InvalidInput` if it is invalid or matches too much."""
+    kind, colon, name = check_name_pattern(pattern).partition(":")
+    if kind not in MEMBER_KINDS or not colon or not name:
+        kinds = ", ".join(MEMBER_KINDS)
+        raise InvalidInput(
+            f"member {pattern[:80]!r} must be KIND:NAME, such as user:ann, service_account:ci-* or, for a group of an "
+            f"identity provider, group:staff; the kinds are {kinds}"
+        )
+    if kind in _OF_PEOPLE and not name.strip("*?"):
+        raise InvalidInput(f"member {pattern[:80]!r} matches everybody; name a {kind}, such as {kind}:team-*")
+    return pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +84,67 @@ class AccessGroup:
 
     def has(self, names: Sequence[str]) -> bool:
         """Return whether one of the names, such as `user:ann` or `group:staff`, is a member."""
-        return any(matches_actor(pattern, name) for pattern in self.members for name in names)
+        if not set(names).isdisjoint(self.members):
+            return True
+        patterns = [each for each in self.members if "*" in each or "?" in each]
+        return any(matches_actor(pattern, name) for pattern in patterns for name in names)
 
 
 _RECORD = TypeAdapter(AccessGroup)
 
 
-def parsed(text: str) -> AccessGroup:
+def parsed(text: str, group_id: str) -> AccessGroup:
     """Parse the stored record of a group. Raises `Damaged`."""
     try:
         return _RECORD.validate_json(text)
     except ValueError:
-        raise Damaged("the record of a group cannot be read") from None
+        raise Damaged(
+            f"the record of the group {group_id} cannot be read; delete the group, and create it again"
+        ) from None
+
+
+def is_id(text: str) -> bool:
+    """Return whether a text has the form of the id of a group."""
+    return text.startswith(ID_PREFIX) and text.isascii() and text.replace("_", "").isalnum() and len(text) < 40
+
+
+def described(grant: Grant) -> str:
+    """Return a grant as a text, such as `write:team-*:/memories/notes`, for the command line and the audit log."""
+    return ":".join([role_of(grant), ",".join(grant.stores), *([",".join(grant.paths)] if grant.paths else [])])
+
+
+def _checked(group: AccessGroup) -> AccessGroup:
+    """Return a group without repeated members and grants. Raises `InvalidInput`."""
+    plain_name("the name of a group", group.name)
+    if is_id(group.name):
+        raise InvalidInput(f"the name of a group must not begin with {ID_PREFIX}, as its id does")
+    members, grants = tuple(dict.fromkeys(map(check_member, group.members))), tuple(dict.fromkeys(group.grants))
+    if len(members) > MAX_MEMBERS or len(grants) > MAX_GRANTS:
+        raise InvalidInput(f"a group can have at most {MAX_MEMBERS} members and {MAX_GRANTS} grants")
+    return replace(group, members=members, grants=grants)
+
+
+def _named(present: Mapping[str, str], group: AccessGroup) -> AccessGroup | None:
+    """Return another group with the same name in the same workspace."""
+    for key, text in present.items():
+        with suppress(Damaged):
+            other = parsed(text, key)
+            if key != group.id and (other.name, other.workspace_id) == (group.name, group.workspace_id):
+                return other
+    return None
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"there is another group with the name {name!r}")
+
+
+def _facts(group: AccessGroup) -> dict[str, object]:
+    grants = [described(each) for each in group.grants]
+    return {"name": group.name, "members": list(group.members), "grants": grants}
+
+
+def _text(group: AccessGroup) -> str:
+    return _RECORD.dump_json(group).decode()
 
 
 @dataclass
@@ -63,8 +159,15 @@ class _Known:
 class Groups:
     """Groups of a location. Threads may share it."""
 
-    def __init__(self, records: LocationRecords, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        records: LocationRecords,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._records = records
+        self._clock = clock
         self._monotonic = monotonic
         self._known = _Known()
 
@@ -72,6 +175,104 @@ class Groups:
     def is_cached(self) -> bool:
         """True if `with_groups` needs no storage."""
         return self._known.until > self._monotonic()
+
+    def all(self, workspace_id: str) -> list[AccessGroup]:
+        """Return the groups of a workspace, by name. Raises `Damaged` if a record cannot be read."""
+        found = (parsed(text, key) for key, text in self._records.list(KIND))
+        return sorted((each for each in found if each.workspace_id == workspace_id), key=lambda each: each.name)
+
+    def get(self, group_id: str, workspace_id: str) -> AccessGroup:
+        """Return a group. Raises `NotFound` if it does not exist or is in another workspace."""
+        text = self._records.get(KIND, group_id) if is_id(group_id) else None
+        found = None if text is None else parsed(text, group_id)
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(NO_GROUP)
+        return found
+
+    def create(
+        self,
+        name: str,
+        workspace_id: str,
+        members: Sequence[str],
+        grants: Sequence[Grant],
+        *,
+        by: str,
+        integration: str,
+    ) -> AccessGroup:
+        """Create a group. If there is the same one already, return it. Raises `InvalidInput` or `Conflict`."""
+        now = datetime.fromtimestamp(self._clock(), UTC).isoformat()
+        made = _checked(
+            AccessGroup(ID_PREFIX + secrets.token_hex(_RANDOM_BYTES), name, workspace_id, now, (*members,), (*grants,))
+        )
+        found = made
+
+        def work(present: Mapping[str, str]) -> tuple[Mapping[str, str], LogEntry | None]:
+            nonlocal found
+            other = _named(present, made)
+            found = other or made
+            if other is None:
+                return {made.id: _text(made)}, self._entry("group_created", by, integration, made, _facts(made))
+            if (other.members, other.grants) != (made.members, made.grants):
+                raise _taken(made.name)
+            return {}, None
+
+        self._change(work)
+        return found
+
+    def change(
+        self,
+        group_id: str,
+        workspace_id: str,
+        changed: Callable[[AccessGroup], AccessGroup],
+        *,
+        by: str,
+        integration: str,
+    ) -> AccessGroup:
+        """Change the name, the members or the grants of a group, to what `changed` returns for the present group.
+
+        Changes at the same time are all made. Raises `NotFound`, `InvalidInput` or `Conflict`.
+        """
+        after = self.get(group_id, workspace_id)
+
+        def work(present: Mapping[str, str]) -> tuple[Mapping[str, str], LogEntry | None]:
+            nonlocal after
+            if group_id not in present:
+                raise NotFound(NO_GROUP)
+            before = parsed(present[group_id], group_id)
+            after = _checked(changed(before))
+            if after == before:
+                return {}, None
+            if _named(present, after) is not None:
+                raise _taken(after.name)
+            facts = {name: value for name, value in _facts(after).items() if value != _facts(before)[name]}
+            return {group_id: _text(after)}, self._entry("group_changed", by, integration, after, facts)
+
+        self._change(work)
+        return after
+
+    def delete(self, group_id: str, workspace_id: str, *, by: str, integration: str) -> None:
+        """Delete a group, also one whose record is damaged: in every workspace then. Raises `NotFound`."""
+
+        def work(present: Mapping[str, str]) -> tuple[Mapping[str, None], LogEntry | None]:
+            try:
+                found = parsed(present.get(group_id, ""), group_id)
+            except Damaged:
+                found = AccessGroup(group_id, "", workspace_id, "")
+            if group_id not in present or found.workspace_id != workspace_id:
+                raise NotFound(NO_GROUP)
+            return {group_id: None}, self._entry("group_deleted", by, integration, found, {"name": found.name})
+
+        self._change(work)
+
+    def _change(self, work: Callable[[Mapping[str, str]], tuple[Mapping[str, str | None], LogEntry | None]]) -> None:
+        self._records.change(KIND, work)
+        self._known = _Known()
+
+    def _entry(
+        self, operation: str, by: str, integration: str, group: AccessGroup, facts: Mapping[str, object]
+    ) -> LogEntry:
+        about: dict[str, Any] = {"workspace": group.workspace_id, "group": group.id, **facts}
+        return entry_of(operation, by, integration=integration, clock=self._clock, **about)
 
     def with_groups(self, record: KeyRecord, claimed: Sequence[str] = ()) -> KeyRecord:
         """Return a record with the present grants of all groups that it belongs to.
@@ -101,7 +302,7 @@ class Groups:
         until, groups = self._monotonic() + CACHE_S, list[AccessGroup]()
         for key, text in self._records.list(KIND):
             try:
-                groups.append(parsed(text))
+                groups.append(parsed(text, key))
             except Damaged:
                 LOG.exception("the record of the group %s cannot be read, so the group gives no rights", key)
         self._known = _Known(until, groups)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import takewhile
-from typing import Final
+from typing import Final, TypeAlias
 
 from retentive.audit.chain import AuditEntry, append, entries_page
 from retentive.audit.reader import Audit
@@ -29,6 +29,8 @@ _KIND = re.compile("[a-z][a-z0-9_.-]{0,39}")
 _KEY = re.compile("[!-~]{1,150}")
 
 
+LogEntry: TypeAlias = Mapping[str, object]
+"""Fields of an entry in the audit log."""
 ANY: Final = "\0"
 """Default of the argument `expected` of `put`. No record has this value."""
 
@@ -53,18 +55,14 @@ class LocationRecords:
     def list(self, kind: str, *, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
         """Return the keys and values of records of a kind, in key order, starting after the key `after`."""
         prefix = _name(kind, "")
-
-        def listed(snapshot: Snapshot) -> list[tuple[str, str]]:
-            records = snapshot.records(RECORD, after=prefix + after, limit=limit)
-            of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
-            return [(key.removeprefix(prefix), value) for key, value in of_kind]
-
         with suppress(NotFound):
-            return self._backend.read(SYSTEM_STORE, listed)
+            return self._backend.read(SYSTEM_STORE, lambda snapshot: _listed(snapshot, prefix, after, limit))
         return []
 
-    def put(self, kind: str, key: str, value: str | None, *, expected: str | None = ANY) -> None:
-        """Write a record. The value None removes the record.
+    def put(
+        self, kind: str, key: str, value: str | None, *, expected: str | None = ANY, entry: LogEntry | None = None
+    ) -> None:
+        """Write a record, with its `entry` in the audit log of the location. The value None removes the record.
 
         If `expected` is given and differs from the current value, raises `Conflict` and changes nothing.
         `expected=None` means that there must be no record. A call can be repeated: it always succeeds if the record
@@ -81,6 +79,27 @@ class LocationRecords:
             if expected not in {ANY, present}:
                 raise Conflict("the record has changed since it was read")
             tx.put_record(RECORD, name, value)
+            if entry is not None:
+                append(tx, SYSTEM_STORE, entry, ())
+
+        self._write(write)
+
+    def change(
+        self, kind: str, work: Callable[[Mapping[str, str]], tuple[Mapping[str, str | None], LogEntry | None]]
+    ) -> None:
+        """Change records of a kind in one transaction, with an entry in the audit log of the location.
+
+        `work` gets the values of all records of the kind by their keys, and returns the new values and the entry. The
+        value None removes a record. `work` may be called again.
+        """
+        prefix = _name(kind, "")
+
+        def write(tx: Transaction) -> None:
+            values, entry = work(dict(_listed(tx, prefix)))
+            for key, value in values.items():
+                tx.put_record(RECORD, _name(kind, key), value)
+            if entry is not None:
+                append(tx, SYSTEM_STORE, entry, ())
 
         self._write(write)
 
@@ -92,9 +111,8 @@ class LocationRecords:
 
         `outcome` is `ok` or the code of an error. `facts` are further fields, such as `address`.
         """
-        said = {"actor": actor, "operation": operation, "integration": integration, "outcome": outcome}
-        body = {"id": os.urandom(8).hex(), "time": now_us(clock), **said, **facts}
-        self._write(lambda tx: append(tx, SYSTEM_STORE, body, ()))
+        entry = entry_of(operation, actor, outcome, integration=integration, clock=clock, **facts)
+        self._write(lambda tx: append(tx, SYSTEM_STORE, entry, ()))
 
     def entries(self, before: str = "", limit: int = 50) -> ListPage[AuditEntry, str]:
         """Return a page of the audit log of the location, newest first. `before` is the `next` of the page before."""
@@ -116,6 +134,21 @@ class LocationRecords:
         except NotFound:
             self._backend.create_store(key=None, name="system", store_id=SYSTEM_STORE)
             self._backend.write(SYSTEM_STORE, work)
+
+
+def entry_of(
+    operation: str, actor: str | None, outcome: str = "ok", *, integration: str, clock: Clock = time.time,
+    **facts: object,
+) -> LogEntry:  # fmt: skip
+    """Return an entry for the audit log of the location. The arguments are those of `LocationRecords.log`."""
+    said = {"actor": actor, "operation": operation, "integration": integration, "outcome": outcome}
+    return {"id": os.urandom(8).hex(), "time": now_us(clock), **said, **facts}
+
+
+def _listed(snapshot: Snapshot, prefix: str, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
+    records = snapshot.records(RECORD, after=prefix + after, limit=limit)
+    of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
+    return [(key.removeprefix(prefix), value) for key, value in of_kind]
 
 
 def _name(kind: str, key: str) -> str:

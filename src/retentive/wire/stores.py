@@ -202,6 +202,7 @@ def rate_of(text: str | None) -> tuple[int, float] | None:
 
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
+Role: TypeAlias = Literal["read", "write", "review", "admin"]
 KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 RateText = Annotated[str, base.rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
 _RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
@@ -211,7 +212,9 @@ class KeyCreation(base.Fields):
     """New API key."""
 
     name: base.Name = Field(description="Name of the key")
-    scopes: list[Scope] | None = Field(None, max_length=100, description="What the key may do")
+    scopes: list[Scope] | None = Field(
+        None, max_length=100, description="What the key may do by itself; if empty, only what its groups may"
+    )
     stores: list[base.NamePattern] | None = Field(
         None, max_length=100, description="Ids of memory stores, or patterns of their keys; default: all"
     )
@@ -270,9 +273,10 @@ class KeyObject(base.Answer):
 
 
 class NewKeyObject(KeyObject):
-    """New API key with its text, which is shown once."""
+    """New API key with its text, which is shown once. `warnings` says which patterns match no memory store yet."""
 
     api_key: str
+    warnings: list[str]
 
 
 class KeyPage(base.Answer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
@@ -36,6 +37,8 @@ UNKNOWN = {
     "proposal_id": "prop_" + "f" * 32,
     "api_key_id": "apikey_unknown00000",
     "webhook_endpoint_id": "whep_unknown",
+    "group_id": "group_" + "f" * 16,
+    "workspace_id": "wrkspc_unknown",
 }
 
 
@@ -96,6 +99,21 @@ def endpoint(api: Api) -> str:
     return (known or [api.post(path, body).body])[0]["id"]
 
 
+def of_workspace(api: Api) -> dict[str, str]:
+    """Ids of what the default workspace has beside memory stores."""
+    made = api.post("/v1/organizations/groups", {"name": "isolated", "members": ["user:nobody"]}).body["id"]
+    ids = {"api_key_id": id_in(api.key) or "", "webhook_endpoint_id": endpoint(api), "group_id": made}
+    return {**ids, "workspace_id": "wrkspc_default"}
+
+
+def member(api: Api, store: MemoryStore, *grants: Mapping[str, object]) -> Api:
+    """A key without rights of its own, and with those of a group that has these grants."""
+    who = f"user:{store.id}"
+    body = {"name": store.id, "members": [who], "grants": list(grants)}
+    assert api.post("/v1/organizations/groups", body).status == 200
+    return api.with_key(principal=who)
+
+
 def bare(answer: Answer) -> tuple[int, object]:
     """An answer without the id of the request."""
     return answer.status, {**answer.body, "request_id": ""}
@@ -138,7 +156,7 @@ def test_without_the_scope(api: Api, route: Route) -> None:
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.path_names], ids=lambda each: each.name)
 def test_foreign_things_do_not_exist(api: Api, store: MemoryStore, route: Route) -> None:
     """A store of another workspace, or outside the patterns of the key, is answered like an unknown id."""
-    real = {**filled(store), "api_key_id": id_in(api.key) or "", "webhook_endpoint_id": endpoint(api)}
+    real = {**filled(store), **of_workspace(api)}
     assert all(real[name] != UNKNOWN[name] for name in route.path_names)
     before = store.versions()[0].id
     elsewhere = api.with_key("admin", workspace_id="wrkspc_other")
@@ -157,7 +175,7 @@ def test_foreign_things_do_not_exist(api: Api, store: MemoryStore, route: Route)
 @pytest.mark.parametrize("kind", ["workspace", "patterns"])
 def test_answers_contain_nothing_foreign(api: Api, store: MemoryStore, route: Route, kind: str) -> None:
     """Not in lists, errors and exports either, though both stores have the same paths, texts and key."""
-    foreign, hook = filled(store), endpoint(api)
+    foreign, elsewhere = filled(store), of_workspace(api)
     if kind == "workspace":
         other = api.with_key("admin", workspace_id=f"wrkspc_{route.name}")
         own = other.post("/v1/memory_stores", {"name": "own", "key": store.key}).body["id"]
@@ -166,10 +184,12 @@ def test_answers_contain_nothing_foreign(api: Api, store: MemoryStore, route: Ro
         other = api.with_key("admin", stores=(own,))
     assert own != store.id
     ids = {**filled(api.place.opened.store(own)), "api_key_id": id_in(other.key) or ""}
+    ids["workspace_id"] = "wrkspc_default" if kind == "patterns" else f"wrkspc_{route.name}"
     answer = ask(other, route, ids)
     text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
     hidden = [foreign["memory_store_id"], foreign["memory_id"], foreign["memory_version_id"], foreign["proposal_id"]]
-    hidden += [id_in(api.key) or "", hook]
+    hidden += [elsewhere[name] for name in ("api_key_id", "webhook_endpoint_id", "group_id")]
+    hidden += [elsewhere["workspace_id"]] if kind == "workspace" else []
     assert [each for each in hidden if each in text] == []
 
 
@@ -194,6 +214,7 @@ def test_ids_of_other_forms_do_not_exist(api: Api, store: MemoryStore, route: Ro
 
 
 LISTS = [each for each in ROUTES if "page" in fields_in(each.query) and "webhook_endpoint_id" not in each.path_names]
+LISTS = [each for each in LISTS if not any(field["required"] for field in fields_in(each.query).values())]
 """The lists of a store or a workspace; test_webhooks.py has the test for the list of an endpoint."""
 
 
@@ -241,6 +262,48 @@ def test_a_key_for_some_paths_sees_nothing_else(api: Api, store: MemoryStore, ro
         text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
         assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
     assert (store.read("/memories/MARKER.md"), len(store.versions(memory_id=other.memory_id))) == before
+
+
+ROLES = [{"role": role, "stores": ["granted-*"]} for role in ("read", "write", "review", "admin")]
+TO_STORES = [each for each in ROUTES if "memory_store_id" in each.path_names]
+
+
+@pytest.mark.parametrize("route", TO_STORES, ids=lambda each: each.name)
+def test_a_member_of_a_group_sees_no_other_store(api: Api, store: MemoryStore, route: Route) -> None:
+    """With every role in other stores, the answer is that of an unknown id. A role in the store has its routes."""
+    ann, real = member(api, store, *ROLES), filled(store)
+    before = store.versions()[0].id
+    expected = bare(ask(ann, route, UNKNOWN))
+    assert expected[0] == 404
+    assert bare(ask(ann, route, real)) == expected == bare(ask(api, route, UNKNOWN))
+    assert store.versions()[0].id == before
+    reader = member(api, api.place.opened.store(f"r {store.key}"[-250:]), {"role": "read", "stores": [store.id]})
+    if "read" not in route.scopes:
+        assert ask(reader, route, real).status == ask(reader, route, UNKNOWN).status == 403
+    assert store.versions()[0].id == before
+
+
+@pytest.mark.parametrize("route", TO_STORES, ids=lambda each: each.name)
+def test_a_member_for_other_paths_to_read_than_to_write(api: Api, store: MemoryStore, route: Route) -> None:
+    """No answer of any route has anything of the other paths, and nothing changes but what may be written."""
+    written = store.create("/memories/team/a.md", "inside\n")
+    seen = store.create("/memories/book/a.md", "book\n")
+    other = store.create("/memories/MARKER.md", "MARKER\n")
+    store.write("/memories/MARKER.md", "MARKER again\n")
+    grants = [("write", "/memories/team"), ("read", "/memories/book")]
+    ann = member(api, store, *({"role": role, "stores": [store.id], "paths": [path]} for role, path in grants))
+    before = store.read("/memories/MARKER.md"), store.read("/memories/book/a.md"), len(store.memories())
+    ids = {**UNKNOWN, "memory_store_id": store.id}
+    if len(route.path_names) > 1:
+        foreign = {**ids, "memory_id": other.memory_id, "memory_version_id": other.version_id}
+        assert bare(ask(ann, route, foreign)) == bare(ask(ann, route, ids))
+    for own in (seen, written) if route.name not in STREAMS else ():
+        answer = ask(ann, route, {**ids, "memory_id": own.memory_id, "memory_version_id": own.version_id})
+        assert answer.status < 500
+        text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+        assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
+    after = store.read("/memories/MARKER.md"), store.read("/memories/book/a.md")
+    assert after == before[:2]
 
 
 OF_STORES = [each for each in ROUTES if each.method == "GET" and "memory_store" in each.path]

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from retentive.server.calls import Route
-from retentive.server.handlers import access, history, memories, stores
+from retentive.server.handlers import access, history, memories, people, stores
 
-ROUTES: tuple[Route, ...] = (*stores.route, *memories.route, *access.route, *history.route)
+ROUTES: tuple[Route, ...] = (*stores.route, *memories.route, *access.route, *people.route, *history.route)

@@ -12,11 +12,12 @@ from pydantic import Field
 from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
+from retentive.server.handlers.people import After, Before, Count, page_of, unmatched
 from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire
-from retentive.wire.base import FROM_TEXT, PRINCIPALS, AnswerPage
+from retentive.wire.base import PRINCIPALS, AnswerPage
 
 KEYS = "/v1/organizations/api_keys"
 KEY = f"{KEYS}/{{api_key_id}}"
@@ -31,32 +32,37 @@ def create_api_key(call: RouteCall, body: wire.KeyCreation) -> wire.NewKeyObject
     """
     own = call.caller.key
     given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in dict(body).items() if value
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in dict(body).items()
+        if value or (name == "scopes" and value is not None)
     }
     if not _manages(own, given.get("stores", ())):
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
     given |= {} if body.principal is None else {"principal": str(body.principal)}
-    by = {"workspace_id": own.workspace_id, "created_by": str(call.caller.actor)}
-    made = call.location.keys.create(**given, **by)
-    return wire.NewKeyObject(**dict(_key(call, made.record)), api_key=made.text)
+    by: dict[str, Any] = {
+        "workspace_id": own.workspace_id,
+        "created_by": str(call.caller.actor),
+        "joins_groups": own.is_admin,
+    }
+    made = call.location.keys.create(**given, **by, **call.logged)
+    warnings = unmatched(call, made.record.stores)
+    return wire.NewKeyObject(**dict(_key(call, made.record)), api_key=made.text, warnings=warnings)
 
 
 @route("GET", KEYS, ADMIN)
 def list_api_keys(
     call: RouteCall,
     *,
-    after_id: Annotated[str | None, Field(max_length=200, description="List the keys after this one")] = None,
-    before_id: Annotated[str | None, Field(max_length=200, description="List the keys before this one")] = None,
+    after_id: After = None,
+    before_id: Before = None,
     created_by_user_id: Annotated[
         str | None, Field(max_length=255, description="List the keys that this user created")
     ] = None,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Keys in one page"), FROM_TEXT] = 20,
+    limit: Count = 20,
     status: Annotated[wire.KeyStatus | None, Field(description="List the keys with this status")] = None,
     workspace_id: Annotated[str | None, Field(max_length=255, description="List the keys of this workspace")] = None,
 ) -> wire.KeyPage:
     """List the API keys of the workspace, newest first."""
-    if after_id is not None and before_id is not None:
-        raise invalid("before_id: cannot be combined with after_id")
     keys = call.location.keys
     now, uses = keys.now(), keys.last_uses()
     found = [
@@ -67,19 +73,8 @@ def list_api_keys(
         and workspace_id in {None, record.workspace_id}
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
-    ids = [record.id for record in found]
-    if before_id is None:
-        rest = found[ids.index(after_id) + 1 if after_id in ids else 0 :]
-        page = rest[:limit]
-    else:  # the last ones before this key; none before an unknown one
-        rest = found[: ids.index(before_id) if before_id in ids else 0]
-        page = rest[-limit:]
-    return wire.KeyPage(
-        data=[key_object(record, now, uses.get(record.id)) for record in page],
-        has_more=len(rest) > limit,
-        first_id=page[0].id if page else None,
-        last_id=page[-1].id if page else None,
-    )
+    shown = [key_object(record, now, uses.get(record.id)) for record in found]
+    return wire.KeyPage(**page_of(shown, after_id, before_id, limit))
 
 
 @route("GET", KEY, ADMIN)
@@ -92,7 +87,7 @@ def retrieve_api_key(call: RouteCall) -> wire.KeyObject:
 def update_api_key(call: RouteCall, body: wire.KeyUpdate) -> wire.KeyObject:
     """Rename, limit, deactivate or archive an API key."""
     key_id, workspace_id = _key_of(call).id, call.caller.workspace_id
-    return _key(call, call.location.keys.change(key_id, workspace_id, **dict(body)))
+    return _key(call, call.location.keys.change(key_id, workspace_id, **dict(body), **call.logged))
 
 
 def key_object(record: KeyRecord, now: datetime, last_used_at: str | None) -> wire.KeyObject:

@@ -165,7 +165,7 @@ def show(location: Location, *, of_location: bool, since: datetime | None) -> No
     for entry in found:
         operation = (entry.operation or "-") + {None: "", True: " audit=on", False: " audit=off"}[entry.audit]
         marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
-        marks += [f"{name}={entry.facts[name]}" for name in ("by", "address", "key") if name in entry.facts]
+        marks += [f"{name}={entry.facts[name]}" for name in ("by", "address", "key", "reason") if name in entry.facts]
         marks += [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
         paths = "withheld" if entry.paths is None else " ".join(entry.paths)
         rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join(marks)))

@@ -224,8 +224,9 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 @command(json='Print a JSON object: {"versions", "pending"}.')
 @path_argument("path", required=False)
 @click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
+@click.option("--reason", metavar="TEXT", help="Why, for the audit log, such as the number of a request.")
 @_YES
-def erase(location: Location, path: str | None, *, whole_store: bool, yes: bool) -> None:
+def erase(location: Location, path: str | None, *, whole_store: bool, reason: str | None, yes: bool) -> None:
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
     PATH may be the id of a memory, also of a deleted one. With a directory go deleted memories that were below it, and
@@ -238,6 +239,8 @@ def erase(location: Location, path: str | None, *, whole_store: bool, yes: bool)
     """
     if (path is None) != whole_store:
         raise click.UsageError("Specify a path or --whole-store, but only one of them.")
+    if whole_store and reason is not None:
+        raise click.UsageError("--whole-store removes the audit log too, so it keeps no --reason.")
     if path == ROOT:
         store_key = location.store_key
         raise InvalidInput(f"{path} is the whole memory store; erase it with --whole-store --store {store_key}")
@@ -256,7 +259,8 @@ def erase(location: Location, path: str | None, *, whole_store: bool, yes: bool)
         below = [] if yes or is_memory_id(path) else store.memories(path)
         many = f" with {output.counted(len(below), 'memory')} and their" if below else " and its"
         output.confirm(f"Permanently erase {path}{many} history?", yes=yes)
-        removed = store.history.erase(memory_id=path) if is_memory_id(path) else store.history.erase(path)
+        chosen = {"memory_id" if is_memory_id(path) else "path": path}
+        removed = store.history.erase(**chosen, reason=reason)
     _emit_removed(location, f"Erased {path} with {output.counted(removed.versions, 'version')}.", removed)
 
 

@@ -351,15 +351,21 @@ class History:
         return remove(self._context, redact(ids, self._context.clock(), target), actor)
 
     def erase(
-        self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
+        self,
+        path: str | None = None,
+        *,
+        memory_id: str | None = None,
+        reason: str | None = None,
+        actor: Actor | str | None = None,
     ) -> Removed:
         """Permanently remove a memory and all its versions. Only a tombstone without content remains.
 
         For a directory, this removes its present and deleted memories, and the proposals and the paths in the audit log
-        that name something below it. Raises `NotFound`.
+        that name something below it. The `reason`, such as the number of a request, stays in the audit log. Raises
+        `NotFound`.
         """
         target = memory_id if memory_id is not None else self._context.parsed(path or "")
-        return remove(self._context, erase(target), actor)
+        return remove(self._context, erase(target, reason), actor)
 
     def _target(self, path: str | None) -> MemoryPath | None:
         return None if path is None else self._context.parsed(path)

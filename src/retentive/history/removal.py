@@ -23,9 +23,10 @@ from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions, memories_by_id
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
+from retentive.values.text import plain_name
 
 TOMBSTONE = "tombstone"
-"""Kind of the records that are tombstones. A tombstone contains the actor who erased a memory, and the time."""
+"""Kind of the records that are tombstones: the actor who erased a memory, the time, and the reason if it was given."""
 PENDING, ERASING = "removal", "erasing"
 _Facts: TypeAlias = Mapping[str, Any]
 """Result of a removal: ids of memories and versions, and the numbers of the audit entries without paths since then."""
@@ -105,12 +106,15 @@ def traces_of(
     return withheld, [*records, *forgotten_proposals, (PENDING, "since", f"{now:.6f}")]
 
 
-def erase(target: MemoryPath | str) -> Write[_Facts]:
+def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
     """Delete a memory or the memories below a directory, and record that they and their versions must be removed.
 
     `target` is the path of a memory or a directory, or the id of a memory. `finish` then removes them: a directory of
-    files first has to make the deletions durable.
+    files first has to make the deletions durable. The tombstones and the audit entry have the `reason`, without
+    sensitive values. Raises `InvalidInput` for a reason that is no line of at most 255 characters.
     """
+    if reason is not None:
+        plain_name("the reason", reason)
 
     def work(view: Snapshot, guard: Guard) -> Plan[_Facts]:
         ids, directory = _to_erase(view, target)
@@ -120,7 +124,8 @@ def erase(target: MemoryPath | str) -> Write[_Facts]:
         present = [memory for memory_id in ids if (memory := view.find(memory_id)) is not None]
         last = {version.memory_id: version.path for version in reversed(versions)}
         _check_may_change(guard, (last | {memory.id: memory.path for memory in present}).values())
-        by = json.dumps({"by": None if guard.actor is None else str(guard.actor)})
+        why = {} if reason is None else {"reason": guard.shown(reason)}
+        by = json.dumps({"by": None if guard.actor is None else str(guard.actor), **why})
 
         def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[_Facts]:
             withheld, records = withhold(after, {version.path for version in versions}, directory=directory)
@@ -128,7 +133,7 @@ def erase(target: MemoryPath | str) -> Write[_Facts]:
                 records += forget_proposals(after, directory=directory)
             records += [(ERASING, memory_id, by) for memory_id in ids]
             erased = [version.id for memory_id in ids for version in after.versions(memory_id=memory_id)]
-            result = {"memories": ids, "withheld": withheld, "erased": erased}
+            result = {"memories": ids, "withheld": withheld, "erased": erased, **why}
             return Plan(result, records=records, event=("erased", ids))
 
         return Plan({"memories": ids, "withheld": [], "erased": []}, guard.delete(view, present), afterwards=afterwards)

@@ -168,9 +168,10 @@ class RemoteHistory(RemotePart, History):
         return self._store.post(wire.VersionsRedacted, "/redact", body, actor).value()
 
     @like(History.erase)
-    def erase(self, path: str | None, memory_id: str | None, actor: Who) -> Removed:
+    def erase(self, path: str | None, memory_id: str | None, reason: str | None, actor: Who) -> Removed:
         chosen = memory_id if memory_id is not None else self._store.load(path or "")[0].id
-        return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", None, actor).value()
+        body = None if reason is None else {"reason": reason}
+        return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", body, actor).value()
 
     @like(History.blame)
     def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:

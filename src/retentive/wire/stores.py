@@ -14,6 +14,7 @@ from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage, as_actor
 from retentive.values.settings import DEFAULTS, NAMES, Settings
+from retentive.values.text import MAX_NAME_CHARS
 from retentive.wire import base
 
 
@@ -143,13 +144,15 @@ class AuditEntryObject(base.ObjectOf[AuditEntry]):
     outcome: str
     change_count: base.Count
     memory_version_ids: list[str]
+    reason: str | None
     attributes: ClassVar = {"created_at": "time"}
 
     @classmethod
     def of(cls, given: AuditEntry, **_: object) -> Self:
         """Return the object of an entry."""
         ids = [each.version_id for each in given.changes]
-        return super().of(given, actor=as_actor(given.actor), change_count=len(ids), memory_version_ids=ids)
+        said = {"actor": as_actor(given.actor), "reason": given.facts.get("reason")}
+        return super().of(given, **said, change_count=len(ids), memory_version_ids=ids)
 
 
 class AuditReport(base.ObjectOf[Verified]):
@@ -167,6 +170,14 @@ class AuditReport(base.ObjectOf[Verified]):
         """Return the object of a result."""
         said = {name: None if (text := getattr(given, name)) is None else str(text) for name in ("problem", "head")}
         return super().of(given, **said, unaudited_memory_version_ids=[each.id for each in given.unaudited])
+
+
+class Erasure(base.Fields):
+    """Options of an erasure."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)] | None = Field(
+        None, description="Why, for the audit log; without what is erased"
+    )
 
 
 class MemoryErased(base.ObjectOf[Removed]):

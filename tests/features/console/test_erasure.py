@@ -65,7 +65,11 @@ def test_the_page_says_what_was_erased_and_what_still_has_the_words(
     assert post(person, at, **{**fields, "key": "wrong"}).status == 403
     assert post(person, at, **{**fields, "typed": "erase 2 memories", "key": api.key}).status == 400
     assert [about.history.log(memory_id=each, limit=1) != [] for each in ids] == [True] * 3
-    page = post(person, at, **fields, key=api.key)
+    about.change_settings({"audit": True})
+    assert post(person, at, **fields, key=api.key, reason="r" * 256).status == 400
+    page = post(person, at, **fields, key=api.key, reason="request 9")
+    assert {each.facts["reason"] for each in about.audit.entries() if each.operation == "erase"} == {"request 9"}
+    assert "request 9" in person.get(f"{at}/audit").text
     assert "Erased 3 memories with 6 versions." in page.text
     assert "/memories/plan.md" in page.text
     assert "customers/4711.md" not in page.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import retentive
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.engine.access_times import KIND
 from retentive.engine.visibility import CONFIRMED
@@ -20,6 +22,7 @@ from retentive.storage.contract import Created, Moved, Transaction
 from retentive.transfer.copies import read_records
 from support.command_line import here
 from support.commands import tree
+from support.http_api import serving
 from support.places import EVERYWHERE, opened, place_of
 
 from .changes import A, B, C, create, replace, run
@@ -434,3 +437,38 @@ def test_one_read_only_memory_keeps_a_whole_directory(store: MemoryStore) -> Non
     with pytest.raises(InvalidInput, match="read-only"):
         store.history.erase("/memories/d")
     assert len(tree(store)) == len(store.history.log()) == 2
+
+
+@pytest.mark.parametrize("door", ["library", "client", "route", "command line"])
+def test_the_reason_of_an_erasure_stays(door: str, tmp_path: Path) -> None:
+    """In the audit log and the tombstone, without sensitive values. It is one line."""
+    at, reason = f"sqlite:///{tmp_path}/memory.db", "request 4711 of 4111 1111 1111 1111"
+    with retentive.open(at) as place, serving(place) as api:
+        store = place.store()
+        store.change_settings({"audit": True})
+        store.create(A, SECRET)
+        memory_id = store.load(A)[0].id
+        match door:
+            case "library":
+                store.history.erase(A, reason=reason)
+            case "client":
+                with retentive.open(api.url, api_key=api.key) as client:
+                    client.store().history.erase(A, reason=reason)
+            case "route":
+                route = f"/v1/memory_stores/{store.id}/memories/{memory_id}/erase"
+                assert api.post(route, {"reason": "two\nlines"}).status == 400
+                assert api.post(route, {"reason": ""}).status == 400
+                assert api.post(route, {"reason": reason}).body["versions"] == 2
+            case _:
+                assert here(at, "erase", A, "--yes", "--reason", reason).exit_code == 0
+                refused = here(at, "--store", "default", "erase", "--whole-store", "--yes", "--reason", reason)
+                assert refused.exit_code == 2
+        entry = [each for each in store.audit.entries() if each.operation == "erase" and each.outcome == "ok"][-1]
+        assert str(entry.facts["reason"]).startswith("request 4711 of ")
+        assert "1111" not in str(entry)
+        assert store.audit.verify().is_sound
+        tombstone = store._core.read(lambda found: dict(found.records(removal.TOMBSTONE)))[memory_id]
+        assert json.loads(tombstone)["reason"] == entry.facts["reason"]
+        listed = api.get(f"/v1/memory_stores/{store.id}/audit_entries?limit=100").body["data"]
+        assert [each["reason"] for each in listed if each["reason"]] == [entry.facts["reason"]]
+        assert f"reason={entry.facts['reason']}" in here(at, "admin", "audit", "show").output

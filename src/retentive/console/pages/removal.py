@@ -15,6 +15,7 @@ from retentive.search.results import Hit
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.history import check_version_id, redact_memory_version
 from retentive.server.handlers.stores import erase_memory
+from retentive.wire.stores import Erasure
 
 ROWS = 50
 AT_ONCE = 50
@@ -117,9 +118,10 @@ def _to_erase(visit: Visit, ids: Sequence[str]) -> list[dict[str, object]]:
 def _erase(visit: Visit, chosen: dict[str, bool], query: str) -> Response:
     """Erase memories. `chosen` says for each id whether the memory is present."""
     left, erased, versions, is_pending = list[dict[str, str]](), 0, 0, False
+    body = Erasure.read({"reason": visit.given("reason").strip()} if visit.given("reason").strip() else {})
     for memory_id, is_present in chosen.items():
         try:
-            removed = erase_memory(visit.call(memory_id=memory_id))
+            removed = erase_memory(visit.call(memory_id=memory_id), body)
         except (RetentiveError, HttpError) as error:
             left.append({"path": memory_id, "reason": error.code})
             continue

@@ -166,10 +166,10 @@ def verify_audit(call: RouteCall, expect: Heads = "") -> wire.AuditReport:
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)
-def erase_memory(call: RouteCall) -> wire.MemoryErased:
+def erase_memory(call: RouteCall, body: wire.Erasure) -> wire.MemoryErased:
     """Permanently remove a memory with its history."""
     memory_id = call.ids["memory_id"]
-    removed = call.store.history.erase(memory_id=memory_id)
+    removed = call.store.history.erase(memory_id=memory_id, reason=body.reason)
     return wire.MemoryErased.of(removed, id=memory_id)
 
 

@@ -9,22 +9,25 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Timer
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from retentive import __version__
+from retentive.engine.lists import events_of
 from retentive.errors import Conflict, InvalidInput, RetentiveError
+from retentive.history.expiry import EXPIRY
 from retentive.history.log import newest_position
 from retentive.opening import Retentive
+from retentive.review.proposals import PROPOSAL
 from retentive.server.metrics import ATTEMPTS
 from retentive.server.webhooks import DEAD, DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
-from retentive.storage.contract import to_datetime
+from retentive.storage.contract import Snapshot, to_datetime
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
 from retentive.values.records import time_in_id
@@ -34,6 +37,8 @@ CREATED: Final = "memory_store.created"
 ARCHIVED: Final = "memory_store.archived"
 DELETED: Final = "memory_store.deleted"
 CHANGED: Final = "memory.changed"
+WAITING: Final = "review.waiting"
+EXPIRED: Final = "review.expired"
 SEEN = "webhook_seen"
 """Kind of the records of the events that were queued, by the id of their memory store."""
 MAX_DELIVERIES = 1_000
@@ -50,6 +55,14 @@ LOOK_S = 3_600.0
 """Pause between two looks at all memory stores, for changes without a mark, such as edits of plain files."""
 
 
+class _Found(NamedTuple):
+    """An event of a memory store: its time, None if it has not happened, its position, and further data to send."""
+
+    at: datetime | None
+    position: str = ""
+    about: Mapping[str, str] = {}
+
+
 class Deliverer:
     """Queues new webhook events and sends the deliveries that are due. Each call of the object runs one round."""
 
@@ -58,6 +71,7 @@ class Deliverer:
         opened: Retentive,
         *,
         to_private: bool = False,
+        console: str = "",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,6 +79,7 @@ class Deliverer:
         self._records = opened.records
         self._webhooks = Webhooks(opened)
         self._to_private = to_private
+        self._console = console  # URL of the console, or ""
         self._clock = clock
         self._monotonic = monotonic
         self._pool = ThreadPoolExecutor(THREADS, "retentive-webhook")
@@ -128,31 +143,58 @@ class Deliverer:
         info = self._opened.backend.get_store(store_id)
         if info is None:
             return False
+        text = self._records.get(SEEN, store_id)
+        known: dict[str, str] = {} if text is None else json.loads(text)["events"]
         archived = owner.get("archived_at")
-        found: dict[SentEvent, tuple[datetime | None, str]] = {CREATED: (info.created_at, "")}
+        found: dict[SentEvent, _Found] = {CREATED: _Found(info.created_at)}
         if info.erased_at is not None:
             info = replace(info, workspace_id=owner["workspace_id"], key=owner["key"])
-            found[ARCHIVED] = archived and datetime.fromisoformat(archived), ""
-            found[DELETED] = info.erased_at, ""
+            found[ARCHIVED] = _Found(archived and datetime.fromisoformat(archived))
+            found[DELETED] = _Found(info.erased_at)
         else:
             info = listed(info)
-            found[ARCHIVED] = info.archived_at, ""
+            found[ARCHIVED] = _Found(info.archived_at)
             if any(CHANGED in each.since for each in endpoints.values()):
                 with suppress(RetentiveError):  # its key is missing, or it was erased meanwhile
                     newest = self._opened.backend.read(info.id, newest_position)
-                    found[CHANGED] = to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
-        text = self._records.get(SEEN, store_id)
-        known: dict[str, str] = {} if text is None else json.loads(text)["events"]
+                    found[CHANGED] = _Found(
+                        to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
+                    )
+            with suppress(RetentiveError):  # as above
+                found |= self._reviews(info.id, known, {each for one in endpoints.values() for each in one.since})
         new = dict[str, str]()
-        for event, (at, position) in found.items():
+        for event, (at, position, about) in found.items():
             for endpoint in endpoints.values():
                 if at is not None and known.get(event) != position and endpoint.wants(event, info, at):
                     new[event] = position
-                    self._webhooks.queue(endpoint, event, at, info.id, position)
+                    self._webhooks.queue(endpoint, event, at, info.id, position, **about)
         if new:
             seen = {"workspace_id": info.workspace_id, "key": info.key, "events": {**known, **new}}
             self._records.put(SEEN, info.id, json.dumps(seen))
         return bool(new)
+
+    def _reviews(self, store_id: str, known: Mapping[str, str], wanted: Set[str]) -> dict[SentEvent, _Found]:
+        """Return the newest proposal that waits, and the newest that expired, of those not seen yet.
+
+        The store recorded both in the transaction of the change, among its events.
+        """
+        after = min((known.get(event, "") for event in (WAITING, EXPIRED) if event in wanted), default=None)
+        if after is None:
+            return {}
+
+        def read(snapshot: Snapshot) -> dict[SentEvent, _Found]:
+            events, found = events_of(snapshot, after=f"evt_{after}"), dict[SentEvent, _Found]()
+            waiting = {key for key, _ in snapshot.records(PROPOSAL)} if events else ()
+            for event in events:
+                position, last = event.id.partition("_")[2], event.ids[-1] if event.ids else ""
+                if event.type == "proposed" and last in waiting and position > known.get(WAITING, ""):
+                    link = {"url": f"{self._console}/s/{store_id}/review/{last}"} if self._console else {}
+                    found[WAITING] = _Found(event.at, position, {"proposal_id": last, **link})
+                if event.type == "refused" and event.actor == EXPIRY and position > known.get(EXPIRED, ""):
+                    found[EXPIRED] = _Found(event.at, position, {"proposal_id": last})
+            return found
+
+        return self._opened.backend.read(store_id, read)
 
     def _trim(self) -> None:
         """Remove deliveries that were settled long ago, or that are not among the newest of their endpoint."""

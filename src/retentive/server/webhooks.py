@@ -151,15 +151,18 @@ class Webhooks:
         found = [text for key, text in self._records.list(kind, after=start) if key.startswith(start)]
         return sorted(map(Delivery.model_validate_json, found), key=lambda each: each.created_at, reverse=True)
 
-    def queue(self, endpoint: Endpoint, event: SentEvent, at: datetime, about: str, position: str = "") -> Delivery:
+    def queue(
+        self, endpoint: Endpoint, event: SentEvent, at: datetime, about: str, position: str = "", **more: str
+    ) -> Delivery:
         """Queue an event for an endpoint. `about` is the id of what it is about, `position` that of the last change.
 
-        An event that is queued twice has the same id, so that receivers recognise it.
+        `more` has further data of the event. An event that is queued twice has the same id, so that receivers
+        recognise it.
         """
         named = "/".join((event, about, at.isoformat(), position))
         event_id = f"whe_{hashlib.sha256(named.encode()).hexdigest()[:32]}"
         data = {"type": event, "id": about, "organization_id": ORGANIZATION, "workspace_id": endpoint.workspace_id}
-        data |= {"last_event_id": position} if position else {}
+        data |= ({"last_event_id": position} if position else {}) | more
         created_at = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
         made = Delivery(
             webhook_event_id=event_id,

@@ -300,7 +300,12 @@ class KeyPage(base.Answer):
 
 
 WebhookEvent: TypeAlias = Literal[
-    "memory_store.created", "memory_store.archived", "memory_store.deleted", "memory.changed"
+    "memory_store.created",
+    "memory_store.archived",
+    "memory_store.deleted",
+    "memory.changed",
+    "review.waiting",
+    "review.expired",
 ]
 SentEvent: TypeAlias = WebhookEvent | Literal["webhook.test"]
 EndpointState: TypeAlias = Literal["enabled", "disabled"]

@@ -28,7 +28,7 @@ from retentive.server.protocol import ClientConnection
 
 HOST = "127.0.0.1"
 STARTED_S = 30
-UNLISTED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/", "/mcp")
+UNLISTED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/", "/mcp", "/oauth/")
 
 
 @dataclass
@@ -157,13 +157,14 @@ def serving(
     more: Callable[[Server], Iterable[BaseRoute]] = lambda _: (),
     adds_key: bool = False,
     port: int = 0,
+    to_private: bool = False,
     **options: Any,
 ) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin.
 
     With `adds_key`, each request gets this key, for programs that send none.
     """
-    place = ServedLocation(opened)
+    place = ServedLocation(opened, webhooks_to_private=to_private)
     served = Server(place, **options)
     key = place.keys.create("admin of the tests", scopes=("admin",))
     made = application(served, more=more(served))

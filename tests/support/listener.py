@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +22,13 @@ Answer = tuple[int, bytes]
 
 
 @contextmanager
-def listening(answer: Callable[[Received], Answer], **headers: str) -> Iterator[str]:
-    """Yield the URL of a server. `answer` returns status and body of each answer, which also has the `headers`."""
+def listening(
+    answer: Callable[[Received], Answer], *, certificate: tuple[str, str] | None = None, **headers: str
+) -> Iterator[str]:
+    """Yield the URL of a server. `answer` returns status and body of each answer, which also has the `headers`.
+
+    `certificate` has the files of a certificate and its private key, for a server with TLS.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -41,10 +47,14 @@ def listening(answer: Callable[[Received], Answer], **headers: str) -> Iterator[
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()

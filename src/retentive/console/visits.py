@@ -17,6 +17,7 @@ from retentive.console.figures import number_waiting
 from retentive.console.rendering import BASE, ID, PRIVATE, html_page, with_query
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.server.application import ClosingResponse
+from retentive.server.authorization import Authorization
 from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.rights import OF_PATHS
@@ -66,6 +67,10 @@ class Visit:
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    authorization: Authorization | None = None
+    """Authorization server for MCP clients. None if the server connects none."""
+    base: str | None = None
+    """URL at which clients reach the server, if it is known."""
 
     @cached_property
     def info(self) -> StoreInfo:

@@ -181,6 +181,7 @@ class Console:
             self.server.location, self.sessions, Caller(key, key.actor), route.method, route.area, form_token(token),
             client_address(request.scope), route.scope, request.path_params,
             {name: _first(query, name) for name in query}, form,
+            self.server.authorization, self.server.public_url(request),
         )  # fmt: skip
         answer, store_id = await self.server.workers.run(partial(_made, visit, route))
         if route.method == "POST" and store_id:
@@ -275,4 +276,5 @@ def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTim
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
     """Return the routes of the console for `retentive serve`."""
     names = (each.strip().lower() for each in (options.console_hosts or "").split(","))
-    return console(server, hosts=frozenset(filter(None, names))).routes()
+    public = urlsplit(options.public_url or "").hostname or ""
+    return console(server, hosts=frozenset(filter(None, [*names, public]))).routes()

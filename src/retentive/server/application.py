@@ -12,6 +12,7 @@ from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from anyio import fail_after, to_thread
 from pydantic import TypeAdapter
@@ -22,6 +23,8 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
+from retentive.server.authorization import ACCESS_PREFIX, GRANTED, Authorization
+from retentive.server.authorization_routes import authorization_routes
 from retentive.server.background import last_run
 from retentive.server.calls import (
     Caller,
@@ -33,6 +36,7 @@ from retentive.server.calls import (
     Streamed,
     lacking,
 )
+from retentive.server.clients import Clients
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
@@ -40,6 +44,7 @@ from retentive.server.limits import RateLimits, Workers
 from retentive.server.location_metrics import LocationCollector
 from retentive.server.mcp import McpEndpoint
 from retentive.server.openapi import document
+from retentive.server.options import is_loopback
 from retentive.server.protocol import Strict
 from retentive.server.requests import (
     MAX_BODY_BYTES,
@@ -57,6 +62,7 @@ from retentive.server.requests import (
     read_request_key,
     read_upload,
 )
+from retentive.server.rights import KeyRecord
 from retentive.server.sessions import Sessions
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.transfer.files import CHUNK
@@ -104,7 +110,7 @@ class Server:
 
     `tokens` are the OAuth tokens; None if OAuth is not configured. `is_alone` says that this is the only process at its
     address: only then can MCP clients have sessions. With `has_console`, results for MCP clients link to the web pages
-    of memories.
+    of memories, and people connect clients there. `public_url` is the URL at which all of them reach the server.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class Server:
         is_alone: bool = True,
         has_console: bool = False,
         has_metrics: bool = True,
+        public_url: str | None = None,
     ) -> None:
         self.location = location
         self.workers = workers or Workers()
@@ -130,8 +137,13 @@ class Server:
         self.is_alone = is_alone
         self.has_console = has_console
         self.has_metrics = has_metrics
+        self._public_url = public_url or (None if tokens is None else tokens.resource)
+        records = location.opened.records
+        self.sessions = Sessions(location.keys, records)
+        clients = Clients(records, to_private=location.webhooks_to_private)
+        self.authorization = Authorization(records, clients, self.sessions.record) if has_console else None
+        self._is_issuer = self.authorization is not None and tokens is None
         self.is_stopping = False
-        self.sessions = Sessions(location.keys, location.opened.records)
         self.mcp = McpEndpoint(self)
 
     def stop(self) -> None:
@@ -140,6 +152,18 @@ class Server:
         self.hub.stop()
         self.mcp.stop()
 
+    def public_url(self, request: Request) -> str | None:
+        """Return the URL at which clients reach the server, without a slash at its end. None if it is not known.
+
+        If it is not configured, it is the one of the request, for a client on this machine.
+        """
+        local, _ = request.scope.get("server") or ("", None)
+        try:
+            is_here = is_loopback(local) and is_loopback(urlsplit(f"//{request.headers.get('host', '')}").hostname)
+        except ValueError:
+            is_here = False
+        return self._public_url or (str(request.base_url).rstrip("/") if is_here else None)
+
     def refusal(self, scope: Scope, error: HttpError | RetentiveError, *, challenge: str = "") -> Response:
         """Return the response for an error.
 
@@ -147,9 +171,24 @@ class Server:
         """
         response = error_response(scope, error if isinstance(error, HttpError) else api_error(error))
         if response.status_code == 401:
-            found = "Bearer" if self.tokens is None else self.tokens.challenge(challenge)
-            response.headers["www-authenticate"] = found
+            response.headers["www-authenticate"] = self._challenge(Request(scope), challenge)
         return response
+
+    def _challenge(self, request: Request, path: str) -> str:
+        base, is_own = self.public_url(request), self._is_issuer and path == MCP
+        if base is None or not (is_own or self.tokens):
+            return "Bearer"
+        found = f'Bearer resource_metadata="{base}{METADATA}{path}"'
+        if is_own:
+            found += f', scope="{" ".join(GRANTED)}"'
+            found += "" if key_in(request.headers) is None else ', error="invalid_token"'
+        return found
+
+    def is_active(self, key: KeyRecord) -> bool:
+        """Return whether a key, a token or a connected client still has its rights. May be five seconds late."""
+        if self.authorization is not None and self.authorization.issued(key):
+            return self.authorization.is_active(key)
+        return self.location.keys.is_active(key)
 
     async def admitted(self, request: Request) -> Caller:
         """Authenticate a request, check its rate limit and its workspace, and return the caller. Raises `HttpError`."""
@@ -216,6 +255,12 @@ class Server:
         text = key_in(request.headers)
         if text is None:
             raise unauthorized()
+        base = self.public_url(request) if request.url.path == MCP else None  # tokens of connected clients are for it
+        if base is not None and self.authorization is not None and text.startswith(ACCESS_PREFIX):
+            record = await self.workers.run(partial(self.authorization.authenticated, text, base))
+            if record is None:
+                raise unauthorized()
+            return Caller(record, record.actor)
         keys, tokens = self.location.keys, self.tokens
         source = keys if tokens is None or text.count(".") != 2 else tokens  # a JWT has two dots
         authenticate = partial(source.authenticated, text)
@@ -260,9 +305,13 @@ class Server:
         return await to_thread.run_sync(metrics_answer, LocationCollector(self.location.opened))
 
     async def described_resource(self, request: Request) -> Response:
-        """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""
+        """Respond with the OAuth metadata of the server, or of the path at the end of the URL (RFC 9728)."""
         path = request.url.path.removeprefix(METADATA)
-        return JSONResponse({} if self.tokens is None else self.tokens.metadata(path))
+        base, found = self.public_url(request), {} if self.tokens is None else self.tokens.metadata(path)
+        if base is not None and self._is_issuer and path == MCP:
+            found = {"resource": base + path, "resource_name": "retentive", "authorization_servers": [base]}
+            found |= {"scopes_supported": list(GRANTED), "bearer_methods_supported": ["header"]}
+        return JSONResponse(found) if found else error_response(request.scope, missing("route"))
 
 
 def _answered(call: RouteCall, route: Route) -> RouteAnswer:
@@ -328,7 +377,11 @@ def application(
     if server.has_metrics:
         routes.append(HttpRoute("/metrics", server.measured))
     if server.tokens is not None:
-        routes += [HttpRoute(METADATA + path, server.described_resource) for path in ("", MCP)]
+        routes.append(HttpRoute(METADATA, server.described_resource))
+    if server.tokens is not None or server.authorization is not None:
+        routes.append(HttpRoute(METADATA + MCP, server.described_resource))
+    if server.authorization is not None:
+        routes += authorization_routes(server)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

@@ -25,6 +25,7 @@ from retentive.engine.core import StoreCore
 from retentive.errors import Conflict, Locked, NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.review.proposals import PROPOSAL
+from retentive.server.authorization import remove_expired
 from retentive.server.deliveries import Deliverer
 from retentive.server.metrics import sample
 from retentive.server.options import ServeOptions
@@ -130,6 +131,7 @@ def maintain(
         capabilities.purge(opened.backend)
     except RetentiveError as error:
         run.code = run.code or error.code
+    remove_expired(opened.records, clock())
     run.finished_at, before = clock(), last_run(opened.records)
     run.succeeded_at = run.finished_at if run.is_ok else 0.0 if before is None else before.succeeded_at
     opened.records.put(RUN_KIND, RUN_NAME, json.dumps(asdict(run)))

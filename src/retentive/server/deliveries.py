@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import socket
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
@@ -14,11 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from threading import Timer
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
-from retentive import __version__
 from retentive.engine.lists import events_of
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.expiry import EXPIRY
@@ -26,7 +21,8 @@ from retentive.history.log import newest_position
 from retentive.opening import Retentive
 from retentive.review.proposals import PROPOSAL
 from retentive.server.metrics import ATTEMPTS
-from retentive.server.webhooks import DEAD, DONE, PENDING, Delivery, Endpoint, Webhooks, is_public
+from retentive.server.outgoing import sent
+from retentive.server.webhooks import DEAD, DONE, PENDING, Delivery, Endpoint, Webhooks
 from retentive.storage.contract import Snapshot, to_datetime
 from retentive.store.change_marks import MARK
 from retentive.values.properties import listed
@@ -46,7 +42,6 @@ MAX_DELIVERIES = 1_000
 KEPT = timedelta(days=30)
 PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 """Pauses after failed attempts. Each is lengthened at random by up to a fifth. After the last, a delivery is dead."""
-TIMEOUT_S, TOTAL_S = 10.0, 15.0
 THREADS, BATCH = 16, 20
 """Endpoints that are sent to at the same time, and deliveries to one of them until the others have their turn."""
 MARKED_S = 300.0
@@ -256,38 +251,7 @@ class Deliverer:
 
 
 def send(endpoint: Endpoint, delivery: Delivery, at: datetime, *, to_private: bool) -> int:
-    """Send a delivery, and return the status of the response. Redirects are not followed.
-
-    The connection uses an IP address that was checked, so a later DNS change has no effect. Raises `OSError`,
-    `HTTPException`, `ValueError` or, if the host may not be sent to, `InvalidInput`.
-    """
-    parts = urlsplit(endpoint.url)
-    host, is_tls = parts.hostname or "", parts.scheme == "https"
-    if not is_tls and not to_private:
-        raise InvalidInput("the URL must begin with https://")
-    found = socket.getaddrinfo(host, parts.port or (443 if is_tls else 80), type=socket.SOCK_STREAM)
-    if not to_private and not all(is_public(str(each[4][0]).partition("%")[0]) for each in found):
-        raise InvalidInput("the host has a private address")
-    headers = {"content-type": "application/json", "user-agent": f"retentive/{__version__}"}
+    """Send a delivery, and return the status of the response. Raises like `outgoing.sent`."""
+    headers = {"content-type": "application/json"}
     headers |= endpoint.signature(delivery.webhook_event_id, delivery.body, at)
-    opened = socket.create_connection((str(found[0][4][0]), found[0][4][1]), TIMEOUT_S)
-    if is_tls:
-        opened = ssl.create_default_context().wrap_socket(opened, server_hostname=host)
-    end = Timer(TOTAL_S, _cut, [opened])
-    end.daemon = True
-    end.start()
-    try:
-        connection = http.client.HTTPConnection(host, parts.port)
-        connection.sock = opened
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", path, delivery.body.encode(), headers)
-        return connection.getresponse().status
-    finally:
-        end.cancel()
-        opened.close()
-
-
-def _cut(connection: socket.socket) -> None:
-    """End a connection that takes too long, for example because the receiver sends its response one byte at a time."""
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+    return sent("POST", endpoint.url, headers, delivery.body, to_private=to_private).status

@@ -6,6 +6,7 @@ The package `mcp` takes a second to import, so it is imported at the first reque
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -14,15 +15,16 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from retentive.errors import InvalidInput, NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.mounts import Mounts, StoreOrMounts, stores_of
-from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
 from retentive.server.options import is_loopback
 from retentive.server.requests import MCP
-from retentive.server.rights import OF_PATHS
+from retentive.server.rights import OF_PATHS, KeyRecord
+from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
 from retentive.values.mounting import mounts_in
@@ -40,6 +42,11 @@ T = TypeVar("T")
 NO_SCOPE = "the API key needs the scope read or write"
 LISTEN = "subscriptions/listen"
 """Method that opens an event stream by POST (protocol revision 2026-07-28). `mcp` checks that the header names it."""
+MAX_NAMED = 20
+"""Memory stores that the answer names if the URL names none."""
+_NO_ID = "memstore_"
+INVALID_REQUEST = -32600
+"""Code of JSON-RPC for all errors before a request is read. Clients of MCP show its message, not that of the API."""
 
 
 class McpEndpoint:
@@ -61,7 +68,11 @@ class McpEndpoint:
         try:
             await self._answer(request, send)
         except (HttpError, RetentiveError) as error:
-            await self._server.refusal(scope, error, challenge=MCP)(scope, receive, send)
+            response = self._server.refusal(scope, error, challenge=MCP)
+            body = json.loads(bytes(response.body))
+            body |= {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, **body["error"]}}
+            headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+            await JSONResponse(body, response.status_code, headers)(scope, receive, send)
 
     async def _answer(self, request: Request, send: Send) -> None:
         """Check the caller, then handle a request.
@@ -147,15 +158,15 @@ class McpEndpoint:
         )
 
     def _store(self, caller: Caller, given: str | None) -> tuple[Caller, MemoryStore]:
-        """Return the memory store that a request is for, and the caller with its rights there.
+        """Return the memory store that the URL names (`given`), or the only one that the caller sees.
 
-        If the URL names a memory store (`given`), this memory store is returned. If the URL names none, the result is
-        the only memory store that the API key allows or, if the key may allow several, the default memory store.
-        Raises `HttpError` 404 if the memory store does not exist or the caller may not see it.
+        Also return the caller with its rights there. Raises `HttpError` 404 if there is no such memory store, or if the
+        URL names none and the caller sees several.
         """
-        patterns, location = caller.key.stores, self._server.location
-        is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
-        name = given or (patterns[0] if is_one else DEFAULT_KEY)
+        location, name, seen = self._server.location, given or _only_name(caller.key), list[StoreInfo]()
+        if name is None:
+            seen = self._seen(caller)
+            name = seen[0].id if len(seen) == 1 else _NO_ID
         found = None
         with suppress(NotFound, HttpError):
             if not name.startswith("memstore_"):
@@ -163,8 +174,7 @@ class McpEndpoint:
                 name = named.id if named.key == name else ""
             found = location.store(name, caller)
         if found is None or not caller.sees(found[0]):
-            message = f"{NO_STORE} not found; name one in the URL, such as {MCP}?store=KEY"
-            raise HttpError(404, "not_found_error", message, "not_found")
+            raise HttpError(404, "not_found_error", _no_store(seen), "not_found")
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
         own = caller.within(found[0])
@@ -172,6 +182,18 @@ class McpEndpoint:
             raise forbidden(NO_SCOPE)
         store = with_options(found[1].through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
         return own, store
+
+    def _seen(self, caller: Caller) -> list[StoreInfo]:
+        """Return the first active memory stores that the caller sees, newest first, and one more than are named."""
+        opened, seen = self._server.location.opened, list[StoreInfo]()
+        after: str | None = None
+        while len(seen) <= MAX_NAMED:
+            listed = opened.list_stores(workspace=caller.workspace_id, after=after, limit=100)
+            seen += filter(caller.sees, listed.items)
+            after = listed.next
+            if after is None:
+                break
+        return seen
 
     def _target(self, callers: Sequence[Caller], tree: StoreOrMounts, request: Request) -> McpTarget:
         from retentive.mcp.changes import TreeChanges  # noqa: PLC0415 - as above
@@ -187,10 +209,8 @@ class McpEndpoint:
                     self._server.hub.wake(store.id)
             return found
 
-        tokens, changes = self._server.tokens, TreeChanges(tree, name, self._changes_of)
-        base = (
-            str(request.base_url).rstrip("/") if tokens is None else tokens.resource
-        )  # where browsers reach the server
+        changes = TreeChanges(tree, name, self._changes_of)
+        base = self._server.public_url(request) or str(request.base_url).rstrip("/")  # where browsers reach the server
 
         def page(path: str, memory_id: str) -> str:
             store = tree.store_of(path)[0] if isinstance(tree, Mounts) else tree
@@ -204,7 +224,7 @@ class McpEndpoint:
             may_read=callers[0].key.allows("read"),
             may_write=any(each.key.allows("write") for each in callers),
             url_of=page if self._server.has_console else None,
-            may_continue=partial(self._server.location.keys.is_active, callers[0].record),
+            may_continue=partial(self._server.is_active, callers[0].record),
         )
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True) -> T:
@@ -225,6 +245,20 @@ class McpEndpoint:
         if found is None:
             found = self._changes[store.id] = StoreChanges(store, self._run)
         return found
+
+
+def _only_name(key: KeyRecord) -> str | None:
+    """Return the only memory store that a key can see: its id or its store key. None if that is not plain."""
+    patterns = (key.only_store,) if key.only_store else () if key.grants else key.stores
+    return patterns[0] if len(patterns) == 1 and not {"*", "?"} & set(patterns[0]) else None
+
+
+def _no_store(seen: list[StoreInfo]) -> str:
+    """Return the message for a request without a memory store. `seen` are those that the caller may choose from."""
+    if not seen:
+        return f"{NO_STORE} not found; name one in the URL, such as {MCP}?store=KEY"
+    names = ", ".join(info.key or info.id for info in seen[:MAX_NAMED]) + (", ..." if len(seen) > MAX_NAMED else "")
+    return f"the URL names no {NO_STORE}; name one of these, such as {MCP}?store=KEY: {names}"
 
 
 def _check_origin(request: Request) -> None:

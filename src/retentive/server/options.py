@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 from retentive.errors import InvalidInput
 from retentive.wire.stores import rate_of
@@ -54,6 +55,7 @@ class ServeOptions:
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     lease_s: int = option(30, "Seconds until another process takes over webhooks and maintenance.", low=1, high=3_600)
     webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
+    public_url: str | None = option(None, "URL at which clients reach the server (docs/mcp.md).", metavar="URL")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/security.md).", metavar="FILE")
     trusted_proxies: str | None = option(
         None, "Proxies whose X-Forwarded-For and -Proto count: addresses and networks, with commas.", metavar="LIST"
@@ -87,6 +89,8 @@ class ServeOptions:
         """Raise `InvalidInput` if an option is invalid, or if other machines could connect without TLS."""
         rate_of(self.rate)
         _ = self.proxies
+        if self.public_url is not None:
+            check_public_url(self.public_url)
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidInput("--tls-cert and --tls-key must be given together")
         for path in (self.tls_cert, self.tls_key):
@@ -97,6 +101,19 @@ class ServeOptions:
                 f"{self.host} can be reached from other machines, so keys and memories need TLS: give --tls-cert and "
                 "--tls-key, or give --insecure-no-tls if a proxy in front of the server encrypts the connections"
             )
+
+
+def check_public_url(url: str) -> None:
+    """Raise `InvalidInput` if `url` is not like https://memory.example.com. On this machine, it may have http."""
+    try:
+        parts = urlsplit(url)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+        is_bare = url == f"{parts.scheme}://{parts.netloc}" and "@" not in url and bool(parts.hostname)
+        is_valid = is_safe and is_bare and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise InvalidInput("--public-url must be an https URL without a path, such as https://memory.example.com")
 
 
 def is_loopback(host: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import get_args
+from typing import Any, get_args
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Actor, as_actor
@@ -71,7 +71,8 @@ class KeyRecord:
 
     `grants` are rights in addition to `scopes`, `stores` and `paths`. `claimed` are the groups that the token of an
     identity provider names. If `joins_groups` is false, the record gets no grants of groups. Only a record that
-    `within` returns has `write_paths`: patterns of the paths that it may change; None for those that it may see.
+    `within` returns has `write_paths`: patterns of the paths that it may change; None for those that it may see. If
+    `only_store` is set, the record has rights in the memory store with this id only.
     """
 
     id: str
@@ -93,6 +94,7 @@ class KeyRecord:
     claimed: tuple[str, ...] = ()
     joins_groups: bool = True
     write_paths: tuple[str, ...] | None = None
+    only_store: str = ""
 
     def status_at(self, now: datetime) -> KeyStatus:
         """Return the status of the key at a time: its stored status, or `expired`."""
@@ -120,17 +122,22 @@ class KeyRecord:
 
     def sees(self, store_id: str, store_key: str | None) -> bool:
         """Return whether the record has a scope in the memory store of its workspace with this id and this key."""
-        return any(each.covers(store_id, store_key) for each in self.held)
+        return self.only_store in {"", store_id} and any(each.covers(store_id, store_key) for each in self.held)
 
     def within(self, store_id: str, store_key: str | None) -> KeyRecord | None:
         """Return the rights in one memory store: those of all grants for it together. None if there are none."""
         held = [each for each in self.held if each.covers(store_id, store_key)]
-        if not held:
+        if not (held and self.sees(store_id, store_key)):
             return None
         reads, writes = (_joined(each.paths for each in held if each.allows(scope)) for scope in ("read", "write"))
         paths = reads if reads is not None else writes or ()
         scopes = tuple(scope for scope in SCOPES if any(scope in each.scopes for each in held))
         return replace(self, scopes=scopes, stores=(store_id,), paths=paths, write_paths=writes, grants=())
+
+    def limited(self, scopes: tuple[Scope, ...], only_store: str, **fields: Any) -> KeyRecord:
+        """Return the record with some of its scopes, and in one memory store only if one is named."""
+        own, *grants = (replace(each, scopes=tuple(filter(each.allows, scopes))) for each in self.held)
+        return replace(self, scopes=own.scopes, grants=tuple(grants), only_store=only_store, **fields)
 
     @property
     def actor(self) -> Actor:

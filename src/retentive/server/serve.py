@@ -170,6 +170,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         is_alone=options.workers == 1,
         has_console=options.pages is not None,
         has_metrics=options.metrics,
+        public_url=options.public_url,
     )
     more: list[BaseRoute] = []
     if options.pages is not None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,12 +37,15 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Api]:
+def served() -> Callable[..., AbstractContextManager[Api]]:
+    """A function that serves an open location with the console."""
+    return partial(serving, more=lambda server: console(server).routes(), has_console=True)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, served: Callable[..., AbstractContextManager[Api]]) -> Iterator[Api]:
     """A server with its console for one test. Its location is `memory.db` in the directory of the test."""
-    with (
-        retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
-        serving(opened, more=lambda server: console(server).routes()) as found,
-    ):
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, served(opened) as found:
         yield found
 
 

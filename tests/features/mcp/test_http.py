@@ -35,7 +35,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
 @asynccontextmanager
 async def client_of(
-    api: Api, *, mode: str = MODES[0], store: str = "", before_sending: Any = None, **options: Any
+    api: Api, *, mode: str = MODES[0], store: str = "default", before_sending: Any = None, **options: Any
 ) -> AsyncIterator[Client]:
     """A client with the key of `api`. `before_sending` is called with each request."""
     given = {"authorization": f"Bearer {api.key}"}
@@ -148,8 +148,8 @@ def test_a_page_of_another_site_is_refused(api: Api, origin: str, host: str | No
 
 def test_a_session_belongs_to_its_key(api: Api) -> None:
     ping, headers = {"jsonrpc": "2.0", "id": 2, "method": "ping"}, begun(api)
-    assert api.post("/mcp", ping, **headers).status == 200
-    assert api.with_key("read").post("/mcp", ping, **headers).status == 404
+    assert api.post("/mcp?store=default", ping, **headers).status == 200
+    assert api.with_key("read").post("/mcp?store=default", ping, **headers).status == 404
 
 
 def test_clients_hear_changes_whatever_key_was_first(api: Api) -> None:
@@ -278,14 +278,19 @@ def begun(api: Api) -> dict[str, str]:
     """Headers of a session of the revision 2025-06-18."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    answer = api.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
+    answer = api.post(
+        "/mcp?store=default", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers
+    )
     return {**headers, "mcp-session-id": answer.headers["mcp-session-id"]}
 
 
 def test_a_server_that_stops_ends_the_stream_of_a_session(api: Api) -> None:
     assert api.server is not None
     headers = {"authorization": f"Bearer {api.key}", **begun(api)}
-    with httpx2.Client(timeout=WAIT_S) as http, http.stream("GET", f"{api.url}/mcp", headers=headers) as answer:
+    with (
+        httpx2.Client(timeout=WAIT_S) as http,
+        http.stream("GET", f"{api.url}/mcp?store=default", headers=headers) as answer,
+    ):
         assert answer.status_code == 200
         api.server.stop()
         assert answer.read() == b""
@@ -296,12 +301,12 @@ def test_requests_count_for_the_rate_of_the_key(tmp_path: Path) -> None:
     limits = RateLimits("1/h")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, limits=limits) as api:
         opened.store()
-        found = [api.post("/mcp", {}, content_type="application/json").status for _ in range(2)]
+        found = [api.post("/mcp?store=default", {}, content_type="application/json").status for _ in range(2)]
     assert found == [406, 429]
 
 
 def test_bodies_have_the_limit_of_the_server(api: Api) -> None:
-    found = api.post("/mcp", {"x": "x" * (8 << 20)}, **begun(api))
+    found = api.post("/mcp?store=default", {"x": "x" * (8 << 20)}, **begun(api))
     assert (found.status, found.error["message"]) == (413, f"the body of the request must have at most {8 << 20} bytes")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.console.pages import (  # noqa: F401 - each adds its pages
     administration,
+    clients,
     editing,
     history,
     memory,

@@ -20,6 +20,7 @@ from retentive.server.application import ClosingResponse
 from retentive.server.authorization import Authorization
 from retentive.server.calls import NO_STORE, Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.server.keys import TOKEN_PREFIX
 from retentive.server.rights import OF_PATHS
 from retentive.server.sessions import Sessions
 from retentive.storage.contract import StoreInfo
@@ -53,7 +54,8 @@ class PageCall(RouteCall):
 class Visit:
     """One request by a signed-in person. `area` is the tab of the page, and `csrf` the token for its forms.
 
-    `scope` is the scope that the page needs. `caller` has its rights in the memory store that the URL names, if any.
+    `place` is the URL to open after a new sign-in, and `scope` the scope that the page needs. `caller` has its rights
+    in the memory store that the URL names, if any.
     """
 
     location: ServedLocation
@@ -63,6 +65,7 @@ class Visit:
     area: str
     csrf: str
     address: str
+    place: str
     scope: Scope
     ids: Mapping[str, str]
     query: Mapping[str, str]
@@ -136,6 +139,11 @@ class Visit:
         """True if the key may write, and the store that the URL names is not archived."""
         return self.can("write") and self.info.archived_at is None
 
+    @property
+    def signed_in_at(self) -> str:
+        """Name of the identity provider at which the person signed in. Empty if they did so with a key or a code."""
+        return self.caller.key.name if self.caller.key.id.startswith(TOKEN_PREFIX) else ""
+
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):
@@ -159,6 +167,10 @@ class Visit:
     def check_key(self) -> None:
         """Raise `HttpError` 403 unless the person typed the key again."""
         if not self.sessions.is_own_key(self.caller.key, self.given("key"), self.address):
+            if self.signed_in_at:
+                raise forbidden(
+                    f"this needs a fresh sign-in: sign in with {self.signed_in_at} again, within ten minutes"
+                )
             raise forbidden("the API key that you typed is not the one you signed in with, so nothing was changed")
 
     @property

@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from urllib.parse import parse_qs, quote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,14 +27,27 @@ from retentive.server.errors import HttpError, api_error, forbidden, invalid, mi
 from retentive.server.limits import FAILURES_S
 from retentive.server.options import ServeOptions
 from retentive.server.requests import client_address
-from retentive.server.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, form_token, is_form_token
+from retentive.server.rights import SCOPES
+from retentive.server.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, SignInRefused, form_token, is_form_token
+
+if TYPE_CHECKING:
+    from retentive.server.openid import People, Provider
 
 MAX_FORM_BYTES = 8 << 20
-MAX_FIELDS = 1_100
+MAX_FIELDS, MAX_NEXT = 1_100, 2_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 COOKIE, HOST_PREFIX = "retentive", "__Host-"
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
 _STATIC, _LOGIN, _LOGOUT = f"{BASE}/static/{{digest}}/{{name}}", f"{BASE}/login", f"{BASE}/logout"
+_PROVIDER, _BACK = f"{_LOGIN}/{{provider}}", f"{_LOGIN}/{{provider}}/callback"
+FLOW_S = 600
+"""Time within which a person must come back from the identity provider."""
+REFUSALS = {
+    "invalid_state": "The sign-in took too long, or began in another browser. Try again.",
+    "no_access": "You signed in, but nobody has given you access here. Ask an administrator.",
+    "email_not_verified": "The identity provider has not verified your e-mail address.",
+}
+"""What people read of refused sign-ins. All others have one text."""
 
 
 class Console:
@@ -47,7 +61,7 @@ class Console:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the console, to add to those of the server. The console answers every method."""
-        paths = ["/", BASE, _STATIC, _LOGIN, _LOGOUT, *self.by_path, f"{BASE}/{{rest:path}}"]
+        paths = ["/", BASE, _STATIC, _LOGIN, _LOGOUT, _PROVIDER, _BACK, *self.by_path, f"{BASE}/{{rest:path}}"]
         return [HttpRoute(path, self) for path in paths]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,6 +89,8 @@ class Console:
             return Response(static_file(name), headers=headers, media_type=STATIC[name])
         if path == _LOGIN:
             return await self._login(request)
+        if path in {_PROVIDER, _BACK}:
+            return await self._at_provider(request, is_back=path == _BACK)
         return await (self._logout(request) if path == _LOGOUT else self._page(request, self.by_path.get(path, {})))
 
     def _check(self, request: Request) -> None:
@@ -113,23 +129,66 @@ class Console:
                 try:
                     signed_in = partial(self._signed_in, _first(form, "key"), address, _token(request))
                     if token := await self.server.workers.run(signed_in):
-                        response = redirect(wanted)
-                        _set_cookie(response, request, "", token)
-                        _set_cookie(response, request, "_form", "", 0)
-                        return response
+                        return _entered(request, wanted, token, "_form")
                     problem = "This did not work. Check what you typed."
                 except HttpError as error:
                     if error.status != 429:
                         raise
                     problem, status = error.message, 429
                 request.scope["state"]["code"] = "sign_in_failed"
-        secret, is_local = secrets.token_urlsafe(24), self.sessions.is_local
+        return self._sign_in_page(request, wanted, problem, status if problem else 200)
+
+    def _sign_in_page(self, request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
+        secret, is_local, people = secrets.token_urlsafe(24), self.sessions.is_local, self.sessions.people
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": is_local}
-        response = html_page("login.html", "Sign in", status if problem else 200, **values)
+        values |= {"providers": [] if people is None else list(people.providers)}
+        response = html_page("login.html", "Sign in", status, **values)
         if status == 429:
             response.headers["retry-after"] = str(FAILURES_S)
         _set_cookie(response, request, "_form", secret, IDLE_S)
         return response
+
+    async def _at_provider(self, request: Request, *, is_back: bool) -> Response:
+        """Send a person to an identity provider or, when they come back, sign them in."""
+        name, people = request.path_params["provider"], self.sessions.people
+        if people is None or name not in people.providers:
+            raise missing("page")
+        if request.method != "GET":
+            raise _no_method()
+        provider, back = people.providers[name], people.resource + _BACK.format(provider=name)
+        if not is_back:
+            secret, wanted = secrets.token_urlsafe(32), _own_url(request.query_params.get("next", ""))
+            asks_again = "again" in request.query_params
+            url = partial(provider.authorization_url, secret, back, asks_again=asks_again)
+            response = redirect(await self.server.workers.run(url))
+            kept = f"{name}.{secret}.{quote(wanted if len(wanted) < MAX_NEXT else f'{BASE}/', safe='')}"
+            _set_cookie(response, request, "_flow", kept, FLOW_S)
+            return response
+        wanted = _flow(request)[2]
+        try:
+            token = await self.server.workers.run(partial(self._came_back, people, provider, request, back))
+            return _entered(request, wanted, token, "_flow")
+        except SignInRefused as refusal:
+            request.scope["state"]["code"] = "sign_in_failed"
+            facts = {**refusal.facts, "provider": name}
+            noted = partial(self.sessions.refused, refusal.outcome, client_address(request.scope), **facts)
+            await self.server.workers.run(noted)
+            problem = REFUSALS.get(refusal.outcome, f"{name} did not let you sign in.")
+            return self._sign_in_page(request, wanted, problem, 403)
+
+    def _came_back(self, people: People, provider: Provider, request: Request, back: str) -> str:
+        """Return the token of a new sign-in, which replaces the one of the same browser. Raises `SignInRefused`."""
+        began, secret, _ = _flow(request)
+        if began != provider.name:
+            raise SignInRefused("invalid_state")
+        person = provider.signed_in(dict(request.query_params), secret, back)
+        key = self.server.location.keys.groups.with_groups(people.rights(provider, person.claims))
+        if not any(map(key.allows_somewhere, SCOPES)):
+            raise SignInRefused("no_access", str(key.actor), key.workspace_id)
+        people.keep(provider, person, key.id)
+        address = client_address(request.scope)
+        self.sessions.end(_token(request), address)
+        return self.sessions.begin(key, address, provider=provider.name)
 
     def _signed_in(self, given: str, address: str, before: str) -> str | None:
         """Return the token of a new sign-in, which replaces the one with the token `before`. None if it is refused."""
@@ -146,18 +205,25 @@ class Console:
         token = _token(request)
         if not is_form_token(token, _first(await self._form(request), "csrf")):
             raise forbidden("the form is too old; open the page again")
-        await self.server.workers.run(partial(self.sessions.end, token, client_address(request.scope)))
-        response = redirect(_LOGIN)
+        url = await self.server.workers.run(partial(self._ended, token, client_address(request.scope)))
+        response = redirect(_LOGIN) if url is None else html_page("signed_out.html", "Signed out", url=url)
+        if url is not None:  # no redirect: the policy for forms forbids one to another site
+            response.headers["refresh"] = f"0;url={url}"
         _set_cookie(response, request, "", "", 0)
         return response
+
+    def _ended(self, token: str, address: str) -> str | None:
+        """End a sign-in. Return the URL at which the person signs out of the identity provider, if there is one."""
+        key_id, people = self.sessions.end(token, address), self.sessions.people
+        return None if people is None else people.logout_url(key_id, people.resource + _LOGIN)
 
     async def _page(self, request: Request, routes: Mapping[str, PageRoute]) -> Response:
         """Answer a request for a page or an action. A person who is not signed in is redirected to the sign-in page."""
         token, is_poll = _token(request), any(each.is_poll for each in routes.values())
         found = partial(self.sessions.found, token, is_poll=is_poll)
         key = await self.server.workers.run(found) if token else None
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         if key is None:
-            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             is_read = request.method in {"GET", "HEAD"} and wanted != f"{BASE}/"
             login = f"{_LOGIN}?next={quote(wanted, safe='')}" if is_read else _LOGIN
             return html_page("_signed_out.html") if is_poll else redirect(login)
@@ -179,8 +245,8 @@ class Console:
             raise invalid("the URL has too many fields") from None
         visit = Visit(
             self.server.location, self.sessions, Caller(key, key.actor), route.method, route.area, form_token(token),
-            client_address(request.scope), route.scope, request.path_params,
-            {name: _first(query, name) for name in query}, form,
+            client_address(request.scope), wanted if route.method == "GET" else f"{BASE}/", route.scope,
+            request.path_params, {name: _first(query, name) for name in query}, form,
             self.server.authorization, self.server.public_url(request),
         )  # fmt: skip
         answer, store_id = await self.server.workers.run(partial(_made, visit, route))
@@ -249,6 +315,21 @@ def _set_cookie(response: Response, request: Request, kind: str, value: str, max
     name = _cookie_name(request, kind)
     is_secure = name.startswith(HOST_PREFIX)
     response.set_cookie(name, value, max_age, secure=is_secure, httponly=True, samesite="lax")
+
+
+def _flow(request: Request) -> tuple[str, str, str]:
+    """Return the identity provider that the browser was sent to, the secret of this sign-in, and the page to open."""
+    name, _, rest = request.cookies.get(_cookie_name(request, "_flow"), "").partition(".")
+    secret, _, wanted = rest.partition(".")
+    return name, secret, _own_url(unquote(wanted))
+
+
+def _entered(request: Request, wanted: str, token: str, kind: str) -> Response:
+    """Return the answer to a sign-in. The cookie `kind`, which was needed until now, is removed."""
+    response = redirect(wanted)
+    _set_cookie(response, request, "", token)
+    _set_cookie(response, request, kind, "", 0)
+    return response
 
 
 def _token(request: Request) -> str:

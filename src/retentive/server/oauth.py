@@ -11,12 +11,14 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from http.client import HTTPException
 from threading import Lock
 from typing import Annotated, Any, Self
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
@@ -29,9 +31,10 @@ from retentive.server.calls import Json
 from retentive.server.errors import overloaded
 from retentive.server.keys import TOKEN_PREFIX, check_principal
 from retentive.server.requests import MCP, METADATA
-from retentive.server.rights import SCOPES, KeyRecord
+from retentive.server.rights import SCOPES, Grant, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
-from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
+from retentive.wire.base import ActorPattern, Fields, NamePattern, PathPattern, rule
+from retentive.wire.stores import Scope
 
 ALGORITHMS = ("RS256", "ES256")
 """Accepted algorithms. Algorithms with a shared secret, and `none`, are refused."""
@@ -61,15 +64,60 @@ class _NoRedirects(HTTPRedirectHandler):
         """Refuse redirects, so that every URL is checked before it is used."""
 
 
+class IssuerRefusal(OSError):
+    """Answer of an issuer with an error. `status` is the one of HTTP, and `code` the error of OAuth, or empty."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(f"the issuer answered {status} {code}")
+        self.status, self.code = status, code
+
+
+class IssuerClient:
+    """Sends requests to one issuer, without redirects. Answers are limited in time and size. Threads may share it."""
+
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
+        proxies = (ProxyHandler({}),) if urlsplit(issuer).hostname in LOCAL else ()
+        self._opener = build_opener(_NoRedirects, *proxies)
+
+    def json(self, url: str, form: Mapping[str, str] | None = None, *, authorization: str = "") -> Any:
+        """Return the JSON of an answer. With `form`, the request is a POST.
+
+        Raises `OSError` if there is none, `IssuerRefusal` if it is an error, `InvalidInput` or `ValueError` if it is
+        malformed.
+        """
+        check_issuer_url(url)
+        headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+        request = Request(url, None if form is None else urlencode(form).encode(), headers)  # noqa: S310 - checked above
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as response:
+                data = response.read(MAX_BYTES + 1)
+        except HTTPError as error:
+            code = ""
+            with error, suppress(ValueError, AttributeError, OSError, RecursionError, InvalidInput):
+                code = _text(json.loads(error.read(MAX_BYTES)).get("error"))[:100]
+            raise IssuerRefusal(error.code, code) from None
+        except HTTPException as error:
+            raise OSError(str(error)) from None
+        if len(data) > MAX_BYTES:
+            raise InvalidInput("the response of the issuer is too long")
+        return json.loads(data)
+
+    def described(self) -> dict[str, Any]:
+        """Return the description of the issuer. Raises what `json` raises, and `InvalidInput` for another issuer."""
+        described = self.json(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if not isinstance(described, dict) or described.get("issuer") != self.issuer:
+            raise InvalidInput("the metadata of the issuer names a different issuer")
+        return described
+
+
 class KeySource:
     """Cached public keys of one OpenID issuer. Threads may share it."""
 
     def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
-        self._issuer = issuer
+        self.client = IssuerClient(issuer)
         self._uri = jwks_uri
         self._monotonic = monotonic
-        proxies = (ProxyHandler({}),) if urlsplit(issuer).hostname in LOCAL else ()
-        self._opener = build_opener(_NoRedirects, *proxies)
         self._keys: Mapping[str, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = Lock()
@@ -96,25 +144,9 @@ class KeySource:
         return self._keys[str(key_id)]
 
     def _fetch(self) -> None:
-        uri = self._uri
-        if uri is None:
-            described = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
-            if described["issuer"] != self._issuer:
-                raise InvalidInput("the metadata of the issuer names a different issuer")
-            uri = str(described["jwks_uri"])
-        self._keys = {each["kid"]: key for each in self._json(uri)["keys"] if (key := _usable(each)) is not None}
-
-    def _json(self, url: str) -> Any:
-        check_issuer_url(url)
-        try:
-            with self._opener.open(url, timeout=TIMEOUT_S) as response:
-                data = response.read(MAX_BYTES + 1)
-        except HTTPError as error:
-            error.close()  # the error holds the open connection
-            raise
-        if len(data) > MAX_BYTES:
-            raise InvalidInput("the response of the issuer is too long")
-        return json.loads(data)
+        uri = self._uri or str(self.client.described()["jwks_uri"])
+        given = self.client.json(uri)["keys"]
+        self._keys = {each["kid"]: key for each in given if (key := _usable(each)) is not None}
 
 
 def _usable(given: object) -> Key | None:
@@ -137,11 +169,33 @@ LEEWAY_S = 30
 MAX_TOKEN_CHARS = 16 << 10
 
 
+class GroupRights(Fields):
+    """Rights of the members of a group that tokens name."""
+
+    name: str = Field(min_length=1)
+    scopes: list[Scope] = Field(min_length=1)
+    stores: list[NamePattern] = Field(default_factory=list)
+    paths: list[PathPattern] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        _ = self.grant
+        return self
+
+    @property
+    def grant(self) -> Grant:
+        """The rights as those of a caller."""
+        return Grant(tuple(self.stores), tuple(self.scopes), tuple(self.paths)).checked()
+
+
 class Issuer(Fields):
     """Configured issuer of OAuth tokens, with the rules that derive the rights of a caller from the claims of a token.
 
+    With `client_id`, people sign in to the console at the issuer (`openid.py`).
+
     The workspace is either `workspace` or the value of the claim whose name is `workspace_claim`. The value of the
-    claim must match one of the patterns in `workspaces`.
+    claim must match one of the patterns in `workspaces`. `groups` gives rights to groups that `groups_claim` names, in
+    addition to the scopes of `scopes_claim`.
     """
 
     issuer: Annotated[str, rule(check_issuer_url)]
@@ -157,6 +211,14 @@ class Issuer(Fields):
     actor_prefix: str = ""
     act_as: list[ActorPattern] = Field(default_factory=list)
     jwks_uri: str | None = None
+    groups_claim: str = "groups"
+    groups: list[GroupRights] = Field(default_factory=list)
+    name: str = Field(default="", pattern="^[a-z0-9-]{0,40}$")
+    client_id: str | None = Field(default=None, min_length=1)
+    client_secret_env: str | None = None
+    client_secret_file: str | None = None
+    sign_in_scopes: str = "openid profile email"
+    sign_in_parameters: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -167,7 +229,23 @@ class Issuer(Fields):
                 "`workspaces` and `workspace_claim` must be used together; to allow all workspaces, add the pattern *"
             )
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
+        if self.client_id is not None and not (self.name and self.client_secret):
+            raise InvalidInput("`client_id` needs `name`, and `client_secret_env` or `client_secret_file`")
         return self
+
+    @property
+    def client_secret(self) -> str:
+        """Secret of the server at the provider, from its variable or file. Raises `InvalidInput` if it is missing."""
+        if self.client_secret_file is not None:
+            try:
+                with open(self.client_secret_file, encoding="utf-8") as file:
+                    return file.read().strip()
+            except (OSError, UnicodeDecodeError):
+                raise InvalidInput("the file of `client_secret_file` cannot be read") from None
+        found = os.environ.get(self.client_secret_env or "", "")
+        if self.client_secret_env is not None and not found:
+            raise InvalidInput(f"the environment variable {self.client_secret_env} of `client_secret_env` is not set")
+        return found
 
     def record(self, claims: dict[str, Any], now: float) -> KeyRecord:
         """Return the rights of a token with the claims `claims`, in the form of an API key record.
@@ -177,6 +255,13 @@ class Issuer(Fields):
         accepted: ClaimsOption = {"essential": True, "values": [self.audience, self.audience.rstrip("/") + MCP]}
         rules = JWTClaimsRegistry(int(now), LEEWAY_S, exp={"essential": True}, aud=accepted)
         rules.validate(claims)
+        return self.rights(claims, now, claims["exp"] + LEEWAY_S)
+
+    def rights(self, claims: dict[str, Any], now: float, until: float) -> KeyRecord:
+        """Return the rights that the rules give to claims which are verified. `until` is when they expire.
+
+        Raises like `record`.
+        """
         subject = _text(claims[self.actor_claim])
         principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
         check_principal(principal)
@@ -188,7 +273,10 @@ class Issuer(Fields):
         stores = () if self.stores_claim is None else _words(claims[self.stores_claim])
         if self.stores_claim is not None and not stores:  # no patterns would mean all memory stores
             raise InvalidInput("the token names no stores")
-        scopes = _words(claims.get(self.scopes_claim, ""))
+        scopes = _words(claims.get(self.scopes_claim) or "")
+        given = claim_in(claims, self.groups_claim)
+        named = given if isinstance(given, list) else [given]
+        claimed = tuple(each for each in named if isinstance(each, str))
         return KeyRecord(
             id=TOKEN_PREFIX + hashlib.sha256(f"{self.issuer}\n{subject}".encode()).hexdigest()[:24],
             name="OAuth token",
@@ -200,7 +288,9 @@ class Issuer(Fields):
             stores=tuple(map(check_name_pattern, stores)),
             act_as=tuple(self.act_as),
             principal=principal,
-            expires_at=datetime.fromtimestamp(claims["exp"] + LEEWAY_S, UTC).isoformat(),
+            expires_at=datetime.fromtimestamp(until, UTC).isoformat(),
+            grants=tuple(each.grant for each in self.groups if each.name in claimed),
+            claimed=claimed,
         )
 
 
@@ -216,7 +306,8 @@ class Tokens:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource.rstrip("/")
-        self._issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
+        self.issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
+        self.monotonic = monotonic
         self._clock = clock
 
     @classmethod
@@ -232,9 +323,11 @@ class Tokens:
             issuers = [Issuer.read(each) for each in given["issuers"]]
         except (OSError, ValueError, TypeError, AttributeError, KeyError, InvalidInput) as error:
             raise InvalidInput(f"{os.path.basename(path)} is not a valid OAuth configuration: {error}") from None
-        if len(given) > 2 or not issuers or len({each.issuer for each in issuers}) < len(issuers):
+        names = [name for each in issuers for name in (each.issuer, each.name) if name]
+        if len(given) > 2 or not issuers or len(set(names)) < len(names):
             raise InvalidInput(
-                f"{os.path.basename(path)} must contain only `resource` and tables [[issuers]] with different issuers"
+                f"{os.path.basename(path)} must contain only `resource` and tables [[issuers]] with different issuers "
+                "and names"
             )
         return cls(given["resource"], issuers)
 
@@ -247,10 +340,10 @@ class Tokens:
 
     def metadata(self, path: str = "") -> Json:
         """Return the OAuth metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""
-        prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
+        prefixes = {issuer.scope_prefix for issuer, _ in self.issuers.values()}
         return {
             "resource": self.resource + path,
-            "authorization_servers": list(self._issuers),
+            "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
             "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],
         }
@@ -264,11 +357,20 @@ class Tokens:
             return None
         try:
             unverified = jws.extract_compact(text.encode("ascii"))
-            issuer, source = self._issuers[json.loads(unverified.payload)["iss"]]
+            issuer, source = self.issuers[json.loads(unverified.payload)["iss"]]
             key = source.find(unverified.protected["kid"])
             return issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
         except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
+
+
+def claim_in(claims: Mapping[str, Any], name: str) -> Any:
+    """Return the claim `name`, or for a name such as `realm_access.roles` the one inside of another. Else None."""
+    if name in claims:
+        return claims[name]
+    outer, _, inner = name.partition(".")
+    found = claims.get(outer)
+    return claim_in(found, inner) if inner and isinstance(found, dict) else None
 
 
 def _text(value: object) -> str:

@@ -40,6 +40,7 @@ from retentive.server.protocol import ClientConnection
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
+    from retentive.server.openid import People
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable with the options, for the worker processes."""
@@ -143,9 +144,18 @@ def _tokens(options: ServeOptions) -> Tokens | None:
     """Return the verifier of OAuth tokens, or None if OAuth is not configured. Raises `InvalidInput`."""
     if options.oauth is None:
         return None
-    from retentive.server.oauth import Tokens  # noqa: PLC0415 - imports cryptography
+    from retentive.server.openid import Tokens  # noqa: PLC0415 - imports cryptography
 
     return Tokens.from_file(options.oauth)
+
+
+def _people(tokens: Tokens | None, opened: Retentive) -> People | None:
+    """Return the people who sign in at the issuers of OAuth tokens, or None if OAuth is not configured."""
+    if tokens is None:
+        return None
+    from retentive.server.openid import People  # noqa: PLC0415 - imports cryptography
+
+    return People(tokens, opened.records)
 
 
 def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
@@ -172,6 +182,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         has_metrics=options.metrics,
         public_url=options.public_url,
     )
+    server.sessions.people = _people(server.tokens, opened)
     more: list[BaseRoute] = []
     if options.pages is not None:
         module, _, name = options.pages.partition(":")

@@ -9,15 +9,18 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retentive.errors import Conflict, NotFound
-from retentive.server.keys import DEFAULT_WORKSPACE, KeyStore, id_in
+from retentive.server.keys import DEFAULT_WORKSPACE, TOKEN_PREFIX, KeyStore, id_in
 from retentive.server.limits import Failures
 from retentive.server.rights import SCOPES, KeyRecord
 from retentive.store.location_records import LocationRecords
+
+if TYPE_CHECKING:
+    from retentive.server.openid import People
 
 KIND = "console_session"
 IDLE_S, LONGEST_S = 3_600, 12 * 3_600
@@ -27,6 +30,10 @@ CODE_S, CODE_TRIES = 60, 5
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _MASK_CHARS = 16
 ID_CHARS = 16
+PERSON = "person"
+"""Kind of the records of people who signed in at an identity provider (`openid.py`)."""
+FRESH_S = 600
+"""Seconds for which such a sign-in counts for irreversible changes, for which others type their key again."""
 
 
 @dataclass
@@ -49,6 +56,18 @@ class OneTimeCode:
         return True
 
 
+class SignInRefused(Exception):
+    """The provider does not let somebody sign in, or its answer is not acceptable. `outcome` is for the audit log.
+
+    `actor` and `workspace` are those of a person who has no rights.
+    """
+
+    def __init__(self, outcome: str, actor: str = "", workspace: str = "") -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+        self.facts = {"actor": actor, "workspace": workspace} if actor else {}
+
+
 class Session(NamedTuple):
     """Open sign-in, as people see it. `id` is no secret. `address` is the one of the browser that signed in."""
 
@@ -69,8 +88,9 @@ class Sessions:
         records: LocationRecords,
         code: OneTimeCode | None = None,
         clock: Callable[[], float] = time.time,
+        people: People | None = None,
     ) -> None:
-        self._keys, self._records, self._code, self._clock = keys, records, code, clock
+        self._keys, self._records, self._code, self._clock, self.people = keys, records, code, clock, people
         self.failures = Failures(clock)
 
     @property
@@ -105,8 +125,14 @@ class Sessions:
         """Return whether `given` is the text of the key. A person types it again before an irreversible change."""
         if self._code is not None:
             return True
+        if record.id.startswith(TOKEN_PREFIX):
+            return self.is_fresh(record)
         found = self.authenticated(given, address)
         return found is not None and found.id == record.id
+
+    def is_fresh(self, record: KeyRecord) -> bool:
+        """Return whether somebody without a key signed in at the identity provider just now."""
+        return self._clock() - datetime.fromisoformat(record.created_at).timestamp() <= FRESH_S
 
     def begin(self, record: KeyRecord, address: str = "", **facts: str) -> str:
         """Start a sign-in and return its new token. Expired sign-ins are removed."""
@@ -135,7 +161,8 @@ class Sessions:
         if record is not None and not is_poll and now - known["seen"] > SEEN_EVERY_S:
             with suppress(Conflict):  # signed out meanwhile
                 self._records.put(KIND, name, json.dumps({**known, "seen": now}), expected=text)
-        return record
+        is_person = record is not None and record.id.startswith(TOKEN_PREFIX)
+        return replace(record, created_at=_time(known["since"]).isoformat()) if record and is_person else record
 
     def open(self, workspace_id: str, actor: str | None = None) -> list[Session]:
         """Return the open sign-ins of a workspace, or those of one actor in it, last used first."""
@@ -153,35 +180,52 @@ class Sessions:
         ]  # fmt: skip
         return sorted(chosen, key=lambda each: each.seen, reverse=True)
 
-    def end(self, token: str, address: str = "") -> None:
-        """Sign out."""
-        self._end(_digest(token), address=address)
+    def end(self, token: str, address: str = "") -> str:
+        """Sign out. Return the id of the rights, or an empty text if the sign-in had ended."""
+        return self._end(_digest(token), address=address)
 
-    def end_of(self, sessions: Iterable[Session], *, by: str, address: str = "") -> None:
-        """End sign-ins. `by` is the actor that ends them."""
-        ids = {each.id for each in sessions}
+    def end_of(self, sessions: Iterable[Session], *, by: str, address: str = "", forgets: bool = False) -> None:
+        """End sign-ins. `by` is the actor that ends them.
+
+        With `forgets`, what these people signed in to from elsewhere ends too, until they sign in again.
+        """
+        ended = {each.id: each.key for each in sessions}
         for name, _ in self._records.list(KIND):
-            if name[:ID_CHARS] in ids:
+            if name[:ID_CHARS] in ended:
                 self._end(name, by=by, address=address)
+        for key in set(ended.values()) if forgets else ():
+            self._records.put(PERSON, key, None)
 
-    def _end(self, name: str, **facts: str) -> None:
+    def _end(self, name: str, **facts: str) -> str:
         text = self._records.get(KIND, name)
-        if text is not None:
-            known = json.loads(text)
-            self._records.put(KIND, name, None)
-            whose = {"workspace": known["workspace"], "key": known["key"]}
-            self._log("sign_out", known["actor"], **{**whose, **facts})
+        if text is None:
+            return ""
+        known: dict[str, str] = json.loads(text)
+        self._records.put(KIND, name, None)
+        whose = {"workspace": known["workspace"], "key": known["key"]}
+        self._log("sign_out", known["actor"], **{**whose, **facts})
+        return known["key"]
 
     def record(self, key_id: str) -> KeyRecord | None:
         """Return the current rights of somebody who signed in, by the id of the record. None if there are none left."""
         if self._code is not None:
             return self._local(self._code)
-        try:
+        found = self._person(key_id) if key_id.startswith(TOKEN_PREFIX) else self._active(key_id)
+        if found is not None:
+            return self._keys.groups.with_groups(found)
+        for name, text in self._records.list(KIND):
+            if json.loads(text)["key"] == key_id:
+                self._records.put(KIND, name, None)
+        return None
+
+    def _person(self, key_id: str) -> KeyRecord | None:
+        return None if self.people is None else self.people.record(key_id)
+
+    def _active(self, key_id: str) -> KeyRecord | None:
+        with suppress(NotFound):
             record = self._keys.get(key_id)
-        except NotFound:
-            return None
-        is_active = record.status_at(self._keys.now()) == "active"
-        return self._keys.groups.with_groups(record) if is_active else None
+            return record if record.status_at(self._keys.now()) == "active" else None
+        return None
 
     def _log(self, operation: str, actor: str | None, outcome: str = "ok", **facts: str) -> None:
         present = {name: value for name, value in facts.items() if value}

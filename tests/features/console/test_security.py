@@ -96,7 +96,8 @@ def test_nobody_can_fill_the_audit_log(alone: Api) -> None:
     sessions = Sessions(alone.place.keys, alone.place.opened.records, clock=lambda: 1_000.0)
     for number in range(150):
         sessions.authenticated("x", f"192.0.2.{number}")
-    assert len(list(alone.place.opened.records.audit.entries())) == 100
+    found = [each for each in alone.place.opened.records.audit.entries() if each.operation == "sign_in"]
+    assert len(found) == 100
 
 
 def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:

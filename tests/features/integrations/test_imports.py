@@ -83,7 +83,7 @@ DRIVERS = {
     "deepagents": {"integrations/deepagents.py"},
     "claude_agent_sdk": {"claude_agent.py"},
     "watchfiles": {"sync/session.py"},
-    "joserfc": {"server/oauth.py"},
+    "joserfc": {"server/oauth.py", "server/openid.py"},
     "jinja2": {"console/rendering.py"},
     "markdown_it": {"console/markdown.py"},
     "nh3": {"console/markdown.py"},

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,54 +21,9 @@ from retentive.server.oauth import KEYS_S, REFETCH_S, Issuer, Tokens
 from support import http_api
 from support.clock import Clock
 from support.http_api import Api, serving
-from support.listener import Answer, Received, listening
+from support.openid import Provider, providing
 
 RESOURCE = "https://memory.example.com"
-Key = RSAKey | ECKey
-
-
-class Provider:
-    """An issuer at `url`: its description, its public keys, and its tokens."""
-
-    url: str
-
-    def __init__(self) -> None:
-        self.keys: dict[str, Key] = {
-            "rsa": RSAKey.generate_key(2048, {"kid": "rsa"}),
-            "ec": ECKey.generate_key("P-256", {"kid": "ec"}),
-        }
-        self.shown = dict(self.keys)
-        self.described: dict[str, dict[str, Any]] = {}
-        self.requests: list[str] = []
-        self.is_down = False
-
-    def answer(self, request: Received) -> Answer:
-        self.requests.append(request.path)
-        shown = [
-            key.as_dict(private=False) | {"use": "sig", **self.described.get(n, {})} for n, key in self.shown.items()
-        ]
-        found: object = {"keys": shown}
-        if request.path == "/.well-known/openid-configuration":
-            found = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
-        return 200, json.dumps(found).encode()
-
-    def token(self, key: str = "rsa", header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token; a claim that is None is left out."""
-        chosen = self.keys[key]
-        algorithm = "RS256" if isinstance(chosen, RSAKey) else "ES256"
-        given = {
-            "iss": self.url, "aud": RESOURCE, "sub": "ann", "exp": int(time.time()) + 300,
-            "workspace": "wrkspc_default", "scope": "memory:read memory:write openid", **claims,
-        }  # fmt: skip
-        present = {name: value for name, value in given.items() if value is not None}
-        return jwt.encode({"alg": algorithm, "kid": chosen.kid, **(header or {})}, present, chosen)
-
-
-@contextmanager
-def providing() -> Iterator[Provider]:
-    found = Provider()
-    with listening(found.answer) as found.url:
-        yield found
 
 
 @pytest.fixture
@@ -264,10 +217,31 @@ def test_wrong_configurations(tmp_path: Path, text: str) -> None:
         Tokens.from_file(f"{tmp_path}/oauth.toml")
 
 
-def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
+def test_the_configurations_in_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[3] / "docs" / "security.md").read_text("utf-8")
-    (tmp_path / "oauth.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
-    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["resource"] == RESOURCE
+    monkeypatch.setenv("KEYCLOAK_SECRET", "x")
+    names = list[str]()
+    for block in page.split("```toml\n")[1:]:
+        (tmp_path / "oauth.toml").write_text(block.partition("```")[0], "utf-8")
+        found = Tokens.from_file(f"{tmp_path}/oauth.toml")
+        assert found.metadata()["resource"] == RESOURCE
+        names += [issuer.name for issuer, _ in found.issuers.values()]
+    assert names == ["", "keycloak"]
+
+
+def test_groups_in_a_token_give_rights_to_stores_and_paths(provider: Provider, tmp_path: Path) -> None:
+    groups = [{"name": "support", "scopes": ["read"], "stores": ["team-*"], "paths": ["/memories/faq/**"]}]
+    tokens = Tokens(RESOURCE, [issuer(provider, groups=groups)])
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, tokens=tokens) as api:
+        store, other = opened.store("team-a"), opened.store("private")
+        for path in ("/memories/faq/a.md", "/memories/b.md"):
+            store.create(path, "x\n")
+        ann = with_token(api, provider.token(scope=None, groups=["support", "others"]))
+        listed = ann.get(f"/v1/memory_stores/{store.id}/memories").body["data"]
+        assert [each["path"] for each in listed if each["type"] == "memory"] == ["/faq/a.md"]
+        assert ann.get(f"/v1/memory_stores/{other.id}").status == 404
+        nobody = with_token(api, provider.token(scope=None, groups=["others"]))
+        assert nobody.get(f"/v1/memory_stores/{store.id}").status in {403, 404}
 
 
 @pytest.mark.parametrize("audience", [RESOURCE, f"{RESOURCE}/mcp", [f"{RESOURCE}/mcp"]], ids=str)

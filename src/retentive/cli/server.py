@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,14 @@ from retentive.locations import location_exists
 from retentive.opening import Retentive
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, KeyStore
 from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
-from retentive.server.rights import SCOPES, KeyRecord
+from retentive.server.rights import SCOPES, KeyRecord, closest, unmatched
 from retentive.storage.disk import need_posix
-from retentive.store.location_records import LocationRecords
 
 if TYPE_CHECKING:
     from retentive.server.sessions import Sessions
 
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
+OF_RIGHTS = ("scopes", "stores", "paths")
 _PATHS = "Limit the key to paths that match, such as /memories/team/**; may be repeated."
 
 
@@ -171,6 +172,7 @@ def keys() -> None:
     default=DEFAULT_SCOPES,
     help="Permission of the key; may be repeated. admin includes all others.",
 )
+@click.option("--only-groups", is_flag=True, help="Give the key no permissions of its own, only those of its groups.")
 @click.option(
     "--stores", metavar="PATTERN", multiple=True, help="Limit the key to this store id or key pattern; repeatable."
 )
@@ -182,17 +184,40 @@ def keys() -> None:
     "--rate", "rate_limit", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]"
 )
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
-def new(location: Location, /, *, name: str, expires_in_days: int | None, **given: Any) -> None:
+def new(location: Location, /, *, name: str, expires_in_days: int | None, only_groups: bool, **given: Any) -> None:
     """Create an API key and print it. It is shown only once.
 
     \b
     retentive keys new ci --scope read --stores 'team-*' --expires-in-days 30
     retentive keys new backend --act-as 'session:*'
+    retentive keys new ann --principal user:ann --only-groups
     """
+    if only_groups:
+        if any(click.get_current_context().get_parameter_source(each) is COMMANDLINE for each in OF_RIGHTS):
+            raise click.UsageError("--only-groups cannot be combined with --scope, --stores and --path.")
+        given["scopes"] = ()
     expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
     with location.opened(create=True) as found:
-        made = KeyStore(LocationRecords(found.backend)).create(name, expires_at=expires, **given)
-    output.emit({**_fields(made.record), "api_key": made.text}, f"{made.text}\n")
+        warnings = _warnings(found, given["workspace_id"], given["stores"])
+        made = KeyStore(found.records).create(name, expires_at=expires, by=location.actor_name, **given)
+    result = {**_fields(made.record), "api_key": made.text, "warnings": warnings}
+    output.emit(result, f"{made.text}\n", notes=[f"Warning: {each}" for each in warnings])
+
+
+def _warnings(found: Retentive, workspace_id: str, stores: Sequence[str]) -> list[str]:
+    infos = [each for each in found.stores() if each.workspace_id == workspace_id]
+    return unknown_workspace(found, workspace_id) or unmatched(stores, infos)
+
+
+def unknown_workspace(found: Retentive, workspace_id: str) -> list[str]:
+    """Return a warning if neither a memory store nor a key names a workspace, because it may be a typing error."""
+    known = {each.workspace_id for each in found.stores()} | {
+        each.workspace_id for each in KeyStore(found.records).all()
+    }
+    if workspace_id in {DEFAULT_WORKSPACE, *known}:
+        return []
+    meant = closest(workspace_id, {DEFAULT_WORKSPACE, *known})
+    return [f"the workspace {workspace_id!r} has no memory store and no key yet{meant}"]
 
 
 @command("list", group=keys, json="Print a JSON list.")
@@ -203,7 +228,7 @@ def list_keys(location: Location) -> None:
     last use, separated by tabs.
     """
     with location.opened() as found:
-        known = KeyStore(LocationRecords(found.backend))
+        known = KeyStore(found.records)
         records, uses, now = known.all(), known.last_uses(), known.now()
     rows = [{**_fields(each), "status": each.status_at(now), "last_used_at": uses.get(each.id)} for each in records]
     columns = {name: name for name in ("id", "name", "status", "scopes", "stores", "paths")}
@@ -217,7 +242,7 @@ def list_keys(location: Location) -> None:
 def revoke(location: Location, *, key_id: str) -> None:
     """Revoke an API key permanently. Its record is kept."""
     with location.opened() as found:
-        record = KeyStore(LocationRecords(found.backend)).change(key_id, status="archived")
+        record = KeyStore(found.records).change(key_id, status="archived", by=location.actor_name)
     output.emit(_fields(record), f"Revoked {record.id} ({record.name}).\n")
 
 

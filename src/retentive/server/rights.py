@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any, get_args
 
 from retentive.errors import InvalidInput
-from retentive.storage.contract import Actor, as_actor
+from retentive.storage.contract import Actor, StoreInfo, as_actor
 from retentive.values.patterns import check_name_pattern, check_path_pattern, matches_actor
 from retentive.wire.stores import KeyStatus, Scope
 
@@ -156,6 +157,28 @@ def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None)
         pattern in {store_id, ALL_STORES} or (store_key is not None and matches_actor(pattern, store_key))
         for pattern in patterns
     )
+
+
+def unmatched(patterns: Iterable[str], infos: Sequence[StoreInfo]) -> list[str]:
+    """Return a warning for each pattern that matches none of the memory stores, because it may be a typing error."""
+    return [
+        f"no memory store matches {each!r} yet{meant(each, infos)}"
+        for each in dict.fromkeys(patterns)
+        if each != ALL_STORES and not any(in_patterns((each,), info.id, info.key) for info in infos)
+    ]
+
+
+def meant(pattern: str, infos: Iterable[StoreInfo]) -> str:
+    """Return the end of a warning: the key, id or pattern that is most like the given one."""
+    names = {name for info in infos for name in (info.id, info.key or info.id)}
+    stem, star, rest = pattern.partition("*")
+    return closest(pattern, {name[: len(stem)] + "*" for name in names} if star and not rest else names)
+
+
+def closest(given: str, names: Iterable[str]) -> str:
+    """Return `; did you mean NAME?` for the name that is most like the given one, or nothing."""
+    found = get_close_matches(given, sorted(names), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _joined(limits: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import anthropic
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 import retentive
 from retentive import MemoryStore
+from support.command_line import here
 from support.http_api import Api, serving
+from support.mcp_clients import reply_of
 
 GROUPS, KEYS = "/v1/organizations/groups", "/v1/organizations/api_keys"
 BOOK, TEAM = "/memories/book", "/memories/team"
@@ -152,3 +160,122 @@ def test_changes_of_a_group_are_made_and_logged(other: Api, store: MemoryStore) 
     assert entries[1].facts["members"] == ["group:staff"]
     assert {each.integration for each in entries} == {"http"}
     assert other.place.opened.records.audit.verify().is_sound
+
+
+def test_what_an_actor_may_see(other: Api, store: MemoryStore) -> None:
+    """Through its groups, the groups that its identity provider names, and keys that belong to it."""
+    docs = group(other, "docs", ["user:ann"], GRANT)["id"]
+    staff = group(other, "staff", ["group:staff"], {"role": "review"})["id"]
+    key = other.with_key("read", principal="user:ann", stores=("else",))
+    hidden = other.place.opened.store("else")
+    assert key.get(f"/v1/memory_stores/{store.id}").body["key"] == "team-a"
+    of_key, of_group = other.get("/v1/organizations/access?actor=user:ann").body["data"]
+    assert (of_key["memory_store_id"], of_key["read_paths"], of_key["write_paths"]) == (hidden.id, [], None)
+    assert (of_group["read_paths"], of_group["write_paths"], of_group["through"]) == ([TEAM], [TEAM], [docs])
+    with_claims = other.get("/v1/organizations/access?actor=user:ann&claims=staff,x").body["data"]
+    assert [each["scopes"] for each in with_claims] == [["read", "review"], ["read", "write", "review"]]
+    assert set(with_claims[1]["through"]) == {docs, staff}
+    assert other.get("/v1/organizations/access?actor=session:s1").status == 400
+
+
+def test_the_organization_and_its_workspaces_in_the_hosted_form(other: Api, store: MemoryStore) -> None:
+    """A caller sees its own workspace: that of another key is like an unknown one."""
+    elsewhere = other.with_key("read", workspace_id="wrkspc_else")
+    for api, own in ((other, "wrkspc_default"), (elsewhere, "wrkspc_else"), (member(other), "")):
+        if not own:  # a key without any rights
+            assert api.get("/v1/organizations/me").status == 403
+            continue
+        with anthropic.Anthropic(api_key=api.key, base_url=api.url, _strict_response_validation=True) as client:
+            assert client.organization.retrieve().id == "org_default"
+            assert [each.id for each in client.organization.workspaces.list()] == [own]
+            assert client.organization.workspaces.retrieve(own).created_at is not None
+            for wrong in ("wrkspc_none", "wrkspc_default" if own == "wrkspc_else" else "wrkspc_else"):
+                with pytest.raises(anthropic.NotFoundError):
+                    client.organization.workspaces.retrieve(wrong)
+
+
+@pytest.mark.parametrize("is_remote", [False, True], ids=["here", "server"])
+def test_groups_on_the_command_line(tmp_path: Path, *, is_remote: bool) -> None:
+    """The same commands with the same output, at a location and at the URL of its server."""
+    url = f"sqlite:///{tmp_path}/memory.db"
+    here(url, "--store", "team-a", "create", "/memories/a.md", "one")
+    with retentive.open(url) as place, serving(place) as api:
+        at, key = (api.url, api.key) if is_remote else (url, "")
+
+        def run(*arguments: str) -> str:
+            ended = here(at, "groups", *arguments, RETENTIVE_API_KEY=key)
+            return f"{ended.exit_code} {ended.output}"
+
+        roles = ("--role", "write:team-*:/memories/notes", "--role", "read:tema-*")
+        said = run("new", "docs", "--member", "user:ann", *roles)
+        assert said == "0 Created docs.\nWarning: no memory store matches 'tema-*' yet; did you mean 'team-*'?\n"
+        assert run("set", "docs", "--add", "group:staff", "--no-role", "read:tema-*", "--rename", "writers") == (
+            "0 Changed writers.\n"
+        )
+        assert run("list").split("\t")[:3] == ["0 writers", "user:ann,group:staff", "write:team-*:/memories/notes"]
+        shown = json.loads(run("show", "writers", "--json")[2:])
+        assert shown["grants"] == [{"role": "write", "stores": ["team-*"], "paths": ["/memories/notes"]}]
+        seen = "team-a\tread,write\t/memories/notes\t/memories/notes"
+        assert run("access", "user:ann") == run("access", "user:x", "--claim", "staff") == f"0 {seen}\t{shown['id']}\n"
+        assert run("set", "writers", "--remove", "user:bob").startswith(
+            "3 Error: the group 'writers' has no 'user:bob'"
+        )
+        assert run("new", "all", "--member", "user:*").startswith("2 Error: member 'user:*' matches everybody")
+        assert run("set", "writers").startswith("2 Usage")
+        assert run("show", "docs").startswith("3 Error: there is no group 'docs'")
+        assert run("delete", "writers") == "0 Deleted writers.\n"
+        assert run() == "0 "
+        operations = [each.operation for each in place.records.entries().items]
+        assert operations[:3] == ["group_deleted", "group_changed", "group_created"]
+
+
+def test_typing_errors_in_the_options_of_a_key_are_said(tmp_path: Path) -> None:
+    """The key is made all the same, because the store may come later."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    here(at, "--store", "team-notes", "create", "/memories/a.md", "one")
+    here(at, "keys", "new", "first", "--workspace", "wrkspc_team")
+    unknown = "has no memory store and no key yet; did you mean 'wrkspc_team'?"
+    for options, said in (
+        (("--stores", "tema-*"), "no memory store matches 'tema-*' yet; did you mean 'team-*'?"),
+        (("--stores", "team-note"), "no memory store matches 'team-note' yet; did you mean 'team-notes'?"),
+        (("--stores", "xyz"), "no memory store matches 'xyz' yet"),
+        (
+            ("--workspace", "wrkspc_tema"),
+            f"the workspace 'wrkspc_tema' {unknown}",
+        ),
+        (("--stores", "team-*"), ""),
+        (("--workspace", "wrkspc_team"), ""),
+    ):
+        ended = here(at, "keys", "new", "k", *options)
+        assert (ended.exit_code, ended.stdout[:4]) == (0, "rtv_")
+        assert ended.stderr == (f"Warning: {said}\n" if said else "")
+    refused = here(at, "keys", "new", "k", "--only-groups", "--scope", "read")
+    assert (refused.exit_code, "cannot be combined" in refused.output) == (2, True)
+
+
+def test_a_member_at_mcp(other: Api, store: MemoryStore) -> None:
+    """The rights there are those in the memory store of the session."""
+    group(other, "docs", ["user:ann"], GRANT, {"role": "read", "stores": ["team-a"], "paths": [BOOK]})
+    group(
+        other, "reviewers", ["user:bob"], {"role": "review", "stores": ["else"]}, {"role": "admin", "stores": ["none"]}
+    )
+
+    async def asked() -> list[tuple[str, bool]]:
+        headers = {"authorization": f"Bearer {member(other).key}"}
+        async with (
+            httpx2.AsyncClient(headers=headers) as http,
+            Client(streamable_http_client(f"{other.url}/mcp?store=team-a", http_client=http)) as client,
+        ):
+            said = [await reply_of(client, "memory_view", {"path": path}) for path in ("/memories", f"{BOOK}/rules.md")]
+            for path in (TEAM, BOOK):
+                arguments = {"path": f"{path}/new.md", "file_text": "x\n"}
+                said.append(await reply_of(client, "memory_create", arguments))
+            return said
+
+    listed, read, made, refused = asyncio.run(asked())
+    assert "private" not in listed[0]
+    assert (read[1], made[1], refused[1]) == (False, False, True)
+    assert "read-only" in refused[0]
+    bob = member(other, principal="user:bob")
+    absent = bob.post("/mcp?store=nothing", {}).error
+    assert bob.post("/mcp?store=team-a", {}).error == absent

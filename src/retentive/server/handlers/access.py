@@ -12,7 +12,7 @@ from pydantic import Field
 from retentive.errors import InvalidInput, NotFound
 from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
-from retentive.server.handlers.people import After, Before, Count, page_of, unmatched
+from retentive.server.handlers.people import After, Before, Count, page_of, warnings_of
 from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
@@ -45,7 +45,7 @@ def create_api_key(call: RouteCall, body: wire.KeyCreation) -> wire.NewKeyObject
         "joins_groups": own.is_admin,
     }
     made = call.location.keys.create(**given, **by, **call.logged)
-    warnings = unmatched(call, made.record.stores)
+    warnings = warnings_of(call, made.record.stores)
     return wire.NewKeyObject(**dict(_key(call, made.record)), api_key=made.text, warnings=warnings)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
@@ -15,7 +14,7 @@ from retentive.server.calls import ADMIN, RouteCall, Routes
 from retentive.server.errors import forbidden, invalid
 from retentive.server.people import AccessGroup, granted, role_of
 from retentive.server.requests import next_of, start_of
-from retentive.server.rights import SCOPES, Grant, KeyRecord, in_patterns
+from retentive.server.rights import SCOPES, Grant, KeyRecord, unmatched
 from retentive.server.webhooks import ORGANIZATION
 from retentive.storage.contract import StoreInfo
 from retentive.wire import base
@@ -29,7 +28,6 @@ WORKSPACES = "/v1/organizations/workspaces"
 After = Annotated[str | None, Field(max_length=300, description="List the objects after this one")]
 Before = Annotated[str | None, Field(max_length=300, description="List the objects before this one")]
 Count = Annotated[int, Field(ge=1, le=1000, description="Objects in one page"), base.FROM_TEXT]
-_CLOSE = 0.6
 route = Routes()
 
 
@@ -104,7 +102,7 @@ def _shown(group: AccessGroup) -> dict[str, Any]:
 
 def _changed(call: RouteCall, group: AccessGroup) -> wire.ChangedGroup:
     patterns = (pattern for grant in group.grants for pattern in grant.stores)
-    return wire.ChangedGroup(**_shown(group), warnings=unmatched(call, patterns))
+    return wire.ChangedGroup(**_shown(group), warnings=warnings_of(call, patterns))
 
 
 def page_of(found: Sequence[T], after_id: str | None, before_id: str | None, limit: int) -> dict[str, Any]:
@@ -122,30 +120,11 @@ def page_of(found: Sequence[T], after_id: str | None, before_id: str | None, lim
     return {"data": page, "has_more": len(rest) > limit, **ends}
 
 
-def unmatched(call: RouteCall, patterns: Iterable[str]) -> list[str]:
-    """Return a warning for each pattern that matches no memory store that the caller sees, which may be an error."""
-    given = [each for each in dict.fromkeys(patterns) if each]
-    if not given:
-        return []
-    infos = [each for each in call.location.opened.stores() if call.caller.sees(each)]
-    return [
-        f"no memory store matches {each!r} yet{meant(each, infos)}"
-        for each in given
-        if not any(in_patterns((each,), info.id, info.key) for info in infos)
-    ]
-
-
-def meant(pattern: str, infos: Iterable[StoreInfo]) -> str:
-    """Return the end of a warning: the key, id or pattern that is most like the given one."""
-    names = {info.key or info.id for info in infos} | {info.id for info in infos}
-    stem, star, rest = pattern.partition("*")
-    return closest(pattern, {name[: len(stem)] + "*" for name in names} if star and not rest else names)
-
-
-def closest(given: str, names: Iterable[str]) -> str:
-    """Return `; did you mean NAME?` for the name that is most like the given one, or nothing."""
-    found = get_close_matches(given, sorted(names), 1, _CLOSE)
-    return f"; did you mean {found[0]!r}?" if found else ""
+def warnings_of(call: RouteCall, patterns: Iterable[str]) -> list[str]:
+    """Return a warning for each pattern that matches no memory store that the caller sees."""
+    given = tuple(patterns)
+    seen = [info for info in call.location.opened.stores() if call.caller.sees(info)] if any(given) else []
+    return unmatched(given, seen)
 
 
 @route("GET", "/v1/organizations/access", ADMIN)

@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, Section] = {
     "Serve and connect": {
         "console": ("server", "Open the web console of a location"),
         "serve": ("server", "Serve the memory stores over HTTP"),
+        "gateway": ("gateway", "Give any app the memory tool, by changing one URL"),
         "keys": ("server", "Create, list and revoke API keys of the server"),
         "groups": ("groups", "Give people and agents roles in memory stores"),
         "mcp": ("server", "Serve MCP clients, such as Claude Code, over stdio"),

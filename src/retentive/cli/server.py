@@ -183,6 +183,12 @@ def keys() -> None:
 @click.option(
     "--rate", "rate_limit", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]"
 )
+@click.option(
+    "--gateway-mode",
+    type=click.Choice(["declared", "added"]),
+    default="declared",
+    help="Requests through the gateway: act if they declare the memory tool, or add it.",
+)
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
 def new(location: Location, /, *, name: str, expires_in_days: int | None, only_groups: bool, **given: Any) -> None:
     """Create an API key and print it. It is shown only once.

@@ -22,6 +22,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, is_read_only
 from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, DryRun, Plan, Write
+from retentive.gateway import records as gateway_records
 from retentive.history.packing import packing
 from retentive.history.revisions import newest_at
 from retentive.review.proposals import Proposal, closing, foundations, pending
@@ -107,6 +108,8 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     """
     now, jump = _checked_clock(context, accept=accept_clock, is_recorded=not dry_run)
     swept = Swept(clock_jump=jump)
+    if not (jump or dry_run):
+        _expire_calls(context, now)
     for piece, _ in () if jump else _pieces(context, ROOT, now, dry_run=dry_run):
         expired, kept = swept.expired + piece.expired, swept.kept_read_only + piece.kept_read_only
         swept = Swept(expired, kept, swept.versions_pruned + piece.versions_pruned)
@@ -142,6 +145,8 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
     now, jump = _checked_clock(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
+    else:
+        _expire_calls(context, now)
     is_noted = position != ROOT
     for _, following in () if jump else _pieces(context, position, now):
         is_full = following not in {_FIRST_VERSION, ""}
@@ -180,6 +185,12 @@ def _expired_proposals(context: StoreCore, now: float, *, dry_run: bool = False)
     facts = lambda ids: {"proposals": ids}  # noqa: E731
     refusal = Write("review.refuse", work, facts_of=facts, under_review="skip", only_removes=True)
     return context.result_of(refusal, EXPIRY)
+
+
+def _expire_calls(context: StoreCore, now: float) -> None:
+    """Remove the records of the gateway that are too old."""
+    while context.read(lambda view: gateway_records.is_expired(view, now)):
+        context.follow_up(lambda tx: gateway_records.expire(tx, now), may_use_reserve=True)
 
 
 def parsed_times(text: str) -> tuple[float, float]:

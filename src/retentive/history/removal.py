@@ -15,6 +15,7 @@ from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
 from retentive.engine.visibility import CONFIRMED, forgotten
 from retentive.errors import InvalidInput, NotFound, ReadOnly
+from retentive.gateway.records import forget
 from retentive.history.revisions import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
@@ -103,7 +104,8 @@ def traces_of(
         view, {version.path for version in versions if locate(view, version.path).memory is None}
     )
     forgotten_proposals = forget_proposals(view, {(version.memory_id, version.sha256) for version in versions})
-    return withheld, [*records, *forgotten_proposals, (PENDING, "since", f"{now:.6f}")]
+    forgotten_calls = forget(view, {version.path for version in versions}, now)
+    return withheld, [*records, *forgotten_proposals, *forgotten_calls, (PENDING, "since", f"{now:.6f}")]
 
 
 def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
@@ -220,6 +222,7 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> None:
     records: list[tuple[str, str, str | None]] = [
         *forget_proposals(tx, [(memory_id, None)]),
         *forgotten(tx, versions),
+        *forget(tx, {version.path for version in versions}, now),
         (CONFIRMED, memory_id, None),
         (ACCESSED, memory_id, None),
         (TOMBSTONE, memory_id, tombstone),

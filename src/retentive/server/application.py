@@ -6,7 +6,7 @@ Handlers run in worker threads.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from threading import current_thread, main_thread
@@ -145,6 +145,8 @@ class Server:
         self._is_issuer = self.authorization is not None and tokens is None
         self.is_stopping = False
         self.mcp = McpEndpoint(self)
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """Functions that are called when the server has stopped."""
 
     def stop(self) -> None:
         """End all event streams. From now on `/readyz` answers 503."""
@@ -261,6 +263,11 @@ class Server:
             if record is None:
                 raise unauthorized()
             return Caller(record, record.actor)
+        record = await self.authenticated(text)
+        return Caller(record, named_actor(request.headers, record))
+
+    async def authenticated(self, text: str) -> KeyRecord:
+        """Return the rights of an API key or an OAuth token. Raises `HttpError` 401 if it is not valid."""
         keys, tokens = self.location.keys, self.tokens
         source = keys if tokens is None or text.count(".") != 2 else tokens  # a JWT has two dots
         authenticate = partial(source.authenticated, text)
@@ -270,13 +277,13 @@ class Server:
             raise unauthorized()
         if source is tokens:
             record = await self.workers.run(partial(keys.groups.with_groups, record))
-        return Caller(record, named_actor(request.headers, record))
+        return record
 
-    async def read_body(self, request: Request) -> bytes:
+    async def read_body(self, request: Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
         """Return the body of a request. Raises `HttpError`: 413 if it is too long, 503 if all bodies together are."""
         found = bytearray()
         try:
-            async for piece in pieces_in(request, MAX_BODY_BYTES):
+            async for piece in pieces_in(request, max_bytes):
                 found += piece
                 self._bodies_bytes += len(piece)
                 if self._bodies_bytes > self.max_bodies_bytes:
@@ -390,6 +397,8 @@ def application(
         yield
         server.stop()
         await server.mcp.close()
+        for close in server.closing:
+            await close()
         await to_thread.run_sync(server.workers.close)
         if on_stop is not None:
             await to_thread.run_sync(on_stop)

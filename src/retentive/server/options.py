@@ -63,6 +63,11 @@ class ServeOptions:
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
     console: bool = option(True, "Serve the web console at /console, if its extra is installed.")
     console_hosts: str | None = option(None, "Host names of the console, separated by commas.", metavar="NAMES")
+    gateway: bool = option(False, "Give apps the memory tool at /gateway/STORE (docs/server.md).")
+    gateway_upstream: str = option("https://api.anthropic.com", "URL of the Messages API.", metavar="URL")
+    gateway_rounds: int = option(
+        20, "Turns with memory calls that the gateway answers in one request.", low=1, high=100
+    )
     metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")
 
@@ -88,6 +93,7 @@ class ServeOptions:
     def check(self) -> None:
         """Raise `InvalidInput` if an option is invalid, or if other machines could connect without TLS."""
         rate_of(self.rate)
+        check_upstream(self.gateway_upstream)
         _ = self.proxies
         if self.public_url is not None:
             check_public_url(self.public_url)
@@ -114,6 +120,13 @@ def check_public_url(url: str) -> None:
         is_valid = False
     if not is_valid:
         raise InvalidInput("--public-url must be an https URL without a path, such as https://memory.example.com")
+
+
+def check_upstream(url: str) -> None:
+    """Raise `InvalidInput` if `url` cannot be the URL of a Messages API."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"https", "http"} or not parts.hostname or parts.query or "@" in parts.netloc:
+        raise InvalidInput("the URL of the Messages API must be https://HOST, without a user name and a query")
 
 
 def is_loopback(host: str | None) -> bool:

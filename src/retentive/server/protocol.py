@@ -51,6 +51,7 @@ SINGLE = frozenset(
         b"retentive-run",
         b"transfer-encoding",
         b"x-api-key",
+        b"x-retentive-key",
     }
 )
 """Headers that must not occur twice, because a proxy and this server might each use a different one."""

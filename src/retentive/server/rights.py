@@ -12,7 +12,7 @@ from typing import Any, get_args
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Actor, StoreInfo, as_actor
 from retentive.values.patterns import check_name_pattern, check_path_pattern, matches_actor
-from retentive.wire.stores import KeyStatus, Scope
+from retentive.wire.stores import GatewayMode, KeyStatus, Scope
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 OF_PATHS: frozenset[Scope] = frozenset({"read", "write"})
@@ -53,8 +53,8 @@ class Grant:
         """Return the grant with its scopes in order, and its paths in Unicode NFC. Raises `InvalidInput`."""
         for pattern in self.stores:
             check_name_pattern(pattern)
-        if self.paths and not OF_PATHS.issuperset(self.scopes):
-            raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
+        if self.paths and not {*OF_PATHS, "gateway"}.issuperset(self.scopes):
+            raise InvalidInput("a key that is limited to paths can have only the scopes read and write, or gateway")
         scopes = tuple(scope for scope in SCOPES if scope in self.scopes)
         return replace(self, scopes=scopes, paths=tuple(map(check_path_pattern, self.paths)))
 
@@ -68,7 +68,8 @@ class KeyRecord:
     all memory stores of its workspace. `paths` lists patterns of the paths that the key may see and change. If it is
     empty, the key may see and change all paths. `act_as` lists patterns of the actors that a request with the key may
     name. `principal` is the actor that the key belongs to, such as `user:ann`. `rate_limit` is a text such as `50/s`,
-    `none` for no limit, or None for the default limit of the server.
+    `none` for no limit, or None for the default limit of the server. `gateway_mode` says if the gateway adds the memory
+    tool to requests, or acts only if they declare it.
 
     `grants` are rights in addition to `scopes`, `stores` and `paths`. `claimed` are the groups that the token of an
     identity provider names. If `joins_groups` is false, the record gets no grants of groups. Only a record that
@@ -91,6 +92,7 @@ class KeyRecord:
     expires_at: str | None = None
     rate_limit: str | None = None
     paths: tuple[str, ...] = ()
+    gateway_mode: GatewayMode = "declared"
     grants: tuple[Grant, ...] = ()
     claimed: tuple[str, ...] = ()
     joins_groups: bool = True
@@ -130,7 +132,10 @@ class KeyRecord:
         held = [each for each in self.held if each.covers(store_id, store_key)]
         if not (held and self.sees(store_id, store_key)):
             return None
-        reads, writes = (_joined(each.paths for each in held if each.allows(scope)) for scope in ("read", "write"))
+        reads, writes = (  # through the gateway, a model reads and writes
+            _joined(each.paths for each in held if each.allows(scope) or each.allows("gateway"))
+            for scope in ("read", "write")
+        )
         paths = reads if reads is not None else writes or ()
         scopes = tuple(scope for scope in SCOPES if any(scope in each.scopes for each in held))
         return replace(self, scopes=scopes, stores=(store_id,), paths=paths, write_paths=writes, grants=())

@@ -184,9 +184,11 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     )
     server.sessions.people = _people(server.tokens, opened)
     more: list[BaseRoute] = []
+    if options.gateway:
+        more += import_module("retentive.gateway.endpoint").served(server, options)
     if options.pages is not None:
         module, _, name = options.pages.partition(":")
-        more = getattr(import_module(module), name)(server, options)
+        more += getattr(import_module(module), name)(server, options)
     return application(server, on_stop=stop, more=more)
 
 

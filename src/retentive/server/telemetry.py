@@ -301,7 +301,8 @@ class Envelope:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
-                added = [(b"request-id", state["request_id"].encode("ascii"))]
+                named = {name for name, _ in message.get("headers", [])}  # the gateway forwards the id of the API
+                added = [] if b"request-id" in named else [(b"request-id", state["request_id"].encode("ascii"))]
                 if "workspace_id" in state:
                     added.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
                 if scope.get("scheme") == "https":

@@ -34,7 +34,8 @@ from retentive.values.paths import ROOT
 from retentive.values.text import is_text
 
 RECORD_KINDS: tuple[str, ...] = (
-    "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "history",
+    "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing",
+    "gateway.call", "gateway.rounds", "gateway.until", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.entry",
 )  # fmt: skip

@@ -212,8 +212,9 @@ def rate_of(text: str | None) -> tuple[int, float] | None:
     return number, number / _SECONDS[found[2]]
 
 
-Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
+Scope: TypeAlias = Literal["read", "write", "review", "erase", "gateway", "admin"]
 Role: TypeAlias = Literal["read", "write", "review", "admin"]
+GatewayMode: TypeAlias = Literal["declared", "added"]
 KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 RateText = Annotated[str, base.rule(rate_of), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
 _RATE = "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`"
@@ -238,6 +239,9 @@ class KeyCreation(base.Fields):
     principal: base.Principal | None = Field(None, description="Actor of changes made with the key; default: the key")
     expires_at: base.Time | None = Field(None, description="When the key expires")
     rate_limit: RateText | None = Field(None, description=_RATE)
+    gateway_mode: GatewayMode | None = Field(
+        None, description="If the gateway adds the memory tool to requests, or acts only if they declare it (default)"
+    )
 
 
 class KeyUpdate(base.Fields):
@@ -280,6 +284,7 @@ class KeyObject(base.Answer):
     paths: list[str]
     act_as: list[str]
     rate_limit: str | None
+    gateway_mode: GatewayMode
     last_used_at: base.UtcTime | None
 
 

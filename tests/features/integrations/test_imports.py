@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"storage"},
     {"redaction"},
     {"search"},
-    {"review.proposals", "audit.chain"},  # forms of records, which the road writes
+    {"review.proposals", "audit.chain", "gateway.records"},  # forms of records, which the road writes
     {"engine"},
     {"audit"},
     {"history"},
@@ -46,7 +46,7 @@ LAYERS: list[set[str]] = [
     {"sync"},
     {"claude_agent"},
     {"server"},
-    {"console"},
+    {"console", "gateway"},
     {"cli"},  # `demo` runs the scripted Claude
     {"__main__"},
 ]
@@ -77,7 +77,7 @@ DRIVERS = {
     "click": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
-    "starlette": {"testing/scripted_claude", "server", "console"},
+    "starlette": {"testing/scripted_claude", "server", "console", "gateway/endpoint.py"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py"},
     "mcp": {"mcp", "server/mcp.py"},
     "deepagents": {"integrations/deepagents.py"},

@@ -1,0 +1,228 @@
+"""The loop of one request: turns of the model, until one has no call that the gateway can answer.
+
+A streamed response begins with the first event of the API and goes on over all turns. The API may fail before the
+response has begun: then the client gets that failure as it is, and may repeat the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from retentive.gateway.calls import UNAVAILABLE, MemoryCalls
+from retentive.gateway.records import KeptCall
+from retentive.gateway.transform import (
+    MessagesRequest,
+    ModelTurn,
+    Splitter,
+    client_id,
+    encoded,
+    events_of,
+    failed,
+    whole_reply,
+)
+from retentive.gateway.upstream import Encoder, Headers, Upstream, decoded, end_to_end, raw, unreachable
+from retentive.server.errors import HttpError
+
+if TYPE_CHECKING:
+    from starlette.types import Send
+
+    from retentive.server.application import Server
+
+UNAVAILABLE_HEADER = (b"x-retentive-memory", b"unavailable")
+BIG = 64 << 10  # bytes of a body that is handled in a thread, because it would hold up the others
+
+
+class ClientResponse:
+    """Response to the client."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._encoder = Encoder(None)
+        self.has_begun = False
+        self.is_stream = False
+
+    async def begin(self, status: int, headers: Headers, encoder: Encoder | None = None) -> None:
+        """Send the status and the headers."""
+        self._encoder, self.has_begun = encoder or Encoder(None), True
+        sent = [*headers, *self._encoder.headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        if data:
+            await self._send({"type": "http.response.body", "body": self._encoder.encode(data), "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last piece."""
+        await self._send({"type": "http.response.body", "body": self._encoder.encode(data, is_last=True)})
+
+    async def forward(self, response: httpx2.Response) -> None:
+        """Send a response of the API as it is."""
+        headers = end_to_end(response.headers.raw, b"date")
+        length = response.headers.get("content-length")
+        headers += [] if length is None else [(b"content-length", length.encode("ascii"))]
+        await self.begin(response.status_code, headers)
+        async for piece in raw(response):
+            await self.write(piece)
+        await self.end()
+
+
+@dataclass
+class Loop:
+    """One request for a message whose memory calls the gateway answers."""
+
+    server: Server
+    upstream: Upstream
+    client: ClientResponse
+    request: MessagesRequest
+    memory: MemoryCalls
+    headers: Headers
+    path: bytes
+    body: bytes
+    """Body of the first request to the API."""
+    max_rounds: int
+    turns: list[tuple[ModelTurn, Sequence[KeptCall]]] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Answer the request. Raises `HttpError` only before the response has begun."""
+        events = list[bytes]()
+        for message in self.memory.rounds:
+            turn = self._turn()
+            events += [event for each in events_of(message) for event in turn.take(each)]
+            events += await self._answered(turn)
+            if not turn.goes_on:
+                await self._finish(None, events, turn)
+                return
+        while not await self._ask(events):
+            events = []
+
+    def _turn(self) -> ModelTurn:
+        return ModelTurn(len(self.turns) + 1, sum(len(turn.content) + len(found) for turn, found in self.turns))
+
+    @property
+    def _is_last(self) -> bool:
+        return len(self.turns) >= self.max_rounds
+
+    async def _ask(self, events: list[bytes]) -> bool:
+        """Ask the API for the next turn, after sending `events`. Return whether the response is complete."""
+        turn, is_last = self._turn(), self._is_last
+        body = self.body if not self.turns else await heavy(len(self.body), self._next_body, is_last)
+        async with self.upstream.send("POST", self.path, self.headers, body) as response:
+            kind = response.headers.get("content-type", "")
+            is_message = response.status_code == 200 and ("event-stream" in kind) == self.request.is_stream
+            if not is_message:
+                await self._failed(response)
+                return True
+            data = await self._read(turn, response, events)
+            if not turn.is_complete:
+                if not turn.has_failed:
+                    raise unreachable()
+                await self.client.end()
+                return True
+            if not turn.uses and len(self.turns) == 0 and not self.request.is_stream:
+                await self._begin(response)
+                await self.client.end(data)
+                return True
+            found = await self._answered(turn, is_over=is_last)
+            if turn.uses and turn.goes_on and not is_last:
+                await self._write(found)
+                return False
+            await self._finish(response, found, turn, is_cut=bool(turn.uses) and turn.goes_on)
+            return True
+
+    def _next_body(self, is_last: bool) -> bytes:
+        messages = [message for turn, results in self.turns for message in turn.to_send(results)]
+        named = [turn.message["container"] for turn, _ in self.turns if turn.message.get("container")]
+        container = named[-1].get("id") if named else None
+        return self.request.following(messages, container=container, is_last=is_last)
+
+    async def _read(self, turn: ModelTurn, response: httpx2.Response, events: list[bytes]) -> bytes:
+        """Read the message of a turn. A streamed one goes to the client event by event."""
+        if not self.request.is_stream:
+            data = b"".join([piece async for piece in decoded(response)])
+            try:
+                turn.message, turn.is_complete = dict(json.loads(data)), True
+            except (ValueError, TypeError):
+                raise unreachable() from None
+            return data
+        if not self.client.has_begun:
+            await self._begin(response)
+        await self._write(events)
+        splitter = Splitter()
+        try:
+            async for piece in decoded(response):
+                await self._write([event for each in splitter.take(piece) for event in turn.take(each)])
+        except (LookupError, TypeError, ValueError):  # no stream of the Messages API
+            raise unreachable() from None
+        return b""
+
+    async def _answered(self, turn: ModelTurn, *, is_over: bool = False) -> list[bytes]:
+        """Run the calls of a turn, and return the events with their results."""
+        results: list[KeptCall] = []
+        if turn.uses:
+            try:
+                results = await self.server.workers.run(partial(self.memory.answer, turn, is_over=is_over))
+            except HttpError:  # too many calls wait, or this one takes too long
+                self.memory.has_failed = True
+                ids = [client_id(turn.message_id, use["id"]) for use in turn.uses]
+                results = [
+                    KeptCall(*each, UNAVAILABLE, is_error=True)
+                    for each in zip(ids, repeat(turn.id), turn.uses, strict=False)
+                ]
+            self.server.hub.wake(self.memory.store.id)
+        self.turns.append((turn, results))
+        return turn.results(results)
+
+    async def _finish(
+        self, response: httpx2.Response | None, events: list[bytes], turn: ModelTurn, *, is_cut: bool = False
+    ) -> None:
+        """Send the end of the response. With `is_cut`, the model wanted to go on, but may not."""
+        if not self.client.has_begun:
+            await self._begin(response)
+        stop_reason = "end_turn" if is_cut else None
+        if self.request.is_stream:
+            usages = [each.message.get("usage") or {} for each, _ in self.turns]
+            await self.client.end(b"".join([*events, *turn.end(usages, stop_reason)]))
+            return
+        message = whole_reply(self.turns)
+        message |= {} if stop_reason is None else {"stop_reason": stop_reason}
+        await self.client.end(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+    async def _begin(self, response: httpx2.Response | None) -> None:
+        kind = b"text/event-stream; charset=utf-8" if self.request.is_stream else b"application/json"
+        headers: Headers = [(b"content-type", kind)]
+        if response is not None:
+            headers = end_to_end(response.headers.raw, b"date", b"content-encoding")
+        headers += [UNAVAILABLE_HEADER] if self.memory.has_failed else []
+        await self.client.begin(200, headers, Encoder(response))
+
+    async def _write(self, events: list[bytes]) -> None:
+        if self.request.is_stream:
+            await self.client.write(b"".join(events))
+
+    async def _failed(self, response: httpx2.Response) -> None:
+        """Send a response of the API that is no message: as it is, or as an event if the response has begun."""
+        if not self.client.has_begun:
+            await self.client.forward(response)
+            return
+        event = failed(unreachable())
+        try:
+            given: Any = json.loads(b"".join([piece async for piece in decoded(response)]))
+            if given["type"] == "error":
+                event = encoded(given)
+        except (ValueError, KeyError, TypeError):
+            pass
+        await self.client.end(event)
+
+
+async def heavy(size: int, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function here, or in a thread if a body of this size would hold up the others."""
+    return await asyncio.to_thread(work, *arguments) if size > BIG else work(*arguments)

@@ -40,9 +40,9 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
+from retentive.mounts import StoreOrMounts
 from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
-from retentive.store import MemoryStore
 
 T = TypeVar("T")
 MAX_INPUT_BYTES = 64 << 20  # the input of a hook after an edit includes the text of the edited file
@@ -94,8 +94,8 @@ class Hook:
                 return start(self.location, self.directory).wait(longest_wait_s())
         return None
 
-    def asked(self, question: Callable[[MemoryStore], str]) -> str:
-        """Open the memory store, call `question` with it, and return the result.
+    def asked(self, question: Callable[[StoreOrMounts], str]) -> str:
+        """Open the memory store with its mounts, call `question` with it, and return the result.
 
         Returns an empty string if the store does not exist. Raises `Unavailable` if the store does not answer within
         `longest_wait_s` seconds, or could not be reached within the last minute. Errors of `question` are raised too.
@@ -103,7 +103,7 @@ class Hook:
         context, url = click.get_current_context(), self.location.url
 
         def ask() -> str:
-            with suppress(NotFound), context.scope(cleanup=False), self.location.existing() as store:
+            with suppress(NotFound), context.scope(cleanup=False), self.location.tree() as store:
                 return question(store)
             return ""
 
@@ -117,7 +117,7 @@ class Hook:
         _note_outage(url, is_out=False)
         return answer
 
-    def changes(self, store: MemoryStore, *, only_new: bool) -> list[str]:
+    def changes(self, store: StoreOrMounts, *, only_new: bool) -> list[str]:
         """Return a line for each memory that others changed, newest first, and remember what the session has seen.
 
         With `only_new`, changes count that were made after the last hook of the session which called this function.
@@ -324,7 +324,7 @@ def _not_shared(hook: Hook) -> str:
     return " ".join([*said, "`/plugin configure retentive@retentive` changes the settings."])
 
 
-def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
+def _digest(store: StoreOrMounts, hook: Hook, before: str) -> str:
     """Return the text for the start of a session. It is empty if the memory store is empty.
 
     `before` is the text of the index in the directory, which the session knows.
@@ -346,7 +346,7 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
     return "\n\n".join([head, *filter(None, sections)])
 
 
-def _rows(store: MemoryStore, path: str) -> list[tuple[str, str]]:
+def _rows(store: StoreOrMounts, path: str) -> list[tuple[str, str]]:
     """Return the two columns of a view: sizes and paths of a directory, or numbers and lines of a memory."""
     rows = [row.partition("\t") for row in store.execute({"command": "view", "path": path}).text.splitlines()]
     return [(first, rest) for first, tab, rest in rows if tab]

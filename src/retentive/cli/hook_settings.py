@@ -14,7 +14,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from retentive.cli.location import Location
+from retentive.cli.parameters import MOUNTS
 from retentive.storage.disk import FILE_MODE, make_directory
+from retentive.values.mounting import mounts_in
 
 MAX_LOG_BYTES = 256 << 10
 WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
@@ -37,8 +39,13 @@ def as_id(given: object) -> str:
 
 
 def acting(location: Location, session_id: str) -> Location:
-    """Return the location with the session as its actor. If the location already has an actor, return it unchanged."""
-    return location if location.actor or not session_id else replace(location, actor=f"session:{session_id}")
+    """Return the location with the mounts of the settings, and the session as its actor if it has none yet.
+
+    Raises `InvalidInput` for invalid mounts.
+    """
+    given = next((os.environ[name] for name in MOUNTS if os.environ.get(name)), "")
+    actor = location.actor or (f"session:{session_id}" if session_id else None)
+    return replace(location, mounts=mounts_in(given.split()), actor=actor)
 
 
 def configured(location: Location, session_id: str, project_key: str = "") -> Location:

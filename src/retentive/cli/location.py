@@ -6,8 +6,8 @@ import getpass
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,12 +15,15 @@ import click
 import retentive
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
+from retentive.mounts import StoreOrMounts, tree_of
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
 from retentive.opening import is_remote as is_url_of_server
 from retentive.remote import is_remote
 from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
+from retentive.values.mounting import MountOption
+from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
@@ -46,8 +49,8 @@ _PLAIN = re.compile(
 class Location:
     """Values of the global options: a location, the key of a memory store in it, the actor, and the encryption keys.
 
-    `url` is a directory or a URL. `keys` is the path of a key file. `typed` has the names of the options that were
-    given on the command line, not by an environment variable or a default.
+    `url` is a directory or a URL. `keys` is the path of a key file. `mounts` are those of --mount. `typed` has the
+    names of the options that were given on the command line, not by an environment variable or a default.
     """
 
     url: str = DEFAULT_LOCATION
@@ -55,6 +58,7 @@ class Location:
     actor: str | None = None
     keys: str | None = None
     typed: frozenset[str] = frozenset()
+    mounts: tuple[MountOption, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -80,6 +84,25 @@ class Location:
         """Open the memory store. Create the location and the store if they do not exist."""
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
+
+    @contextmanager
+    def tree(self, *, create: bool = False, sweep: bool = False) -> Iterator[StoreOrMounts]:
+        """Open the memory store and those of `mounts` as one tree; without mounts, the memory store itself.
+
+        If `create` is true, the location and those of its memory stores that are not mounted read-only are created.
+        Raises `NotFound` if a store does not exist, and `InvalidInput` for an invalid mount point.
+        """
+        stores: dict[str, MemoryStore] = {}
+        with ExitStack() as stack:
+            places = {self.url: stack.enter_context(self.opened(create=create, sweep=sweep))}
+            for mount in (MountOption(ROOT, self.store_key), *self.mounts):
+                url = mount.url or self.url
+                place = replace(self, url=url, store_key=mount.key, typed=self.typed - {"keys"})
+                found = places[url] if url in places else places.setdefault(url, stack.enter_context(place.opened()))
+                is_new = create and not mount.is_read_only
+                store = found.store(mount.key).through(INTEGRATION) if is_new else place.chosen(found)
+                stores[mount.point] = store.read_only() if mount.is_read_only else store
+            yield tree_of(stores)
 
     def chosen(self, found: Retentive) -> MemoryStore:
         """Return the memory store with the key `store_key` in an opened location.

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Any, BinaryIO, TypeAlias, TypeVar
@@ -20,6 +21,7 @@ from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.revisions import Revision, parse, parse_time
 from retentive.opening import Retentive
 from retentive.store import MemoryStore, core_of
+from retentive.values.mounting import mounts_in
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
@@ -80,6 +82,32 @@ def _is_path(word: str) -> bool:
         return not [revision(name or "HEAD") for name in word.split("..", 1)]
     except click.BadParameter:
         return True
+
+
+MOUNTS = ("RETENTIVE_MOUNTS", "CLAUDE_PLUGIN_OPTION_MOUNTS")
+"""Environment variables with mounts. The second one has those of the Claude Code plugin, for the hooks."""
+
+
+def _mounted(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> None:
+    """Store the mounts in the `Location` of the command."""
+    try:
+        mounts = mounts_in(given)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+    ctx.obj = replace(ctx.obj if isinstance(ctx.obj, Location) else Location(), mounts=mounts)
+
+
+mount_option = click.option(
+    "--mount",
+    metavar="POINT=KEY[:ro]",
+    multiple=True,
+    envvar=MOUNTS,
+    expose_value=False,
+    callback=_mounted,
+    help="Show the memory store KEY at POINT, such as team=team:ro, where :ro is read-only. URL#KEY is one elsewhere."
+    " May be repeated.  [env var: RETENTIVE_MOUNTS, separated by spaces]",
+)
+"""Decorator that adds the option --mount to a command. Its value is in the `Location` of the command."""
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:

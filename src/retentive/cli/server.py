@@ -14,6 +14,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
 from retentive.cli.options import Group, command
+from retentive.cli.parameters import mount_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists
 from retentive.opening import Retentive
@@ -133,6 +134,7 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
 
 @command("mcp")
 @click.option("--one-tool", is_flag=True, help="Offer one tool `memory` with all commands, instead of a tool for each.")
+@mount_option
 def mcp(location: Location, *, one_tool: bool) -> None:
     """Serve the memory store to an MCP client, on standard input and output.
 
@@ -140,11 +142,14 @@ def mcp(location: Location, *, one_tool: bool) -> None:
     calls are forwarded to that server. Changes are recorded with the actor given by --actor, and the tool `memory_undo`
     undoes only changes by this actor.
 
-    Creates the location and the memory store if they do not exist.
+    Creates the location and the memory store if they do not exist, and stores that are mounted writable.
+
+    \b
+    retentive --at https://memory.example.com --store me mcp --mount team=team:ro
     """
     from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
 
-    with location.created(sweep=True) as store:
+    with location.tree(create=True, sweep=True) as store:
         stdio.serve(store, one_tool=one_tool)
 
 

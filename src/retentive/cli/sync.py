@@ -12,6 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
+from retentive.cli.parameters import mount_option
 from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
@@ -28,7 +29,7 @@ from retentive.sync.state import last_round
 
 _JSON = (
     'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status also'
-    ' {"last_round", "running", "in_step", "conflict_copies"}.'
+    ' {"last_round", "running", "in_step", "conflict_copies", "read_only"}.'
 )
 
 
@@ -46,6 +47,7 @@ _JSON = (
     multiple=True,
     help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
+@mount_option
 def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking: bool, **given: Any) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
@@ -54,12 +56,16 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking:
     out are hidden files, links, files that are not text or have sensitive values, and files that match --ignore or a
     pattern in .retentive-ignore.
 
+    With --mount, the directory has the memories of several stores. What is mounted read-only is only pulled: a deleted
+    file comes back, the text of an edited one is saved as a conflict copy, and a new file stays in the directory.
+
     Deletions of more than half of the files or memories within a day are held until you use --confirm-deletes, which
     carries them out, or --undo-held.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
     attention. --status, also beside a process that synchronises, prints before these lines when a round last ended,
-    whether such a process runs, how many paths are in step, and which conflict copies nobody has merged yet.
+    whether such a process runs, how many paths are in step, which conflict copies nobody has merged yet, and where the
+    directory is read-only.
     """
     need_posix("`retentive sync`")
     if is_watching + is_asking + given["dry_run"] > 1 or given["confirmed"] + given["restoring"] > 1:
@@ -72,7 +78,7 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking:
     with naming("Directory", directory):
         check_directory(directory, options)
     with (
-        store_for(location, dry_run=dry_run) as store,
+        location.tree(create=not dry_run) if location.mounts else store_for(location, dry_run=dry_run) as store,
         naming("Directory", directory),
         opened(store, directory, options) as session,
     ):
@@ -97,7 +103,7 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True, session: 
     if session is not None:
         ended, is_running = last_round(session.state, session.options.states)
         facts = {"last_round": ended, "running": is_running, "in_step": session.in_step}
-        facts["conflict_copies"] = session.copies
+        facts |= {"conflict_copies": session.copies, "read_only": sorted(session.places.read_only)}
     rows = [(name.replace("_", " "), "never" if value is None else value) for name, value in facts.items()]
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run, **facts},

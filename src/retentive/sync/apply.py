@@ -16,13 +16,14 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
+from retentive.mounts import Mounts, StoreOrMounts
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
 from retentive.store import MemoryStore
 from retentive.sync import texts
 from retentive.sync.folder import FileChanged, Folder, LocalFile
-from retentive.sync.plan import Act, Base, Files, Memories, Side, SyncStep
+from retentive.sync.plan import ONE_STORE, Act, Base, Files, Memories, Places, Side, SyncStep
 from retentive.sync.state import SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
@@ -30,13 +31,16 @@ from retentive.values.settings import Settings
 MOST_COPIES = 20
 SAVE_EVERY = 500
 MERGE = "the old text of the file is now in {}; merge it yourself"
+READ_ONLY = "read-only"
+KEPT = "the memory store is read-only here; the text of the file is now in {}"
 HELD: Mapping[Act, str] = {
     "hold_memory": "more than half of the files were deleted within a day; --confirm-deletes deletes their memories"
     " too, --undo-held writes the files again",
     "hold_file": "more than half of the memories were deleted within a day; --confirm-deletes deletes their files too,"
     " --undo-held or `retentive undo` brings the memories back",
+    "hold_new": "the memory store is read-only here, so the file stays in this directory only",
 }
-"""Reason for each kind of change that waits for a person."""
+"""Reason for each kind of change that waits for a person, or that the memory store does not take."""
 EARLIER = 100
 """Number of versions of a memory among which an earlier text of a file is looked for."""
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
@@ -77,18 +81,20 @@ class SyncOutcome:
 class SyncRound:
     """Applies the steps of one round, and collects the outcomes.
 
-    `files` and `memories` map each path to the file or memory that was there at the start of the round. Unless
-    `confirmed` is True, the state counts the deletions. If `dry` is True, nothing is changed, and the outcomes say what
-    would be done; the store may still refuse a text, or propose it for review.
+    `files` and `memories` map each path to the file or memory that was there at the start of the round. `settings` are
+    those of each store, by the mount points in `places`. Unless `confirmed` is True, the state counts the
+    deletions. If `dry` is True, nothing is changed, and the outcomes say what would be done; the store may still
+    refuse a text, or propose it for review.
     """
 
     folder: Folder
-    store: MemoryStore
+    store: StoreOrMounts
     state: SyncState
-    settings: Settings
+    settings: Mapping[str, Settings]
     machine: str
     files: Files
     memories: Memories
+    places: Places = ONE_STORE
     confirmed: bool = False
     dry: bool = False
     outcomes: list[SyncOutcome] = field(default_factory=list)
@@ -98,8 +104,10 @@ class SyncRound:
         """Apply the steps. Call `saved` every `SAVE_EVERY` steps, to save the state."""
         done = set[SyncStep]()
         if not self.dry:
-            for batch in self._batches(step for step in steps if step.act == "push" and step.path not in self.memories):
-                done.update(batch if self._created(batch) else ())
+            new = [step for step in steps if step.act == "push" and step.path not in self.memories]
+            for point in self.places.points:  # a batch is one change of one store
+                for batch in self._batches(step for step in new if self.places.of(step.path) == point):
+                    done.update(batch if self._created(batch) else ())
         for number, step in enumerate((each for each in steps if each not in done), start=1):
             self._try(step.path, partial(self._apply, step))
             if number % SAVE_EVERY == 0:
@@ -136,7 +144,8 @@ class SyncRound:
             self._merge(path)
         elif self.dry:
             if act in _BECOMES:
-                self._say(step.to or path, *_BECOMES[act], f"from {path}" if step.to else "")
+                why = READ_ONLY if act == "pull" and self.places.is_read_only(path) else ""
+                self._say(step.to or path, *_BECOMES[act], f"from {path}" if step.to else why)
         elif act == "adopt":
             self._keep(path, self.memories[path], self.files[path])
         elif act == "forget":
@@ -182,8 +191,12 @@ class SyncRound:
             found = {path: self.folder.text(file) for path, file in new.items()}
             if any(self._secrets(path, text) for path, text in found.items()):
                 return False
-            results = self.store.batch(
-                [{"command": "write", "path": path, "file_text": found[path], "if_version": ""} for path in found]
+            inside = {path: self._in_store(path) for path in found}
+            results = inside[batch[0].path][0].batch(
+                [
+                    {"command": "write", "path": inside[path][1], "file_text": text, "if_version": ""}
+                    for path, text in found.items()
+                ]
             )
         except (FileChanged, OSError, Conflict):
             return False
@@ -194,6 +207,10 @@ class SyncRound:
         for (path, text), written in zip(found.items(), results, strict=True):
             self._try(path, partial(self._pushed, path, text, written))
         return True
+
+    def _in_store(self, path: str) -> tuple[MemoryStore, str]:
+        """Return the store of a path, and the path in it."""
+        return self.store.store_of(path) if isinstance(self.store, Mounts) else (self.store, path)
 
     def _push(self, path: str) -> None:
         memory, text = self.memories.get(path), self.folder.text(self.files[path])
@@ -219,7 +236,7 @@ class SyncRound:
         memory, text = self.store.load(path)
         self._replace(path, memory, text)
         self.state.offered.pop(path, None)
-        self._say(path, "written", "directory")
+        self._say(path, "written", "directory", READ_ONLY if self.places.is_read_only(path) else "")
         self._warn(path, text)
 
     def _replace(self, path: str, memory: Memory, text: str) -> None:
@@ -236,11 +253,12 @@ class SyncRound:
                 self._pull(path)
             return
         ours, (memory, theirs) = self.folder.text(file), self.store.load(path)
-        joined = texts.join(path, self._base_text(base), ours, theirs)
+        is_kept = self.places.is_read_only(path)
+        joined = None if is_kept else texts.join(path, self._base_text(path, base), ours, theirs)
         if joined is None:
             copy = conflict_name(path, self.machine, ours) if self.dry else self._copied(path, ours, file)
             if copy:
-                self._say(path, "conflict", "directory", MERGE.format(copy))
+                self._say(path, "conflict", "directory", (KEPT if is_kept else MERGE).format(copy))
             if not self.dry:
                 self._replace(path, memory, theirs)
         elif why := self._secrets(path, joined):
@@ -252,11 +270,12 @@ class SyncRound:
 
     def _write_merged(self, path: str, memory: Memory, ours: str, joined: str) -> None:
         """Write the merged text to both sides. The memory gets the text of the file first: the history has both."""
+        store, inner = self._in_store(path)
         commands: list[dict[str, object]] = [
-            {"command": "write", "path": path, "file_text": text} for text in dict.fromkeys([ours, joined])
+            {"command": "write", "path": inner, "file_text": text} for text in dict.fromkeys([ours, joined])
         ]
         commands[0]["if_version"] = memory.version_id
-        written = self.store.batch(commands)[-1]
+        written = store.batch(commands)[-1]
         if written.is_proposed:
             self._propose(path)
             return
@@ -268,7 +287,7 @@ class SyncRound:
     def _is_earlier(self, path: str, file: LocalFile) -> bool:
         """Return whether the file has a text that the memory had before its present one."""
         memory = self.memories[path]
-        versions = self.store.versions(memory_id=memory.id, limit=EARLIER)
+        versions = self._in_store(path)[0].versions(memory_id=memory.id, limit=EARLIER)
         return file.sha256 != memory.sha256 and any(version.sha256 == file.sha256 for version in versions)
 
     def _as_written(self, path: str, written: Written) -> Memory:
@@ -294,9 +313,9 @@ class SyncRound:
                 return copy
         raise FileChanged
 
-    def _base_text(self, base: Base | None) -> str | None:
+    def _base_text(self, path: str, base: Base | None) -> str | None:
         try:
-            return None if base is None else self.store.version_text(base.version_id)
+            return None if base is None else self._in_store(path)[0].version_text(base.version_id)
         except RetentiveError as error:
             if error.retryable:
                 raise
@@ -331,10 +350,11 @@ class SyncRound:
 
         The reason lists the kinds of sensitive values that the store would remove or refuse.
         """
-        if self.settings.sensitive == "off":
+        settings = self.settings[self.places.of(path)]
+        if settings.sensitive == "off":
             return ""
-        examined = self.examiner.examine(self.settings, text, path=path)
-        kinds = sorted({*examined.removed, *examined.refused, *self.examiner(self.settings, path)[1]})
+        examined = self.examiner.examine(settings, text, path=path)
+        kinds = sorted({*examined.removed, *examined.refused, *self.examiner(settings, path)[1]})
         return f"the text contains sensitive values ({', '.join(kinds)}) and was not sent" if kinds else ""
 
     def _keep(self, path: str, memory: Memory, file: LocalFile) -> None:

@@ -1,4 +1,7 @@
-"""Plans the steps that make a directory and a memory store the same. Compares them with their last common state."""
+"""Plans the steps that make a directory and a memory store the same. Compares them with their last common state.
+
+The memories may be a tree of several stores, some of which are read-only.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ Act: TypeAlias = Literal[
     "rename_file",
     "hold_memory",  # a deletion of a memory that must be confirmed
     "hold_file",  # a deletion of a file that must be confirmed
+    "hold_new",  # a new file in a read-only part of the tree
 ]
 Side: TypeAlias = Literal["store", "directory"]
 Files: TypeAlias = Mapping[str, LocalFile]
@@ -51,6 +55,29 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Mount points of the memory stores of a tree, and those of them whose stores cannot be written."""
+
+    points: tuple[str, ...] = (ROOT,)
+    read_only: frozenset[str] = frozenset()
+
+    def of(self, path: str) -> str:
+        """Return the mount point that a path belongs to: the longest one at or above it."""
+        return max((point for point in self.points if f"{path}/".startswith(f"{point}/")), key=len)
+
+    def is_read_only(self, path: str) -> bool:
+        """Return whether a path belongs to a store that cannot be written."""
+        return self.of(path) in self.read_only
+
+    def may_rename(self, path: str, to: str) -> bool:
+        """Return whether the memory at `path` can be renamed to `to`."""
+        return self.of(path) == self.of(to) not in self.read_only
+
+
+ONE_STORE = Places()
+
+
+@dataclass(frozen=True, slots=True)
 class SyncStep:
     """One step of a plan, for one path. `to` is the new path if the step is a rename."""
 
@@ -68,6 +95,7 @@ def plan(
     removed: Mapping[Side, int] | None = None,
     confirmed: bool = False,
     restoring: bool = False,
+    places: Places = ONE_STORE,
 ) -> list[SyncStep]:
     """Plan the steps that make the files and the memories the same.
 
@@ -77,14 +105,20 @@ def plan(
     Deletions of more than half of the files or memories within a day are held until a person confirms them. `removed`
     has the number of deletions that were carried out within the last day. If `confirmed` is True, the deletions are
     carried out. If `restoring` is True, they are undone.
+
+    Below a read-only mount of `places`, no step changes a memory: a deleted file comes back, and a changed one gets the
+    text of the memory, after its own text was copied.
     """
     gone = frozenset(deleted)
     steps, busy = list[SyncStep](), set[str]()
     for renamed in (_renamed_memories, _renamed_in_case, _renamed_files):
-        steps += renamed(bases, files, memories, busy)
+        steps += renamed(bases, files, memories, busy, places)
         busy = {path for step in steps for path in (step.path, step.to)}
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
+        if places.is_read_only(path):
+            act = "pull" if act == "delete_memory" else act
+            act = ("merge" if path in memories else "hold_new") if act == "push" else act
         if act is not None:
             steps.append(SyncStep(act, path))
     if confirmed:
@@ -114,7 +148,9 @@ def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, delet
     return "pull" if base is not None and not is_edited and base.sha256 == base.local_sha256 else "merge"
 
 
-def _renamed_memories(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
+def _renamed_memories(
+    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], _: Places
+) -> list[SyncStep]:
     """Plan to rename each file whose memory was renamed. Edits of the file are kept."""
     now = {memory.id: path for path, memory in memories.items()}
     found: dict[str, SyncStep] = {}
@@ -125,17 +161,25 @@ def _renamed_memories(bases: Mapping[str, Base], files: Files, memories: Memorie
     return [step for step in found.values() if step.path not in busy]
 
 
-def _renamed_in_case(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
+def _renamed_in_case(
+    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], places: Places
+) -> list[SyncStep]:
     """Plan to rename each memory whose file got a name that differs in letter case only. The text may differ too."""
     new = {path.casefold(): path for path in files if path not in bases and path not in memories and path not in busy}
     return [
         SyncStep("rename_memory", path, new.pop(path.casefold()))
         for path in bases
-        if path not in files and path not in busy and path in memories and path.casefold() in new
+        if path not in files
+        and path not in busy
+        and path in memories
+        and path.casefold() in new
+        and places.may_rename(path, new[path.casefold()])
     ]
 
 
-def _renamed_files(bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str]) -> list[SyncStep]:
+def _renamed_files(
+    bases: Mapping[str, Base], files: Files, memories: Memories, busy: set[str], places: Places
+) -> list[SyncStep]:
     """Plan to rename each memory whose file was renamed.
 
     A file counts as renamed if its text is missing at one path and new at another, and its memory has not changed.
@@ -152,17 +196,18 @@ def _renamed_files(bases: Mapping[str, Base], files: Files, memories: Memories, 
     return [
         SyncStep("rename_memory", gone[sha256][0], paths[0])
         for sha256, paths in new.items()
-        if len(paths) == len(gone[sha256]) == 1
+        if len(paths) == len(gone[sha256]) == 1 and places.may_rename(gone[sha256][0], paths[0])
     ]
 
 
-def alike(bases: Mapping[str, Base], files: Files, memories: Memories) -> set[str]:
+def alike(bases: Mapping[str, Base], files: Files, memories: Memories, places: Places = ONE_STORE) -> set[str]:
     """Return the paths that differ only in letter case from another path, or from a directory above another path.
 
     Some file systems can store only one of two such paths. Paths that were synchronised before are not returned, and
     neither are the two names of a rename in letter case.
     """
-    steps = [*_renamed_memories(bases, files, memories, set()), *_renamed_in_case(bases, files, memories, set())]
+    both = _renamed_memories, _renamed_in_case
+    steps = [step for renamed in both for step in renamed(bases, files, memories, set(), places)]
     renamed = {step.path for step in steps if step.path.casefold() == step.to.casefold()}
     listed = {*files, *memories} - renamed
     spellings: defaultdict[str, set[str]] = defaultdict(set)

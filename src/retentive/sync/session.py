@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,11 +15,11 @@ from itertools import chain
 from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
+from retentive.mounts import Mounts, StoreOrMounts, stores_of
 from retentive.storage.disk import expanded
-from retentive.store import MemoryStore
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
-from retentive.sync.plan import Base, Files, Memories, alike, plan
+from retentive.sync.plan import ONE_STORE, Base, Files, Memories, Places, alike, plan
 from retentive.sync.state import SyncState, opened_state, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -83,16 +84,20 @@ class SyncSession:
     """Synchronisation of a directory with a memory store. The function `opened` creates a session.
 
     `is_older` is True if the directory is an older copy of itself. `newest` is the id of the newest version in the
-    store. It was read in the last round, right before the memories were listed. `in_step` is the number of paths for
-    which the last round had nothing to do, and `copies` lists the conflict copies that it found in the directory.
+    stores. It was read in the last round, right before the memories were listed. `settings` are those of each
+    store, by the mount points in `places`. `foreign` has the ids of memories whose paths now belong to another
+    store. `in_step` is the number of paths for which the last round had nothing to do, and `copies` lists the
+    conflict copies that it found in the directory.
     """
 
     folder: Folder
-    store: MemoryStore
+    store: StoreOrMounts
     state: SyncState
-    settings: Settings
+    settings: Mapping[str, Settings]
     options: SyncOptions
+    places: Places = ONE_STORE
     is_older: bool = False
+    foreign: frozenset[str] = frozenset()
     newest: str = ""
     in_step: int = 0
     copies: tuple[str, ...] = ()
@@ -132,9 +137,10 @@ class SyncSession:
         ignored = (*options.ignored, *self.folder.patterns())
         listed = {memory.path: memory for memory in self.store.memories()}
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
-        scan = self.folder.scan(known, {*bases, *listed}, ignored, self.settings.max_memory_bytes)
+        most_bytes = max(each.max_memory_bytes or sys.maxsize for each in self.settings.values())  # 0 is no limit
+        scan = self.folder.scan(known, {*bases, *listed}, ignored, most_bytes)
         listed = {path: memory for path, memory in listed.items() if not is_ignored(_name(path), ignored)}
-        clash = alike(bases, scan.files, listed)
+        clash = alike(bases, scan.files, listed, self.places)
         folded = {path.casefold() for path in clash}  # a file with another spelling is not missing
         spelled = {path for path in bases if path not in scan.files and path.casefold() in folded}
         left_out = frozenset({*scan.skipped, *scan.waiting, *clash, *spelled})
@@ -149,11 +155,12 @@ class SyncSession:
             removed=self.state.removed_today(),
             confirmed=options.confirmed,
             restoring=options.restoring,
+            places=self.places,
         )
         self.in_step = len(considered.keys() - {step.path for step in steps if step.act != "adopt"})
         self.copies = tuple(sorted(path for path in files if _COPY.search(path)))
         work = SyncRound(
-            self.folder, self.store, self.state, self.settings, options.machine, files, memories,
+            self.folder, self.store, self.state, self.settings, options.machine, files, memories, self.places,
             confirmed=options.confirmed, dry=options.dry_run,
         )  # fmt: skip
         before = (dict(bases), dict(self.state.offered))
@@ -172,18 +179,20 @@ class SyncSession:
         """Yield the ids of memories that are missing because they were deleted, according to the history.
 
         Other memories may be missing because the store was restored from an older backup. Their ids are not yielded.
+        Those of another store, which is not mounted there any more, count as deleted.
         """
         present = {memory.id for memory in memories.values()}
         for path, base in bases.items():
             if path in files and path not in memories and base.memory_id not in present:
-                versions = self.store.versions(memory_id=base.memory_id, limit=1)
-                if versions and versions[0].operation == "deleted":
+                store = self.store.store_of(path)[0] if isinstance(self.store, Mounts) else self.store
+                versions = store.versions(memory_id=base.memory_id, limit=1)
+                if base.memory_id in self.foreign or (versions and versions[0].operation == "deleted"):
                     yield base.memory_id
 
 
 @contextmanager
-def opened(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> Iterator[SyncSession]:
-    """Open a directory, and yield a session that synchronises it with a memory store.
+def opened(store: StoreOrMounts, directory: str, options: SyncOptions | None = None) -> Iterator[SyncSession]:
+    """Open a directory, and yield a session that synchronises it with a memory store, or with mounts.
 
     Raises `InvalidInput`, `NotFound` or `PermissionDenied` if the directory cannot be synchronised, and `Unavailable`
     if another process is synchronising it.
@@ -195,10 +204,33 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
             raise InvalidInput("the folder for the state files must not be inside the synchronised directory")
         chosen = replace(given, machine=given.machine or machine_name(), states=states)
         refuse_nested(folder, given.ignored, given.location)
-        with opened_state(folder, store.id, states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
+        stores = stores_of(store)
+        settings = {point: each.settings() for point, each in stores.items()}
+        read_only = (point for point, each in settings.items() if each.read_only and len(stores) > 1)
+        places = Places(tuple(stores), frozenset(read_only))
+        ids = {point: each.id for point, each in stores.items()}
+        with opened_state(folder, ids[ROOT], states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
+            foreign = _foreign(state, places, ids, is_allowed=given.confirmed or given.dry_run)
             if not given.dry_run:
                 folder.clean(lambda sha256: any(each.sha256 == sha256 for each in store.versions(limit=MOST_LOOKED_AT)))
-            yield SyncSession(folder, store, state, store.settings(), chosen, is_older)
+            yield SyncSession(folder, store, state, settings, chosen, places, is_older, foreign)
+
+
+def _foreign(state: SyncState, places: Places, ids: Mapping[str, str], *, is_allowed: bool) -> frozenset[str]:
+    """Return the ids of those memories in the state whose paths now belong to another store. Remember the mounts.
+
+    Raises `InvalidInput` if there are any and `is_allowed` is False: their files would be removed or go elsewhere.
+    """
+    before = {ROOT: state.store_id, **state.mounts}
+    then = Places(tuple(before))
+    moved = {path: base for path, base in state.bases.items() if before[then.of(path)] != ids[places.of(path)]}
+    if moved and not is_allowed:
+        raise InvalidInput(
+            f"files such as {min(moved)} belong to another memory store than before, because the mounts differ; use the"
+            " same mounts as before, or --confirm-deletes, which removes those of them that are unchanged"
+        )
+    state.mounts = {point: store_id for point, store_id in ids.items() if point != ROOT}
+    return frozenset(base.memory_id for base in moved.values())
 
 
 def check_directory(directory: str, options: SyncOptions) -> None:
@@ -228,8 +260,8 @@ def opened_folder(directory: str) -> Iterator[Folder]:
         folder.close()
 
 
-def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> SyncReport:
-    """Make a directory and a memory store the same, apart from differences that the returned report lists.
+def sync_once(store: StoreOrMounts, directory: str, options: SyncOptions | None = None) -> SyncReport:
+    """Make a directory and a memory store, or mounts, the same, apart from differences that the returned report lists.
 
     After a crash, call this function again.
     """
@@ -285,10 +317,9 @@ def hints(path: str) -> Iterator[bool]:
         yield False
 
 
-def newest_version(store: MemoryStore) -> str:
-    """Return the id of the newest version in a memory store, or "" if it has no versions."""
-    versions = store.versions(limit=1)
-    return versions[0].id if versions else ""
+def newest_version(store: StoreOrMounts) -> str:
+    """Return the ids of the newest versions of all stores. Those of a store without versions are left out."""
+    return " ".join(version.id for each in stores_of(store).values() for version in each.versions(limit=1))
 
 
 def machine_name() -> str:

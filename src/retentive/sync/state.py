@@ -32,9 +32,10 @@ class SyncState:
     """Last common state of a directory and a memory store.
 
     `token` is the name of the state file. It is stored in the marker file `.retentive-sync` of the directory. `bases`
-    maps each path to its last common state. `offered` contains the files that were sent for review: it maps their paths
-    to the sha256 of their texts. `removed` has the times of the deletions on each side that nobody confirmed, in
-    seconds since 1970. `saves` counts the times that the state was saved. The marker file has the same number.
+    maps each path to its last common state. `offered` contains the files that were sent for review: it maps their
+    paths to the sha256 of their texts. `removed` has the times of the deletions on each side that nobody confirmed,
+    in seconds since 1970. `mounts` has the ids of the mounted stores, by their mount points. `saves` counts the
+    times that the state was saved. The marker file has the same number.
     """
 
     token: str
@@ -43,6 +44,7 @@ class SyncState:
     bases: dict[str, Base] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
     removed: dict[Side, list[float]] = field(default_factory=dict)
+    mounts: dict[str, str] = field(default_factory=dict)
     saves: int = 0
 
     def removed_today(self) -> dict[Side, int]:

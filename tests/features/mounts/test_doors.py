@@ -13,12 +13,13 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from mcp import Client, types
+from mcp import Client, StdioServerParameters, types
 from mcp.client.streamable_http import streamable_http_client
 
 import retentive
 from retentive import MemoryStore, Mounts, NotFound, Retentive
 from retentive.errors import ReadOnly
+from support.command_line import RETENTIVE, environment
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, connected, reply_of
 from support.places import place_of
@@ -278,6 +279,24 @@ def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
         return heard
 
     assert asyncio.run(run()) == [f"memory://mine-{kind}/team/style.md"]
+
+
+@pytest.mark.parametrize("where", ["here", "on a server", "on both"])
+def test_a_process_serves_mounts(tmp_path: Path, expected: Replies, where: str) -> None:
+    """`retentive mcp --mount` at a location, at the URL of a server, and of one store here and others there."""
+    path = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(path) as opened, serving(opened) as api:
+        filled(opened, "process")
+        at = {"here": path, "on a server": api.url, "on both": f"sqlite:///{tmp_path}/own.db"}[where]
+        url = f"{api.url}#" if where == "on both" else ""
+        mounts = ["--mount", f"team={url}team-process:ro", "--mount", f"/memories/both={url}both-process"]
+        command = StdioServerParameters(
+            command=RETENTIVE,
+            args=["--at", at, "--store", "mine-process", "--actor", "user:ann", "mcp", "--one-tool", *mounts],
+            env=environment(tmp_path)
+            | {"RETENTIVE_API_KEY": api.with_key("read", "write", "admin", act_as=("user:*",)).key},
+        )
+        assert answers(Client(command, mode=MODES[0])) == expected
 
 
 PLACES = ["none", "memstore_" + "0" * 32, "memstore_system", "default", "xtheirs"]

@@ -412,3 +412,22 @@ def test_a_large_memory_stays_within_the_limits(machine: Machine, at: str) -> No
     assert len(text) <= MAX_CHARS
     assert "more; read the file to see all" in text
     assert "more; view /memories with the tool memory_view to see all" in text
+
+
+def test_mounts_are_in_the_digest_and_in_the_directory(tmp_path: Path, at: str) -> None:
+    """The setting of the plugin: the team's notes are pulled, changes of others in them told, and edits kept aside."""
+    with retentive.open(at, actor="user:bob") as opened:
+        opened.store("team").create("/memories/style.md", "Plain words.\n")
+        machine = Machine(tmp_path / "home", at, **{f"{OPTION}MOUNTS": "team=team:ro"})
+        (machine.notes / "a.md").write_text("mine\n")
+        assert "/memories/team/style.md: created by user:bob" in machine.context("session-start")
+        assert (machine.notes / "team" / "style.md").read_text() == "Plain words.\n"
+        opened.store("team").append("/memories/style.md", "Few words.")
+        assert "/memories/team/style.md: modified by user:bob" in machine.context("prompt")
+        (machine.notes / "team" / "style.md").write_text("Long words.\n")
+        machine.run("stop")
+        until(lambda: len(list((machine.notes / "team").iterdir())) == 2)
+        assert opened.store("team").read("/memories/style.md") == "Plain words.\nFew words.\n"
+        assert texts(at) == {"/memories/a.md": "mine\n"}
+    wrong = Machine(tmp_path / "wrong", at, **{f"{OPTION}MOUNTS": "team"})
+    assert "a mount must be POINT=KEY" in wrong.run("session-start")["systemMessage"]

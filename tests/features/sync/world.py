@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import retentive
-from retentive import MemoryStore, errors
-from retentive.sync.session import SyncOptions, SyncReport, sync_once
+from retentive import MemoryStore, Mounts, errors
+from retentive.sync.session import SyncOptions, SyncReport, opened, sync_once, watch
 
 NAMES = ("a.md", "b.md", "MEMORY.md", "notes/c.md", "notes/deep/d.md", "e.md")
 
@@ -214,3 +214,24 @@ def _edited(old: str, text: str, chosen: random.Random) -> str:
     lines = old.splitlines(keepends=True)
     at = chosen.randrange(len(lines) + 1)
     return "".join([*lines[:at], text.splitlines(keepends=True)[0], *lines[at + chosen.randrange(2) :]])
+
+
+def sync_tree(memory: MemoryStore | Mounts, directory: Path, **options: bool) -> dict[str, tuple[str, str]]:
+    """Synchronise a directory, and return what became of each path, with the side that was changed."""
+    return _told(sync_once(memory, str(directory), _options(directory, **options)))
+
+
+def watched(memory: Mounts, directory: Path, hints: Iterator[bool]) -> list[dict[str, tuple[str, str]]]:
+    """Watch a directory until `hints` ends, and return what became of the paths each time."""
+    reports: list[SyncReport] = []
+    with opened(memory, str(directory), _options(directory)) as session:
+        watch(session, hints, reports.append)
+    return list(map(_told, reports))
+
+
+def _options(directory: Path, **options: bool) -> SyncOptions:
+    return SyncOptions(machine="m", states=str(directory.parent / "states"), **options)  # type: ignore[arg-type]
+
+
+def _told(report: SyncReport) -> dict[str, tuple[str, str]]:
+    return {each.path.removeprefix("/memories/"): (each.became, each.side) for each in report.outcomes}

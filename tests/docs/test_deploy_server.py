@@ -8,22 +8,28 @@ import re
 import shlex
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from jsonschema import Draft7Validator
 
 import retentive
 from retentive.cli.server import serve
 from retentive.errors import InvalidInput
 from retentive.server.health import is_healthy, served
-from retentive.server.options import CONFIG, PREFIX, ServeOptions, read_configuration, settings
+from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
+from support import servers
 from support.pages import ROOT
+from support.served_process import started
 from support.tls import self_signed
 from support.waiting import until
 
@@ -129,24 +135,68 @@ def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *argume
     return options
 
 
-def test_compose_starts_the_server_with_tls_over_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
-    services: dict[str, Any] = compose["services"]
-    server = services["server"]
-    options = parsed(image_environment() | server["environment"], monkeypatch)
-    assert (options.host, options.port, options.workers, options.tls_key) == ("0.0.0.0", 8443, 2, __file__)
-    assert server["ports"] == [f"{options.port}:{options.port}"]
-    assert server["environment"]["RETENTIVE_AT"].startswith("postgresql://retentive@database/")
-    assert {Path(options_path).name for options_path in server["secrets"]} == compose["secrets"].keys()
-    for name in ("server", "schema"):
-        assert (services[name]["read_only"], services[name]["cap_drop"]) == (True, ["ALL"])
-        assert services[name]["depends_on"].keys() <= services.keys()
-    assert (ROOT / "deploy" / server["build"]["context"] / server["build"]["dockerfile"]).is_file()
-    assert set(compose["volumes"]) == {"database"}
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    return found
 
 
-def unit() -> list[tuple[str, str]]:
-    lines = (DEPLOY / "retentive.service").read_text("utf-8").splitlines()
+def test_compose_starts_the_server_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the proxy publishes ports, only the database has no way out, and our containers have no rights."""
+    services: dict[str, Any] = compose()["services"]
+    options = parsed(image_environment() | services["server"]["environment"], monkeypatch)
+    assert (options.host, options.port, options.workers, options.insecure_no_tls) == ("0.0.0.0", 8080, 2, True)
+    assert options.proxies
+    assert {name for name, each in services.items() if "ports" in each} == {"proxy"}
+    assert services["database"]["networks"] == ["data"]
+    assert compose()["networks"]["data"] == {"internal": True}
+    for each in services.values():
+        assert each.get("depends_on", {}).keys() <= services.keys()
+        if each["image"] == "retentive":
+            assert (each["read_only"], each["cap_drop"]) == (True, ["ALL"])
+            assert each["environment"]["RETENTIVE_AT"].startswith("postgresql://retentive@database/")
+    assert (DEPLOY / services["server"]["build"]["context"] / services["server"]["build"]["dockerfile"]).is_file()
+    volumes = {each.partition(":")[0] for service in services.values() for each in service.get("volumes", ())}
+    assert {each for each in volumes if not each.startswith(".")} == set(compose()["volumes"])
+
+
+@pytest.mark.skipif(shutil.which("caddy") is None, reason="caddy is not installed")
+def test_the_proxy_leads_to_the_console(tmp_path: Path) -> None:
+    """With the environment of compose, the commands of its other services, and a real PostgreSQL and Caddy."""
+    services: dict[str, Any] = compose()["services"]
+    at = servers.postgresql().new_database("compose")
+    run = partial(subprocess.run, env={"PATH": os.environ["PATH"], "RETENTIVE_AT": at}, check=True, capture_output=True)
+    run([BIN / "retentive", *services["schema"]["command"]])
+    given = services["server"]["environment"] | {"RETENTIVE_SERVE_CONSOLE_HOSTS": "localhost"}
+    given |= {f"{PREFIX}HOST": "127.0.0.1", f"{PREFIX}TRUSTED_PROXIES": "127.0.0.1", f"{PREFIX}WORKERS": "1"}
+    with started("--at", at, directory=tmp_path, **{name: str(each) for name, each in given.items()}) as (_, lines):
+        upstream, port = lines[-1].rpartition("//")[2], free_port()
+        where = {"SITE": f"https://localhost:{port}", "UPSTREAM": upstream, "HOME": str(tmp_path)}
+        where |= {"XDG_DATA_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+        text = f"{{\n\tadmin off\n\tskip_install_trust\n\thttp_port {free_port()}\n}}\n"
+        (tmp_path / "Caddyfile").write_text(text + (DEPLOY / "Caddyfile").read_text("utf-8"), "utf-8")
+        command = ["caddy", "run", "--config", str(tmp_path / "Caddyfile"), "--adapter", "caddyfile"]
+        with subprocess.Popen(command, env=where, stderr=subprocess.DEVNULL) as caddy:
+            try:
+                root = tmp_path / "data/caddy/pki/authorities/local/root.crt"
+                until(lambda: root.exists() and is_healthy("localhost", int(port), tls=True))
+                context = ssl.create_default_context(cafile=str(root))
+                with urlopen(f"https://localhost:{port}/console/", context=context) as page:
+                    assert "Sign in" in page.read().decode()
+                    assert page.url.endswith("/console/login")
+                    assert page.headers["strict-transport-security"] == "max-age=31536000"
+                    assert "__Host-retentive_form=" in page.headers["set-cookie"]
+                with pytest.raises(HTTPError, match="404"):
+                    urlopen(f"https://localhost:{port}/metrics", context=context)
+            finally:
+                caddy.terminate()
+    assert '"client": "127.0.0.1"' in (tmp_path / "log").read_text()
+    (words,) = re.findall(r"retentive (admin backup [^;]+);", services["backup"]["command"][0])
+    run([BIN / "retentive", *words.replace("/var/lib/retentive", str(tmp_path)).split()])
+    assert len(list(tmp_path.glob("retentive-*.tar.zst"))) == 1
+
+
+def unit(file: Path = DEPLOY / "retentive.service") -> list[tuple[str, str]]:
+    lines = file.read_text("utf-8").splitlines()
     return [(key, value) for key, found, value in (line.partition("=") for line in lines) if found]
 
 
@@ -159,24 +209,137 @@ def test_the_unit_starts_the_server_with_its_configuration(monkeypatch: pytest.M
     environment = dict(each.split("=") for each in values["Environment"].split())
     options = parsed(environment, monkeypatch, *arguments)
     assert (options.host, options.port, options.tls_cert) == ("0.0.0.0", 8443, __file__)
-    at = read_configuration(str(DEPLOY / "server.toml"))["at"]
+    assert "at" not in read_configuration(str(DEPLOY / "server.toml"))
+    (at,) = re.findall("^RETENTIVE_AT=(.+)$", (DEPLOY / "environment").read_text("utf-8"), re.MULTILINE)
     assert at.startswith(f"sqlite:////var/lib/{values['StateDirectory']}/")
+    used = {each.name: dict(unit(each))["EnvironmentFile"] for each in DEPLOY.glob("*.service")}
+    assert set(used.values()) == {"/etc/retentive/environment"}  # the backups are those of the location that is served
     credentials = {value.partition(":")[0] for key, value in unit() if key == "LoadCredential"}
     assert {Path(value).name for value in environment.values()} | {"server.toml"} == credentials
     assert (values["User"], values["NoNewPrivileges"], values["CapabilityBoundingSet"]) == ("retentive", "yes", "")
 
 
 def test_the_chart_belongs_to_this_version_and_names_settings() -> None:
+    """The schema has all values, with the settings of the server that the chart does not set itself."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     assert (chart["name"], chart["appVersion"]) == ("retentive", retentive.__version__)
-    assert values["settings"].keys() <= {each.name for each in settings()}
-    templates = "".join(each.read_text("utf-8") for each in (CHART / "templates").iterdir())
-    for name in re.findall(r"\.Values\.([A-Za-z.]+)", templates):
-        at: Any = values
-        for key in name.split("."):
-            assert key in at, name
-            at = at[key]
+    assert schema["properties"].keys() == values.keys() | {"global"}
+    Draft7Validator.check_schema(schema)
+    Draft7Validator(schema).validate(values)
+    own = {"host", "port", "tls_cert", "tls_key", "insecure_no_tls"}
+    kinds = {str: "string", int: "integer", bool: "boolean"}
+    described = {name: each["type"] for name, each in schema["properties"]["settings"]["properties"].items()}
+    assert described == {each.name: kinds[kind_of(each)] for each in settings() if each.name not in own}
+
+
+HELM = os.environ.get("RETENTIVE_HELM") or shutil.which("helm")
+needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed")
+NAME = "m-retentive"
+ALL = {
+    "locationSecret": "db",
+    "insecureNoTls": True,
+    "env": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://otel"}],
+    "envFrom": [{"configMapRef": {"name": "more"}}],
+    "extraVolumes": [{"name": "oauth", "secret": {"secretName": "oauth"}}],
+    "extraVolumeMounts": [{"name": "oauth", "mountPath": "/run/secrets/oauth"}],
+    "settings": {"workers": 2, "rate": "50/s", "oauth": "/run/secrets/oauth/oauth.toml"},
+    "ingress": {"enabled": True, "className": "nginx", "host": "memory.example.com", "tlsSecret": "names"},
+    "serviceAccount": {"annotations": {"cloud": "role"}},
+    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}], "egress": [{"to": [{"podSelector": {}}]}]},
+    "backup": {"enabled": True, "existingClaim": "kept"},
+    "anchor": {"enabled": True},
+    **{name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")},
+}
+
+
+def rendered(**values: Any) -> dict[tuple[str, str], Any]:
+    """The objects of the chart with these values, by kind and name."""
+    done = helm("template", **values)
+    assert done.returncode == 0, done.stderr
+    found = [each for each in yaml.safe_load_all(done.stdout) if each]
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    assert len(objects) == len(found)
+    return objects
+
+
+def helm(*command: str, **values: Any) -> subprocess.CompletedProcess[str]:
+    name = ["m"] if command == ("template",) else []
+    return subprocess.run(
+        [str(HELM), *command, *name, str(CHART), "-f", "-"],
+        input=json.dumps(values), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@needs_helm
+def test_the_chart_renders_all_that_it_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert helm("lint", **ALL).returncode == 0
+    found = rendered(**ALL)
+    jobs = [("CronJob", f"{NAME}-backup"), ("CronJob", f"{NAME}-anchor"), ("PersistentVolumeClaim", f"{NAME}-anchor")]
+    kinds = ("Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "Ingress", "NetworkPolicy")
+    operated = [("ServiceMonitor", NAME), ("PrometheusRule", NAME), ("ConfigMap", f"{NAME}-dashboard")]
+    assert found.keys() == {*((kind, NAME) for kind in kinds), *jobs, *operated}
+    pods = [found["Deployment", NAME]["spec"]["template"]["spec"]]
+    pods += [found[job]["spec"]["jobTemplate"]["spec"]["template"]["spec"] for job in jobs[:2]]
+    for pod in pods:
+        assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (NAME, False)
+        volumes = {each["name"] for each in pod["volumes"]}
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            assert {each["name"] for each in container["volumeMounts"]} <= volumes
+            assert "oauth" in volumes
+            assert {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://otel"} in container["env"]
+            assert container["envFrom"] == [{"secretRef": {"name": "db"}}, {"configMapRef": {"name": "more"}}]
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+    (server,) = pods[0]["containers"]
+    given = {each["name"]: each["value"] for each in server["env"]}
+    options = parsed(given, monkeypatch)
+    assert (options.workers, options.rate, options.console_hosts) == (2, "50/s", "memory.example.com")
+    labels = found["Deployment", NAME]["spec"]["template"]["metadata"]["labels"].items()
+    others = [found[job]["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"].items() for job in jobs[:2]]
+    chosen = found["Service", NAME]["spec"]["selector"].items()
+    assert chosen <= labels
+    assert not any(chosen <= each for each in others)  # a job must get no request
+    assert found["PodDisruptionBudget", NAME]["spec"]["selector"]["matchLabels"].items() == chosen
+    backup, anchor = ([each for each in pod["volumes"] if each["name"] == "kept"] for pod in pods[1:])
+    assert [backup[0]["persistentVolumeClaim"], anchor[0]["persistentVolumeClaim"]] == [
+        {"claimName": "kept"},
+        {"claimName": f"{NAME}-anchor"},
+    ]
+    assert found["PrometheusRule", NAME]["spec"] == yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())
+    shown = json.loads(found["ConfigMap", f"{NAME}-dashboard"]["data"]["retentive.json"])
+    assert shown == json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+
+
+@needs_helm
+def test_the_chart_serves_and_backs_up_sqlite() -> None:
+    """The backup mounts the volume of the server, so it runs on the same node."""
+    values = {"persistence": {"enabled": True}, "replicas": 1, "tlsSecret": "tls", "backup": {"enabled": True}}
+    found = rendered(**values)
+    assert ("PodDisruptionBudget", NAME) not in found
+    assert {name for kind, name in found if kind == "PersistentVolumeClaim"} == {NAME, f"{NAME}-backup"}
+    job = found["CronJob", f"{NAME}-backup"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (near,) = job["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    server = found["Deployment", NAME]["spec"]["template"]
+    assert near["labelSelector"]["matchLabels"].items() <= server["metadata"]["labels"].items()
+    memory = [each for each in server["spec"]["volumes"] if each["name"] == "memory"]
+    assert memory == [each for each in job["volumes"] if each["name"] == "memory"]
+    assert job["containers"][0]["env"] == [{"name": "RETENTIVE_AT", "value": "sqlite:////var/lib/retentive/memory.db"}]
+    mine = rendered(**values | {"persistence": {"enabled": True, "existingClaim": "mine"}})
+    assert {name for kind, name in mine if kind == "PersistentVolumeClaim"} == {f"{NAME}-backup"}
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "wrong",
+    [{"replica": 2}, {"replicas": 0}, {"settings": {"rates": "1/s"}}, {"settings": {"workers": "two"}},
+     {"ingress": {"enabled": "yes"}}, {"persistence": {"size": "much"}}, {"env": {"A": "b"}}, {"tlsSecret": ""},
+     {"locationSecret": ""}, {"backup": {"schedule": "daily"}}],
+)  # fmt: skip
+def test_the_chart_refuses_wrong_values(wrong: dict[str, Any]) -> None:
+    done = helm("template", **{"locationSecret": "db", "tlsSecret": "tls", **wrong})
+    assert done.returncode != 0
+    assert next(iter(wrong)) in done.stderr
 
 
 EXAMPLES = ROOT / "examples" / "deploy"

@@ -196,6 +196,17 @@ class Person:
         to = next(to for method, to, _ in page.forms if action in to and method == "post")
         return self.post(urljoin(page.url, to), {**page.form(action), **changes})
 
+    def connect(self, url: str, **changes: Any) -> str:
+        """Open the question of a client, answer it, and return the URL to which the browser goes then."""
+        page = self.get(url)
+        to, fields = next((to, fields) for _, to, fields in page.forms if "authorize" in to)
+        answer = {**fields, "scope": ["read", "write"], "store": "", "answer": "connect", **changes}
+        self.http.follow_redirects = False
+        answered = self.post(to, answer)
+        self.http.follow_redirects = True
+        assert answered.status == 303, answered.text
+        return answered.headers["location"]
+
 
 def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}

@@ -36,7 +36,17 @@ CARRIED = {
 }
 """Kinds of records that are carried. The value names a kind whose records are counted for a person."""
 NOT_CARRIED = frozenset(
-    ("console.audit", "console.scan", "console_session", "leader", "maintenance", "webhook_done", "webhook_mark")
+    [
+        "connected_client",
+        "console.audit",
+        "console.scan",
+        "console_session",
+        "leader",
+        "maintenance",
+        "oauth_secret",
+        "webhook_done",
+        "webhook_mark",
+    ]
 )
 """The other kinds. Every kind must be here or in `CARRIED`."""
 

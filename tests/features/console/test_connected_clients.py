@@ -7,10 +7,12 @@ import base64
 import hashlib
 import json
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,10 +28,11 @@ from pydantic import AnyUrl
 import retentive
 from support.clock import Clock
 from support.command_line import here
-from support.console import Person, Seen, query_of
+from support.console import Person, query_of
 from support.http_api import Answer, Api
 from support.listener import Received, listening
 from support.mcp_clients import MODES, reply_of
+from support.served_process import started
 from support.tls import self_signed
 
 CALLBACK = "http://127.0.0.1:7777/callback"
@@ -76,9 +79,8 @@ def provider_of(api: Api, person: Person, kept: Kept, **options: Any) -> OAuthCl
     """The OAuth client of the SDK, whose person connects it in a browser."""
 
     async def show(url: str) -> None:
-        page = await asyncio.to_thread(person.get, url)
-        kept.seen.append(page.text)
-        kept.seen.append(await asyncio.to_thread(decided, person, page))
+        kept.seen.append((await asyncio.to_thread(person.get, url)).text)
+        kept.seen.append(await asyncio.to_thread(person.connect, url))
 
     async def called_back() -> AuthorizationCodeResult:
         query = query_of(kept.seen[-1])
@@ -86,17 +88,6 @@ def provider_of(api: Api, person: Person, kept: Kept, **options: Any) -> OAuthCl
 
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(CALLBACK)], client_name="The SDK")
     return OAuthClientProvider(f"{api.url}/mcp", metadata, kept, show, called_back, **options)
-
-
-def decided(person: Person, page: Seen, answer: str = "connect", **changes: Any) -> str:
-    """Answer the question of a page, and return the URL to which the browser goes."""
-    fields = {**page.form("authorize"), "scope": ["read", "write"], "store": "", **changes, "answer": answer}
-    url = next(to for _, to, _ in page.forms if "authorize" in to)
-    person.http.follow_redirects = False
-    answered = person.post(url, fields)
-    person.http.follow_redirects = True
-    assert answered.status == 303, answered.text
-    return answered.headers["location"]
 
 
 @asynccontextmanager
@@ -202,7 +193,7 @@ class Flow:
         return "/console/authorize?" + urlencode({name: value for name, value in query.items() if value is not None})
 
     def code(self, **changes: Any) -> str:
-        return query_of(decided(self.person, self.person.get(self.url()), **changes))["code"]
+        return query_of(self.person.connect(self.url(), **changes))["code"]
 
     def post(self, path: str, fields: dict[str, str]) -> Answer:
         return Api(self.api.url, "", self.api.place).send("POST", path, urlencode(fields).encode(), FORM)
@@ -370,15 +361,15 @@ def test_an_unknown_client_or_address_gets_no_answer(flow: Flow, changes: dict[s
 
 def test_programs_on_this_machine_choose_a_free_port(flow: Flow) -> None:
     other = CALLBACK.replace("7777", "50123")
-    to = decided(flow.person, flow.person.get(flow.url(redirect_uri=other)))
+    to = flow.person.connect(flow.url(redirect_uri=other))
     assert to.startswith(f"{other}?")
     assert flow.redeem(query_of(to)["code"], redirect_uri=other).status == 200
 
 
 def test_a_person_can_refuse(flow: Flow) -> None:
-    query = query_of(decided(flow.person, flow.person.get(flow.url()), "refuse"))
+    query = query_of(flow.person.connect(flow.url(), answer="refuse"))
     assert (query["error"], query["state"], query["iss"]) == ("access_denied", "s t&te", flow.api.url)
-    assert query_of(decided(flow.person, flow.person.get(flow.url()), scope=[]))["error"] == "access_denied"
+    assert query_of(flow.person.connect(flow.url(), scope=[]))["error"] == "access_denied"
 
 
 def test_the_question_cannot_be_framed_forged_or_skipped(flow: Flow) -> None:
@@ -503,15 +494,39 @@ def test_people_see_and_end_their_own_clients(flow: Flow) -> None:
         each.close()
 
 
-def test_a_flow_survives_a_restart_and_goes_on_in_another_process(flow: Flow, served: Serve) -> None:
-    page, opened = flow.person.get(flow.url()), flow.api.place.opened
-    code = query_of(decided(flow.person, page))["code"]
-    with served(opened, public_url=flow.api.url) as second:
-        there = Flow(second, flow.person, flow.client_id)
-        found = there.redeem(code, resource=f"{flow.api.url}/mcp").body
-        assert there.status(found["access_token"]) == 200
-    assert flow.status(found["access_token"]) == 200
-    assert flow.refresh(found["refresh_token"]).status == 200
+def test_a_flow_goes_on_in_other_processes_and_after_a_restart(flow: Flow, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    at = f"sqlite:///{tmp_path}/memory.db"
+    serve = partial(started, "--workers", "2", "--port", port, directory=tmp_path, RETENTIVE_AT=at)
+    there = Api(f"http://127.0.0.1:{port}", flow.api.key, flow.api.place)
+    with serve():
+        other = Flow(there, Person(there, flow.person.key))
+        code, found = other.code(), other.tokens()
+        assert {other.status(found["access_token"]) for _ in range(6)} == {200}
+        other.person.close()
+    with serve():
+        assert other.status(found["access_token"]) == 200
+        assert other.redeem(code).status == 200
+        assert other.refresh(found["refresh_token"]).status == 200
+
+
+def test_the_audit_log_says_what_people_decided(flow: Flow) -> None:
+    flow.person.connect(flow.url(), answer="refuse")
+    found = flow.tokens()
+    flow.refresh(flow.refresh(found["refresh_token"]).body["refresh_token"])
+    flow.refresh(found["refresh_token"])
+    flow.tokens()
+    flow.person.submit("/console/clients", "disconnect")
+    entries = [each for each in flow.api.place.opened.records.entries().items if each.facts.get("client")]
+    assert {(each.actor, each.facts["client"]) for each in entries} == {("user:ann", flow.client_id)}
+    assert [(each.operation, each.outcome) for each in reversed(entries)] == [
+        ("connect", "refused"), ("connect", "ok"), ("disconnect", "reused_refresh_token"),
+        ("connect", "ok"), ("disconnect", "ok"),
+    ]  # fmt: skip
+    admin = Person(flow.api)
+    assert "connect" in admin.get("/console/sessions").text
+    admin.close()
 
 
 def test_lifetimes_and_their_cleaning(flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_the_typescript_client_calls_every_tool(tmp_path: Path, api: Api, transp
 @pytest.mark.parametrize("revision", MODES)
 def test_the_inspector_finds_nothing_wrong(tmp_path: Path, api: Api, transport: str, revision: str) -> None:
     """Status 6 would be a schema that some model providers refuse, and 5 is a result with an error."""
-    url = ["--server-url", f"{api.url}/mcp", "--transport", "http", "--header", f"x-api-key: {api.key}"]
+    url = ["--server-url", f"{api.url}/mcp?store=default", "--transport", "http", "--header", f"x-api-key: {api.key}"]
     target = url if transport == "http" else ["--", *local(tmp_path)]
     inspector: list[str | Path] = [MODULES / ".bin" / "mcp-inspector", "--cli", "--format", "json"]
     inspector += ["--protocol-era", ERAS[revision], "--connect-timeout", "60000"]
@@ -107,7 +107,7 @@ def test_the_inspector_finds_nothing_wrong(tmp_path: Path, api: Api, transport: 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_conformance_suite_passes(tmp_path: Path, api: Api, scenario: str) -> None:
     name, _, revision = scenario.partition("@")
-    command: list[str | Path] = [MODULES / ".bin" / "conformance", "server", "--url", f"{api.url}/mcp"]
+    command: list[str | Path] = [MODULES / ".bin" / "conformance", "server", "--url", f"{api.url}/mcp?store=default"]
     chosen = ["--scenario", name, *(["--spec-version", revision] if revision else [])]
     done = node(tmp_path, *command, *chosen)
     failed = set(re.findall(r"^  - (\w+): ", done.stdout.partition("=== Failed Checks ===")[2], re.MULTILINE))

@@ -142,7 +142,6 @@ class Server:
         self.sessions = Sessions(location.keys, records)
         clients = Clients(records, to_private=location.webhooks_to_private)
         self.authorization = Authorization(records, clients, self.sessions.record) if has_console else None
-        self._is_issuer = self.authorization is not None and tokens is None
         self.is_stopping = False
         self.mcp = McpEndpoint(self)
         self.closing: list[Callable[[], Awaitable[None]]] = []
@@ -153,6 +152,12 @@ class Server:
         self.is_stopping = True
         self.hub.stop()
         self.mcp.stop()
+
+    @property
+    def is_issuer(self) -> bool:
+        """True if MCP clients get their tokens here: people sign in here, and not only at other issuers of tokens."""
+        signs_in = self.tokens is None or (self.sessions.people is not None and bool(self.sessions.people.providers))
+        return self.authorization is not None and signs_in
 
     def public_url(self, request: Request) -> str | None:
         """Return the URL at which clients reach the server, without a slash at its end. None if it is not known.
@@ -177,7 +182,7 @@ class Server:
         return response
 
     def _challenge(self, request: Request, path: str) -> str:
-        base, is_own = self.public_url(request), self._is_issuer and path == MCP
+        base, is_own = self.public_url(request), self.is_issuer and path == MCP
         if base is None or not (is_own or self.tokens):
             return "Bearer"
         found = f'Bearer resource_metadata="{base}{METADATA}{path}"'
@@ -315,8 +320,9 @@ class Server:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL (RFC 9728)."""
         path = request.url.path.removeprefix(METADATA)
         base, found = self.public_url(request), {} if self.tokens is None else self.tokens.metadata(path)
-        if base is not None and self._is_issuer and path == MCP:
-            found = {"resource": base + path, "resource_name": "retentive", "authorization_servers": [base]}
+        if base is not None and self.is_issuer and path == MCP:
+            issuers = [base] if self.tokens is None else [base, *self.tokens.issuers]
+            found = {"resource": base + path, "resource_name": "retentive", "authorization_servers": issuers}
             found |= {"scopes_supported": list(GRANTED), "bearer_methods_supported": ["header"]}
         return JSONResponse(found) if found else error_response(request.scope, missing("route"))
 

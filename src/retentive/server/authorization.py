@@ -280,7 +280,8 @@ class Authorization:
             return None
         until = datetime.fromtimestamp(access.expires_at, UTC).isoformat()
         named = {"id": CLIENT_PREFIX + found.id, "name": found.name, "act_as": (), "principal": str(own.actor)}
-        return own.limited(access.scopes, found.store_id, expires_at=until, **named)
+        named |= {"created_at": found.created.isoformat(), "expires_at": until}
+        return own.limited(access.scopes, found.store_id, **named)
 
     def connected(self, workspace_id: str, actor: str | None = None) -> list[ConnectedClient]:
         """Return the connected clients of a workspace, or of one actor in it, newest first."""

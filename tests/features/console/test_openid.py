@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from support.console import Person, Seen
 from support.http_api import Api, serving
 from support.openid import CLIENT, SECRET, Provider, providing
 
+FORM = {"content_type": "application/x-www-form-urlencoded"}
 GROUPS = [
     {"name": "writers", "scopes": ["read", "write"], "stores": ["team-*"]},
     {"name": "admins", "scopes": ["admin"]},
@@ -81,7 +84,7 @@ def running(path: Path, **options: Any) -> Iterator[Site]:
         }  # fmt: skip
         tokens = Tokens("https://memory.example", [Issuer.read({**given, **options})], monotonic=clock)
         people = People(tokens, opened.records, clock=clock)
-        with serving(opened, tokens=tokens, more=lambda server: console(server).routes()) as api:
+        with serving(opened, tokens=tokens, more=lambda server: console(server).routes(), has_console=True) as api:
             assert api.server is not None
             api.server.sessions.people = people
             people.resource = api.url
@@ -318,6 +321,40 @@ def test_an_administrator_ends_all_that_a_person_signed_in_to(site: Site) -> Non
     assert [site.is_in(each) for each in (*ann, eve)] == [False, False, True]
     assert len(site.api.place.opened.records.list("person")) == 1
     assert site.is_in(site.sign_in("ann", ann[0]))
+
+
+def test_a_client_that_a_person_connects_goes_with_the_person(site: Site) -> None:
+    site.api.place.opened.store("team-a")
+    ann = site.sign_in("ann")
+    redirect, verifier = "http://127.0.0.1:7777/callback", "v" * 43
+    client = site.api.post("/oauth/register", {"redirect_uris": [redirect]}).body["client_id"]
+    asked = {
+        "client_id": client, "response_type": "code", "code_challenge_method": "S256",
+        "code_challenge": urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("="),
+    }  # fmt: skip
+    code = parse_qs(urlsplit(ann.connect(f"/console/authorize?{urlencode(asked)}")).query)["code"][0]
+    form = {"grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": verifier}
+    found = site.api.send("POST", "/oauth/token", urlencode(form).encode(), FORM).body
+    connected = Api(site.api.url, found["access_token"], site.api.place)
+    headers = {"accept": "application/json, text/event-stream", "content_type": "application/json"}
+
+    def status() -> int:
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        return connected.post("/mcp", body, **headers).status
+
+    assert site.api.get("/.well-known/oauth-protected-resource/mcp").body["authorization_servers"] == [
+        "https://memory.example", site.provider.url,
+    ]  # fmt: skip
+    assert status() == 200
+    site.provider.users["ann"] = {"groups": []}
+    site.clock.now += CHECK_S + 1
+    assert status() == 403
+    del site.provider.users["ann"]
+    site.clock.now += CHECK_S + 1
+    assert status() == 401
+    form = {"grant_type": "refresh_token", "client_id": client, "refresh_token": found["refresh_token"]}
+    assert site.api.send("POST", "/oauth/token", urlencode(form).encode(), FORM).body["error"] == "invalid_grant"
 
 
 def test_irreversible_changes_need_a_fresh_sign_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,6 +147,7 @@ class AsyncMemoryStore(_AsyncTree[MemoryStore]):
     undo = _twin(MemoryStore.undo)
     undo_by = _twin(MemoryStore.undo_by)
     search = _twin(MemoryStore.search)
+    recall = _twin(MemoryStore.recall)
     batch = _twin(MemoryStore.batch)
     usage = _twin(MemoryStore.usage)
     settings = _twin(MemoryStore.settings)
@@ -169,6 +170,7 @@ class AsyncMounts(_AsyncTree[Mounts]):
     versions = _twin(Mounts.versions)
     settings = _twin(Mounts.settings)
     search = _twin(Mounts.search)
+    recall = _twin(Mounts.recall)
 
 
 class AsyncRetentive(_Async[Retentive]):

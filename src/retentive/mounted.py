@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from retentive.engine.core import StoreCore
@@ -21,6 +22,7 @@ from retentive.history.plan import Conflict, Mode, RestoreOutcome
 from retentive.history.revisions import Named, as_revision
 from retentive.history.searching import StoreSearch
 from retentive.remote import is_remote
+from retentive.search.recall import Passage
 from retentive.search.results import Results
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
 from retentive.store import MemoryStore, core_of
@@ -28,7 +30,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin
 
 T = TypeVar("T")
-HasPath = TypeVar("HasPath", Memory, Version)
+HasPath = TypeVar("HasPath", Memory, Version, Passage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +64,7 @@ class Mount:
         return self.point + path[len(ROOT) :]
 
     def out(self, found: HasPath) -> HasPath:
-        """Return a memory or version with its path in the tree. A redacted version has no path."""
+        """Return a memory, version or passage with its path in the tree. A redacted version has no path."""
         return replace(found, path=self.outward(found.path)) if found.path else found
 
     def shows(self, path: str) -> bool:
@@ -88,6 +90,17 @@ class Mount:
                 self.core, list_memories(under), self.core.invocation(actor), is_audited=is_audited
             ).value()  # not by `result_of`: errors have the paths of the command
         return [self.out(each) for each in found if self.shows(each.path)]
+
+    def recall(self, question: str, budget: int, under: MemoryPath, actor: Actor | str | None) -> list[Passage]:
+        """Return the best lines of the visible memories, best first, with their paths in the tree."""
+        if is_remote(self.store):
+            found = self.store.recall(question, budget_tokens=budget, under=under.text, actor=actor)
+        else:
+            shows = self.shows if self.covered else None
+            search = StoreSearch(question, under=under.text, is_question=True, shows=shows)
+            found = search.recall(self.core, budget, actor)
+        best_first = sorted(found.passages, key=attrgetter("level"), reverse=True)
+        return [self.out(each) for each in best_first if self.shows(each.path)]
 
     def search(self, search: StoreSearch, actor: Actor | str | None) -> Results:
         """Search the store. The result has only memories that are visible in the tree, with their paths in the tree."""

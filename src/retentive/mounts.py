@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
 from itertools import chain
 from typing import Literal, NoReturn, TypeAlias, Unpack
 
@@ -23,6 +24,7 @@ from retentive.history.searching import StoreSearch
 from retentive.mounted import Mount, MountsById, MountsHistory, Part
 from retentive.remote import is_remote
 from retentive.search.ranking import order
+from retentive.search.recall import Recall, fitting, recalled
 from retentive.search.results import Results, unknown_everywhere
 from retentive.storage.contract import Actor, Memory, Version, as_actor
 from retentive.store import MemoryStore
@@ -229,6 +231,14 @@ class Mounts(MemoryTree):
         damaged = (path for each in found for path in each.damaged if not patterns or covers(patterns, path))
         is_relaxed = not exact and any(each.relaxed for each in found)
         return Results(tuple(hits[:limit]), len(hits), tuple(sorted(damaged)), unknown_everywhere(found), is_relaxed)
+
+    def recall(
+        self, question: str, *, budget_tokens: int = 400, under: str = ROOT, actor: Actor | str | None = None
+    ) -> Recall:
+        """Return the best lines of all stores for a question, as `MemoryStore.recall` does."""
+        parts = self._parts(self._core.parsed(under))
+        found = [mount.recall(question, budget_tokens, inner, actor) for mount, inner in parts]
+        return recalled(fitting(merge(*found, key=lambda each: -each.level), budget_tokens))
 
     def _owner(self, path: str) -> Mount:
         """Return the mount that a path of the tree belongs to: the one with the longest mount point."""

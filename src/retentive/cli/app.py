@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Section] = {
         "cat": ("reading", "Print the exact text of a memory"),
         "view": ("reading", "Show what a model sees: a numbered text or a listing"),
         "search": ("reading", "Find memories by words or a pattern"),
+        "recall": ("reading", "Print the best lines for a question, within a budget"),
     },
     "Change memories": {
         "create": ("changes", "Create a memory"),

@@ -165,3 +165,22 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
             *(f"The memory {path} is damaged and was not searched; run `retentive doctor`." for path in found.damaged),
         ],
     )
+
+
+@command(json='Print a JSON object: {"passages", "text", "tokens"}.')
+@click.argument("question", nargs=-1, required=True)
+@path_option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
+@click.option(
+    "--budget", "budget_tokens", metavar="TOKENS", type=int, default=400, show_default=True, help="Print at most these."
+)
+def recall(location: Location, /, question: tuple[str, ...], **given: Any) -> None:
+    """Print the best lines of the best memories for QUESTION, for a prompt, within a budget of (estimated) tokens.
+
+    The output stays the same until one of its lines changes or goes, or a clearly better one comes.
+
+    \b
+    retentive recall --budget 200 how long do refunds take
+    """
+    with location.existing() as store:
+        found = store.recall(" ".join(question), **given)
+    output.emit(found, found.text, rows="passages", notes=() if found.text else ["No memory matches."])

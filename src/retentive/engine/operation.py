@@ -25,7 +25,7 @@ FactsOf: TypeAlias = "Callable[[Any], Mapping[str, object]] | None"
 REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
 _READS_OF_PATHS = frozenset(
-    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "memory_use"}
+    {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "recall", "memory_use"}
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,8 +17,9 @@ from retentive.review.proposals import AFTER, pending, text_key, text_of
 from retentive.search.index import CORPORA, Corpus, Index, all_documents, index_of
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal, search_literal
-from retentive.search.query import MODES, Query, parse_query
-from retentive.search.ranking import search_index
+from retentive.search.query import MODES, Query, parse_query, question
+from retentive.search.ranking import Which, search_index
+from retentive.search.recall import LEAST_TOKENS, Passage, Recall, recall_index, recalled
 from retentive.search.results import Document, Hit, Results
 from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
 from retentive.storage.lookup import locate
@@ -48,6 +49,8 @@ class StoreSearch:
     limit: int | None = 20
     shows: Callable[[str], bool] | None = None
     """Function that returns whether a path is visible; None if all paths are visible."""
+    is_question: bool = False
+    """True if the query has no operators: its colons, quotation marks and minus signs mean nothing."""
 
     def run(self, context: StoreCore, actor: Actor | str | None = None) -> Results:
         """Run the search in a store. Raises `InvalidInput` if the query is malformed."""
@@ -61,6 +64,24 @@ class StoreSearch:
         found = context.result_of(search, actor)
         CORPORA.trim(corpus)
         return found
+
+    def recall(self, context: StoreCore, budget_tokens: int, actor: Actor | str | None = None) -> Recall:
+        """Return the best lines for the question within a budget. Raises `InvalidInput`."""
+        if budget_tokens < LEAST_TOKENS:
+            raise InvalidInput(f"`budget_tokens` must be at least {LEAST_TOKENS}")
+        corpus, who = CORPORA.of(context.backend, context.id), as_actor(actor) or context.actor
+
+        def work(snapshot: Snapshot) -> list[Passage]:
+            return _Run(self, context, snapshot, who).recalled(corpus, budget_tokens)
+
+        def facts(found: list[Passage]) -> Mapping[str, object]:
+            return {"recalled": [*dict.fromkeys((each.memory_id, each.version_id) for each in found)]}
+
+        under = MemoryPath.known(self.under)
+        recall = Read("recall", work, under, facts, needs_external_edits=True, sees_all=True, is_filtered=True)
+        found = context.result_of(recall, actor)
+        CORPORA.trim(corpus)
+        return recalled(found)
 
 
 class _Run:
@@ -77,11 +98,13 @@ class _Run:
         self.search, self.snapshot, self.who = search, snapshot, who
         self.settings, self.scope = context.settings_of(snapshot), context.scope
         now = datetime.fromtimestamp(context.clock(), UTC)
-        self.query: Query | LiteralQuery = (
-            parse_literal(search.query, regex=search.regex, within=search.paths)
-            if search.regex or search.mode == "all"
-            else parse_query(search.query, partial(parse_time, now=now), within=search.paths)
-        )
+        self.query: Query | LiteralQuery
+        if search.is_question:
+            self.query = question(search.query)
+        elif search.regex or search.mode == "all":
+            self.query = parse_literal(search.query, regex=search.regex, within=search.paths)
+        else:
+            self.query = parse_query(search.query, partial(parse_time, now=now), within=search.paths)
         self.at = None if search.at is None else as_revision(search.at, now)
         self.shows_nothing = context.hides_history and search.trust == QUARANTINED
         self.own_proposals_only = context.integration not in _OF_PEOPLE or is_under_review(self.settings, who)
@@ -122,14 +145,30 @@ class _Run:
             return search_literal(self.query, list(filter(self._admits, documents)), limit=limit)
         return self._search(index_of(documents, self.settings.search_languages), limit)
 
+    def recalled(self, corpus: Corpus, budget: int) -> list[Passage]:
+        self.level_of = level_of = self._levels(self.snapshot)
+        assert isinstance(self.query, Query)
+
+        def trust_of(document: Document) -> str:
+            return "trusted" if level_of is None else level_of(document) or ""
+
+        with corpus.lock:
+            index, _ = corpus.updated(self.snapshot, self.settings.search_languages)
+            return recall_index(index, self.query, budget, trust_of, **self._which())
+
     def _search(self, index: Index, limit: int | None) -> Results:
         if isinstance(self.query, LiteralQuery):
             return self._scan(list(index.documents.values()), limit)
+        return search_index(index, self.query, limit=limit, **self._which())
+
+    def _which(self) -> Which:
+        """Return which documents the search may find and count."""
         is_limited = self.search.shows is not None or self.scope or self.shows_nothing
         counted = (lambda document: self._shows(document.path)) if is_limited else None
         is_open = self.search.under == ROOT and not is_limited and self.level_of is None
-        admit = None if is_open and not self.query.has_conditions else self._admits
-        return search_index(index, self.query, limit=limit, counted=counted, admit=admit, sees=self._sees)
+        has_conditions = isinstance(self.query, Query) and self.query.has_conditions
+        admit = None if is_open and not has_conditions else self._admits
+        return {"counted": counted, "admit": admit, "sees": self._sees}
 
     def _shows(self, path: str) -> bool:
         is_in_scope = not self.shows_nothing and (not self.scope or covers(self.scope, path))

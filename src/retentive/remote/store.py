@@ -27,6 +27,7 @@ from retentive.remote.calls import (
 )
 from retentive.remote.client import Client
 from retentive.remote.parts import RemoteById, RemoteHistory, RemoteReview, RemoteTrust
+from retentive.search.recall import Recall
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -40,7 +41,15 @@ from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import plain_name
 from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.history import VersionObject
-from retentive.wire.memories import BatchAnswer, CommandAnswer, MemoryObject, MemoryPage, PrefixObject, SearchAnswer
+from retentive.wire.memories import (
+    BatchAnswer,
+    CommandAnswer,
+    MemoryObject,
+    MemoryPage,
+    PrefixObject,
+    RecallAnswer,
+    SearchAnswer,
+)
 from retentive.wire.stores import ImportResult, SettingsObject, UsageObject
 
 if TYPE_CHECKING:
@@ -237,6 +246,11 @@ class RemoteStore(Remote, MemoryStore):
         }
         found = self.post(SearchAnswer, "/search", body, actor).value()
         return replace(found, hits=found.hits[:limit])
+
+    @like(MemoryStore.recall)
+    def recall(self, question: str, budget_tokens: int, under: str, actor: Who) -> Recall:
+        body = {"question": question, "budget_tokens": budget_tokens, "path_prefix": prefix(under)}
+        return self.post(RecallAnswer, "/recall", body, actor).value()
 
     def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
         """Write an export to a file. Each attempt overwrites the file from its start."""

@@ -72,6 +72,12 @@ class Query:
         return not self.actors or any(matches_actor(pattern, actor) for actor in actors() for pattern in self.actors)
 
 
+def question(text: str) -> Query:
+    """Return the query for a question, of which the first 1,000 characters count. Raises `InvalidInput`."""
+    check_text(text[:MAX_QUERY_CHARS])
+    return Query(text[:MAX_QUERY_CHARS])
+
+
 def check_text(text: str) -> None:
     """Raise `InvalidInput` for a query that is empty, too long or not valid text."""
     if not text.strip():

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain
-from math import log
+from math import log, log2
 from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from retentive.search.analysis import is_dense, normal, spans
 from retentive.search.index import Index, Rows
@@ -40,22 +40,57 @@ _DIGITS = 6  # decimal places to which scores are rounded before they are compar
 Admit: TypeAlias = Callable[[Document], bool]
 
 
-def search_index(
+class Which(TypedDict, total=False):
+    """The documents that a search may find, those that count for the scores, and those that the actor may see."""
+
+    admit: Admit | None
+    counted: Admit | None
+    sees: Admit | None
+
+
+class Scored(NamedTuple):
+    """Scores of the best documents by their numbers, and of their lines by the positions of the lines.
+
+    `order` has the numbers of these documents, best first, and `words` the terms that were searched. `total` counts all
+    matching documents.
+    """
+
+    scores: Mapping[int, float]
+    lines: Mapping[int, Mapping[int, float]]
+    order: Sequence[int]
+    words: Sequence[Term]
+    total: int
+    unknown: tuple[str, ...]
+    relaxed: bool
+
+
+def search_index(index: Index, query: Query, *, limit: int | None = None, **which: Unpack[Which]) -> Results:
+    """Return the best documents, and the number of all matching documents."""
+    found = scored(index, query, limit=limit, **which)
+    hits = [_hit(index, each, found.scores[each], found.lines[each], found.words) for each in found.order[:limit]]
+    return Results(tuple(hits), found.total, unknown=found.unknown, relaxed=found.relaxed)
+
+
+def scored(
     index: Index,
     query: Query,
     *,
     limit: int | None = None,
-    counted: Admit | None = None,
-    admit: Admit | None = None,
-    sees: Admit | None = None,
-) -> Results:
-    """Return the best documents, and the number of all matching documents.
+    is_coarse: bool = False,
+    **which: Unpack[Which],
+) -> Scored:
+    """Score the best documents, at least `limit` of them, and their lines.
 
     `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all. With
     `counted`, scores depend only on the documents for which it returns True. This is necessary if a caller may not see
     all documents: if hidden documents were counted, the order of the results would reveal their words. If no document
     contains all phrases of the query, the words of the phrases are searched instead.
+
+    With `is_coarse`, sizes and numbers of documents count as powers of two, so that a change elsewhere in the store
+    hardly ever changes a score.
     """
+    admit, counted, sees = which.get("admit"), which.get("counted"), which.get("sees")
+    sized = _power_of_two if is_coarse else float
     # The terms to find, and their places.
     every = terms_in(query.text, index.languages)
     left_out = function_words(every, index.languages)
@@ -89,8 +124,12 @@ def search_index(
 
     # The best of them by the score of the whole document, and then with the best line and window of each.
     shown = index.documents if counted is None else {n: each for n, each in index.documents.items() if counted(each)}
-    rarity = {term: _rarity(len(shown), len(shown.keys() & counts[term].keys())) for term in words}
-    scores = _scores(having, index, shown, [(counts[term], rarity[term]) for term in words])
+    memories = max(sized(len(shown)), 1)
+    rarity = {term: _rarity(memories, min(len(shown.keys() & counts[term].keys()), memories)) for term in words}
+    size = index.size if shown is index.documents else sum(len(each.data) for each in shown.values())
+    slope = K1 * B * memories / max(sized(size), 1)
+    norms = {number: K1 * (1 - B) + slope * sized(len(index.documents[number].data)) for number in having}
+    scores = _scores(norms, [(counts[term], rarity[term]) for term in words])
     keep = len(scores) if limit is None else max(limit, RESCORED)
     least = min(nlargest(keep, scores.values()), default=0.0) - 10**-_DIGITS  # equal scores are ordered below
     best = sorted((each for each in having if scores[each] >= least), key=lambda each: _order(index, scores, each))
@@ -103,11 +142,10 @@ def search_index(
     for number, occurrences in places_in.items():
         added, lines[number] = _scored_lines(index.rows[number], occurrences, [*rarity.values()])
         scores[number] += added
-    best = sorted(lines, key=lambda number: _order(index, scores, number))[:limit]
-    hits = tuple(_hit(index, number, scores[number], lines[number], words) for number in best)
     known = {term.shown for term in words if any(sees is None or sees(index.documents[each]) for each in counts[term])}
     unknown = tuple(dict.fromkeys(term.shown for term in words if term.shown not in known))
-    return Results(hits, len(having), unknown=unknown, relaxed=relaxed)
+    ranked = sorted(lines, key=lambda number: _order(index, scores, number))
+    return Scored(scores, lines, ranked, words, len(having), unknown, relaxed)
 
 
 def _frequent_left_out(index: Index, words: Sequence[Term]) -> list[Term]:
@@ -130,19 +168,18 @@ def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(r"[^\S\n]+".join([first + start, *others]) + end)
 
 
-def _rarity(memories: int, having: int) -> float:
+def _power_of_two(size: int) -> float:
+    return 2.0 ** round(log2(size)) if size else 0.0
+
+
+def _rarity(memories: float, having: float) -> float:
     """Return the inverse document frequency of a term."""
     return log(1 + (memories - having + 0.5) / (having + 0.5))
 
 
-def _scores(
-    numbers: Iterable[int], index: Index, shown: Mapping[int, Document], terms: Iterable[tuple[Counter[int], float]]
-) -> dict[int, float]:
+def _scores(norms: Mapping[int, float], terms: Iterable[tuple[Counter[int], float]]) -> dict[int, float]:
     """Return the BM25 of documents. Words of the path and of headings count more than once."""
-    size = index.size if shown is index.documents else sum(len(each.data) for each in shown.values())
-    slope, least = K1 * B * len(shown) / max(size, 1), K1 * (1 - B)
-    scores = dict.fromkeys(numbers, 0.0)
-    norms = {number: least + slope * len(index.documents[number].data) for number in scores}
+    scores = dict.fromkeys(norms, 0.0)
     for counts, weight in terms:
         for number, count in counts.items():
             if number in norms:
@@ -180,7 +217,7 @@ def _scored_lines(
     def from_headings(row: int, here: Iterable[int]) -> float:
         section = bisect_left(headings, row)
         if section not in above_in:
-            above_in[section] = set().union(*(by_row.get(at, ()) for at in _headings_above(rows, row)))
+            above_in[section] = set().union(*(by_row.get(at, ()) for at in headings_above(rows, row)))
         return FROM_HEADING * sum(weights[term] for term in above_in[section].difference(here))
 
     lines = {
@@ -196,7 +233,7 @@ def _scored_lines(
     return LINE * max(lines.values(), default=0.0) + WINDOW * best_window, lines
 
 
-def _headings_above(rows: Rows, row: int) -> list[int]:
+def headings_above(rows: Rows, row: int) -> list[int]:
     """Return the headings above a line, outermost first."""
     found: list[int] = []
     level = 7
@@ -205,6 +242,11 @@ def _headings_above(rows: Rows, row: int) -> list[int]:
             found.append(at)
             level = rows.headings[at]
     return found[::-1]
+
+
+def heading(row: str) -> str:
+    """Return the text of the line of a heading, cut after some characters."""
+    return row.lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS]
 
 
 def _marks(row: str, terms: Iterable[Term], index: Index) -> list[Span]:
@@ -228,7 +270,7 @@ def _hit(index: Index, number: int, score: float, lines: Mapping[int, float], te
     rows = document.text.split("\n") if lines else []
     snippets: list[Snippet] = []
     for row in sorted(sorted(lines, key=lambda row: (-lines[row], row))[:SNIPPETS]):
-        above = _headings_above(index.rows[number], row)
-        headings = tuple(rows[at].lstrip("#").strip(" \t#\r")[:MAX_HEADING_CHARS] for at in above)
+        above = headings_above(index.rows[number], row)
+        headings = tuple(heading(rows[at]) for at in above)
         snippets.append(snippet(row + 1, rows[row], _marks(rows[row], terms, index), headings))
     return document.hit(len(lines), snippets, in_path, round(score, 4))

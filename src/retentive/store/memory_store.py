@@ -35,6 +35,7 @@ from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 if TYPE_CHECKING:
+    from retentive.search.recall import Recall
     from retentive.search.results import Results
 
 
@@ -244,6 +245,20 @@ class MemoryStore(MemoryTree):
         target = self._core.parsed(under)
         search = StoreSearch(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
         return search.run(self._core, actor)
+
+    def recall(
+        self, question: str, *, budget_tokens: int = 400, under: str = ROOT, actor: Actor | str | None = None
+    ) -> Recall:
+        """Return the best lines of the best memories for a question, as a block that fits a budget of tokens.
+
+        The block stays the same until one of its lines changes or goes, or a clearly better one comes, so a prompt
+        with it stays cached. Its size is estimated, rather too high. No model is called. Memories hidden from `actor`
+        are not found. Raises `InvalidInput`.
+        """
+        from retentive.history.searching import StoreSearch  # noqa: PLC0415 - the stemmers take long to load
+
+        search = StoreSearch(question, under=self._core.parsed(under).text, is_question=True)
+        return search.recall(self._core, budget_tokens, actor)
 
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from retentive.engine.handlers import MAX_BATCH
 from retentive.engine.visibility import Level
+from retentive.search.recall import LEAST_TOKENS, Passage, Recall
 from retentive.search.results import Hit, Results, Snippet
 from retentive.values.paths import ROOT
 from retentive.values.records import Memory, Operation, Version, Written
@@ -149,6 +150,38 @@ class SearchAnswer(base.ObjectOf[Results]):
     relaxed: bool
 
     attributes: ClassVar = {"data": "hits", "unknown_words": "unknown", "damaged_paths": "damaged"}
+
+
+class RecallRequest(base.Fields):
+    """Question, and the budget of the answer."""
+
+    question: str = Field(min_length=1, max_length=100_000)
+    budget_tokens: int = Field(400, ge=LEAST_TOKENS, le=100_000, description="Most tokens of the block, as estimated")
+    path_prefix: base.Under = "/"
+
+
+class PassageObject(base.ObjectOf[Passage]):
+    """Line of a memory."""
+
+    memory_id: str
+    memory_version_id: str
+    path: base.ShownPath
+    line: base.Count
+    text: str
+    headings: list[str]
+    trust: str
+    level: int
+
+    attributes: ClassVar = {"memory_version_id": "version_id"}
+
+
+class RecallAnswer(base.ObjectOf[Recall]):
+    """The best lines for a question, and the block for a prompt."""
+
+    type: Literal["memory_recall"] = "memory_recall"
+    passages: list[PassageObject]
+    text: str
+    tokens: base.Count
 
 
 def _moved(marks: Marks, by: int) -> Marks:

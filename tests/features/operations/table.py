@@ -173,6 +173,7 @@ OPERATIONS: dict[str, Operation] = {
     "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
     "Read usage": reads("usage", lambda _, at: at.usage()),
     "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
+    "Read recall": reads("recall", lambda _, at: at.recall("two", under="/memories/d"), "/memories/d"),
     "Write settings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
     "Write update": writes(
         "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW

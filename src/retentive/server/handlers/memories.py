@@ -215,6 +215,13 @@ def search_memories(call: RouteCall, body: wire.SearchRequest) -> wire.SearchAns
     )
 
 
+@route("POST", f"{STORE}/recall", READ)
+def recall_memories(call: RouteCall, body: wire.RecallRequest) -> wire.RecallAnswer:
+    """Return the best lines for a question, as a block for a prompt that fits a budget of tokens."""
+    found = call.store.recall(body.question, budget_tokens=body.budget_tokens, under=body.path_prefix)
+    return wire.RecallAnswer.of(found)
+
+
 def _present(store: MemoryStore, hit: Hit) -> wire.MemoryObject | None:
     """Return the memory that was found, or None if the hit is an earlier version or a proposal."""
     try:

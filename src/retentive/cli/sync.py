@@ -29,7 +29,7 @@ from retentive.sync.state import last_round
 
 _JSON = (
     'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status also'
-    ' {"last_round", "running", "in_step", "conflict_copies", "read_only"}.'
+    ' {"last_round", "running", "in_step", "conflict_copies"}, and with read-only mounts {"read_only"}.'
 )
 
 
@@ -103,7 +103,9 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True, session: 
     if session is not None:
         ended, is_running = last_round(session.state, session.options.states)
         facts = {"last_round": ended, "running": is_running, "in_step": session.in_step}
-        facts |= {"conflict_copies": session.copies, "read_only": sorted(session.places.read_only)}
+        facts["conflict_copies"] = session.copies
+        if read_only := sorted(session.places.read_only):
+            facts["read_only"] = read_only
     rows = [(name.replace("_", " "), "never" if value is None else value) for name, value in facts.items()]
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run, **facts},

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, InvalidPath, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import Named, as_revision
+from retentive.redaction.examiner import TextExaminer
 from retentive.remote.client import Client
 from retentive.store import core_of
 from retentive.values.commands import Append, Clear, Command, Write, parse
@@ -21,6 +22,7 @@ from retentive.values.paths import MemoryPath
 from retentive.values.properties import StoreInfo
 from retentive.values.records import Actor, as_actor
 from retentive.values.replies import REPLIES, Reply
+from retentive.values.settings import DEFAULTS
 from retentive.wire.base import Answer, AnswerPage, api_path
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ A = TypeVar("A", bound=Answer)
 JsonFields: TypeAlias = Mapping[str, object]
 Who: TypeAlias = Actor | str | None
 PAGE = 100
+EXAMINER = TextExaminer()
 
 
 def like(
@@ -158,8 +161,14 @@ class RemoteCore:
         return parsed(path)
 
     def redacted(self, text: str) -> str:
-        """Return the text unchanged. The server has already masked sensitive values."""
-        return text
+        """Return `text` with its sensitive values masked, as with the default settings.
+
+        The server has masked what it answers; this is for replies to commands that never reach it.
+        """
+        try:
+            return EXAMINER(DEFAULTS, text)[0]
+        except Refused:  # a detector failed, and has logged this
+            return "…"
 
     def refused(self, name: str | None, error: Refused, *, actor: Who = None) -> Reply:
         """Return the reply to a malformed tool call."""

@@ -45,6 +45,7 @@ COMMANDS: list[dict[str, object]] = [
     {"command": "rename", "old_path": "/memories/team", "new_path": "/memories/t"},
     {"command": "rename", "old_path": PLAN, "new_path": "/memories/team/plan.md"},
     {"command": "rename", "old_path": PLAN, "new_path": "/memories/both/plan.md"},
+    {"command": "rename", "old_path": "/memories/ghp_" + "a1B2c3D4" * 4 + "abcd", "new_path": "/memories/both/x"},
     {"command": "rename", "old_path": PLAN, "new_path": "/memories//plans/a.md"},
     {"command": "create", "path": "/memories/both/x/y.md", "file_text": "one\ntwo\n" * 3},
     {"command": "str_replace", "path": "/memories/both/x/y.md", "old_str": "one", "new_str": "y"},
@@ -127,7 +128,7 @@ def expected() -> Replies:
     with retentive.open("sqlite://") as opened:
         replies = of_library(filled(opened, "local"))
     assert ("Error: /memories/team//style.md is read-only", True) in replies
-    assert "[REDACTED:" not in "".join(text for text, _ in replies)
+    assert sum("[REDACTED:github_token]" in text for text, _ in replies) == 1
     return replies
 
 

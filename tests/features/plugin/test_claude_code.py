@@ -112,6 +112,38 @@ def test_it_works_before_it_is_configured(tmp_path: Path) -> None:
     assert list((machine.home / "project").iterdir()) == []
 
 
+def test_the_notes_of_the_team_are_mounted_read_only(machines: MakeMachine, at: str) -> None:
+    """In the digest, in the tools and in the directory; what Claude writes there is kept beside, not sent."""
+    with retentive.open(at, actor="user:bob") as opened:
+        opened.store("team").create("/memories/style.md", "Plain words.\n")
+    create = f"{TOOL}memory_create"
+    refused = Check("Error: /memories/team/mine.md is read-only", is_error=True)
+
+    def claude(prompt: Prompt) -> list[Call] | str:
+        if is_over(prompt):
+            return "Read."
+        if waits := asked_for(prompt, VIEW) or asked_for(prompt, create):
+            return [waits]
+        return [
+            Call({"path": "/memories/team/style.md"}, Check(contains=("     1\tPlain words.",)), name=VIEW),
+            Call({"path": "/memories/team/mine.md", "file_text": "x"}, refused, name=create),
+            Call({"path": "/memories/mine.md", "file_text": "mine\n"}, name=create),
+            wrote(machine.notes / "team" / "wish.md", "A wish\n"),
+        ]
+
+    with scripted_claude(claude) as server:
+        machine = machines("home", server, location=at, store="me", mounts="team=team:ro")
+        machine.ask("How do we write?")
+        server.verify()
+    assert "/memories/team/style.md" in json.dumps(server.requests[0].body)
+    until(lambda: (machine.notes / "mine.md").exists())
+    assert (machine.notes / "team" / "style.md").read_text() == "Plain words.\n"
+    assert (machine.notes / "team" / "wish.md").read_text() == "A wish\n"
+    with retentive.open(at) as opened:
+        assert [each.path for each in opened.store("me").memories()] == ["/memories/mine.md"]
+        assert [each.path for each in opened.store("team").memories()] == ["/memories/style.md"]
+
+
 def test_a_session_pulls_tells_and_pushes(machines: MakeMachine, at: str) -> None:
     """The digest of the start is in the first request; what the session writes has it as its actor."""
     with retentive.open(at, actor="user:bob") as opened:

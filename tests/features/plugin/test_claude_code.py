@@ -136,7 +136,7 @@ def test_the_notes_of_the_team_are_mounted_read_only(machines: MakeMachine, at: 
         machine.ask("How do we write?")
         server.verify()
     assert "/memories/team/style.md" in json.dumps(server.requests[0].body)
-    until(lambda: (machine.notes / "mine.md").exists())
+    until((machine.notes / "mine.md").exists)
     assert (machine.notes / "team" / "style.md").read_text() == "Plain words.\n"
     assert (machine.notes / "team" / "wish.md").read_text() == "A wish\n"
     with retentive.open(at) as opened:

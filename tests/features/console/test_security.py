@@ -18,7 +18,7 @@ from support.http_api import Api
 SCOPES = ("read", "write", "review", "erase")
 ENDINGS = {
     "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
-    "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0",
+    "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0", "group": "group_0",
 }  # fmt: skip
 
 

@@ -61,6 +61,7 @@ def test_no_page_has_inline_styles_and_all_are_small(person: Person, store: Memo
         "pair": f"{version.id}..{version.id}",
         "actor": "session:s1",
         "proposal_id": "x",
+        "group": "x",
     }
     for url in pages_of(store.id, **ids, **others):
         if not url.endswith(("/export", "/backup", "/download", "/news")):

@@ -8,6 +8,7 @@ from retentive.console.pages import (  # noqa: F401 - each adds its pages
     editing,
     history,
     memory,
+    people,
     removal,
     review,
     search,

@@ -1,0 +1,72 @@
+"""The page of groups, and the rights of their members in the console."""
+
+from __future__ import annotations
+
+from support.console import Person
+from support.http_api import Api
+
+GROUPS = "/v1/organizations/groups"
+
+
+def test_groups_are_made_changed_and_deleted(alone: Api) -> None:
+    alone.place.opened.store("team a").create("/memories/notes/a.md", "one\n")
+    person = Person(alone)
+    fields = {"name": "docs", "members": "user:ann group:staff", "role": "write", "stores": "tema*", "paths": ""}
+    shown = person.submit("/console/people", "/people/create", **fields)
+    assert "no memory store matches 'tema*' yet; did you mean 'team*'?" in shown.text
+    (made,) = alone.get(GROUPS).body["data"]
+    assert made["members"] == ["user:ann", "group:staff"]
+    page, change = f"/console/people/{made['id']}", f"/people/{made['id']}/change"
+
+    def changed(**given: str) -> dict[str, object]:
+        person.post(f"{page}/change", {**person.get(page).form(change), "role": "read", **given})
+        found: dict[str, object] = alone.get(f"{GROUPS}/{made['id']}").body
+        return found
+
+    assert changed(action="take", role="write", stores="tema*\n", paths="\n")["grants"] == []
+    grants = [{"role": "read", "stores": ["team a"], "paths": ["/memories/notes"]}]
+    assert changed(action="give", stores="team a\n", paths="/memories/notes")["grants"] == grants
+    assert changed(action="remove", text="user:ann")["members"] == ["group:staff"]
+    assert changed(action="add", text="user:bob")["members"] == ["group:staff", "user:bob"]
+    assert changed(action="rename", text="<b>readers</b>")["name"] == "<b>readers</b>"
+    assert (
+        "matches everybody"
+        in person.post(f"{page}/change", {**person.get(page).form(change), "action": "add", "text": "user:*"}).text
+    )
+    listed = person.get("/console/people?actor=user:bob")
+    assert "<b>readers" not in listed.body
+    assert ("team a" in listed.text, "/memories/notes" in listed.text) == (True, True)
+    assert "No memory store" in person.get("/console/people?actor=user:eve").text
+    changed(action="delete")
+    assert alone.get(GROUPS).body["data"] == []
+    operations = {(each.operation, each.integration) for each in alone.place.opened.records.entries().items}
+    assert {("group_created", "console"), ("group_changed", "console"), ("group_deleted", "console")} <= operations
+    person.close()
+
+
+def test_a_member_sees_what_its_groups_allow(alone: Api) -> None:
+    """Pages and tabs of one store need a role there; an admin of stores has no page of the workspace."""
+    team, other = (alone.place.opened.store(key) for key in ("team-a", "else"))
+    for store in (team, other):
+        store.create("/memories/notes/a.md", "one\n")
+        store.create("/memories/MARKER.md", "MARKER\n")
+    grants = [
+        {"role": "write", "stores": ["team-*"], "paths": ["/memories/notes"]},
+        {"role": "admin", "stores": ["mine-*"]},
+    ]
+    alone.post(GROUPS, {"name": "docs", "members": ["user:ann"], "grants": grants})
+    alone.place.opened.store("mine-1")
+    person = Person(alone.with_key(principal="user:ann"))
+    listed = person.get("/console/").text
+    assert ("team-a" in listed, "mine-1" in listed, "else" in listed.replace("elsewhere", "")) == (True, True, False)
+    tree = person.get("/console/s/team-a/tree/").text
+    assert ("notes" in tree, "MARKER" in tree) == (True, False)
+    absent = person.get("/console/s/unknown/tree/")
+    assert (person.get("/console/s/else/tree/").status, absent.status) == (404, 404)
+    assert [person.get(f"/console/s/{key}/audit").status for key in ("team-a", "mine-1", "else")] == [403, 200, 404]
+    assert [person.get(f"/console/{page}").status for page in ("keys", "people", "health")] == [403, 403, 200]
+    assert "team-a" not in person.get("/console/health").text
+    limited = Person(alone.with_key("admin", stores=("team-*",)))
+    assert [limited.get(f"/console/{page}").status for page in ("keys", "people")] == [200, 403]
+    person.close()
+    limited.close()

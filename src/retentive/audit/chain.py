@@ -3,8 +3,9 @@
 An entry is one line of canonical JSON that contains the hash of the previous entry. If an entry is changed, removed or
 inserted, the hashes no longer match.
 
-The paths of an operation are a second line of the record, and the entry contains only a salted digest of this line.
-When a memory is erased, its path can therefore be removed from the log without changing the entry.
+The paths of an operation are a second line of the record, and the hashes of the texts that it read or recorded are a
+third. The entry contains only salted digests of these lines. When a memory is erased, its path and its hashes can
+therefore be removed from the log without changing the entry.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
@@ -29,6 +31,8 @@ ENTRY, HEAD = "audit", "audit.head"
 """Record kinds. Entries have the entry number as key. One record contains the head of the chain."""
 FIRST = "0" * 64  # the first entry contains this instead of the hash of a previous entry
 _HEAD_KEY = "head"
+_NONE: Mapping[str, str] = MappingProxyType({})
+_DIGESTS = {"paths": "detail", "hashes": "hashes"}  # field of an entry with the digest of each separate line
 _DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
@@ -62,6 +66,9 @@ class AuditEntry:
     - `paths`: paths of the operation. None if the paths were removed from the log after a memory was redacted or
       erased.
     - `read`: version that the operation read, if it viewed a memory.
+    - `reads`: versions whose texts a search or a list returned.
+    - `hashes`: SHA-256 of each text that was read or recorded, by version id. None if they were removed from the log
+      after a memory was redacted or erased.
     - `listed`: true if the operation viewed a directory.
     - `repeated`: true if the call was a retry and got the reply of the first call.
     - `proposed`: true if the changes wait for review.
@@ -83,6 +90,8 @@ class AuditEntry:
     changes: tuple[Recorded, ...] = ()
     paths: tuple[str, ...] | None = ()
     read: Recorded | None = None
+    reads: tuple[Recorded, ...] = ()
+    hashes: Mapping[str, str] | None = field(default_factory=dict)
     listed: bool = False
     repeated: bool = False
     proposed: bool = False
@@ -157,10 +166,13 @@ def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tu
     return [(line, entry) for line, entry in found if entry is not None and (since is None or entry.time >= since)]
 
 
-def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
+def append(
+    tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str], hashes: Mapping[str, str] = _NONE
+) -> int:
     """Append an entry with the fields `body` to the audit log, and return its number.
 
-    `paths` are the paths of the operation. They are written to a separate line, so they can be removed later.
+    `paths` are the paths of the operation, and `hashes` those of texts, by version id. They are written to separate
+    lines, so they can be removed later.
     """
     head, settings = head_of(tx), tx.state.settings
     whole: dict[str, object] = {**body, "seq": head.seq + 1, "prev": head.hash}
@@ -169,23 +181,26 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
         whole["newest"] = "" if newest is None else newest.id
     if (head.seq == 0 or "settings" in body) and from_text(settings).audit:
         whole["settings_sha256"] = digest(f"settings {settings or ''}")
-    detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()}) if paths else ""
-    if detail:
-        whole["detail"] = digest(detail)
+    lines = {
+        name: canonical({name: given, "salt": os.urandom(16).hex()}) if given else ""
+        for name, given in (("paths", list(paths)), ("hashes", dict(hashes)))
+    }
+    whole |= {_DIGESTS[name]: digest(line) for name, line in lines.items() if line}
     whole["hash"] = entry_hash(store_id, whole)
-    tx.put_record(ENTRY, key_of(head.seq + 1), f"{canonical(whole)}\n{detail}".rstrip("\n"))
+    tx.put_record(ENTRY, key_of(head.seq + 1), "\n".join([canonical(whole), *lines.values()]).rstrip("\n"))
     tx.put_record(HEAD, _HEAD_KEY, f"{head.seq + 1}:{whole['hash']}")
     return head.seq + 1
 
 
 def withhold(
-    view: Snapshot, paths: Collection[str], *, directory: str | None = None
+    view: Snapshot, paths: Collection[str], *, directory: str | None = None, ids: Collection[str] = ()
 ) -> tuple[list[int], list[tuple[str, str, str | None]]]:
     """Return the records without the paths of all audit entries that name one of `paths`, or a path in `directory`.
 
     The same applies to entries that name a deleted directory above one of `paths`, or anything below one of these
-    places, unless a memory with a history has that path. The entries themselves stay unchanged, because their paths are
-    in a separate line. The first result has the numbers of the entries.
+    places, unless a memory with a history has that path. Entries that read or recorded one of the memories or versions
+    `ids` lose the hashes of their texts. The entries themselves stay unchanged, because paths and hashes are in lines
+    of their own. The first result has the numbers of the entries.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not view.get(each).exists)}
@@ -195,14 +210,32 @@ def withhold(
             return True
         return not names.isdisjoint(ancestors(path)) and next(view.versions(path=path, limit=1), None) is None
 
-    lines = ((key, *value.partition("\n")) for key, value in view.records(ENTRY))
-    gone = [(key, entry) for key, entry, _, detail in lines if any(map(is_removed, _paths_of(detail) or ()))]
-    return [seq_of(key) for key, _ in gone], [(ENTRY, key, entry) for key, entry in gone]
+    gone = list[tuple[str, str, str | None]]()
+    for key, value in view.records(ENTRY):
+        line, detail, hashes = lines_of(value)
+        kept = "" if any(map(is_removed, _paths_of(detail) or ())) else detail
+        entry = parsed(line) if hashes and ids else None
+        named = set[str]() if entry is None else {each for pair in versions_in(entry) for each in pair}
+        left = "" if named.intersection(ids) else hashes
+        if (kept, left) != (detail, hashes):
+            gone.append((ENTRY, key, "\n".join([line, kept, left]).rstrip("\n")))
+    return [seq_of(key) for _, key, _ in gone], gone
+
+
+def versions_in(entry: AuditEntry) -> tuple[Recorded, ...]:
+    """Return the versions that an operation read or recorded."""
+    return (*entry.changes, *(() if entry.read is None else (entry.read,)), *entry.reads)
+
+
+def lines_of(value: str) -> tuple[str, str, str]:
+    """Return the lines of the record of an entry: the entry, its paths, and its hashes. The last two may be empty."""
+    line, detail, hashes = [*value.split("\n", 2), "", ""][:3]
+    return line, detail, hashes
 
 
 def parsed(value: str) -> AuditEntry | None:
     """Parse the record of an entry, without checking its hash. Return None if `value` is not an entry."""
-    line, _, detail = value.partition("\n")
+    line, detail, hashes = lines_of(value)
     try:
         said = json.loads(line)
         switched = said.get("audit")
@@ -218,6 +251,8 @@ def parsed(value: str) -> AuditEntry | None:
             changes=tuple(_recorded(each) for each in said.get("changes", ())),
             paths=_paths_of(detail) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
+            reads=tuple(_recorded(each) for each in said.get("reads", ())),
+            hashes=_hashes_of(hashes) if "hashes" in said else {},
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
             proposed=bool(said.get("proposed")),
@@ -240,6 +275,14 @@ def _paths_of(detail: str) -> tuple[str, ...] | None:
     try:
         return tuple(_text(path) for path in json.loads(detail)["paths"])
     except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _hashes_of(line: str) -> dict[str, str] | None:
+    """Return the hashes in the third line of a record, or None if the line is missing or damaged."""
+    try:
+        return {_text(version): _text(hash_) for version, hash_ in json.loads(line)["hashes"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -60,6 +60,7 @@ COMMANDS: Mapping[str, Section] = {
         "import": ("transfer", "Import files as memories"),
         "export": ("transfer", "Export a memory store to files"),
         "sync": ("sync", "Keep a directory of notes in sync with the memory store"),
+        "evidence": ("evidence", "Show what a session read, changed and had reviewed"),
         "doctor": ("maintenance", "Check the integrity of the storage, and repair it"),
         "admin": ("app", "Back up, move, verify, encrypt and maintain a location"),
     },

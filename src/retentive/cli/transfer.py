@@ -341,7 +341,7 @@ def _of_location(carried: CarriedRecords) -> Iterator[str]:
     if counts:
         yield f"Location: {', '.join(counts)}"
     for name in carried.kept:
-        yield f"Kept as it is there: {name.replace('/', ' ', 1)}"
+        yield f"Kept as it is there: {name.replace('/', ' ', 1) if '/' in name else 'the audit log of the location'}"
     for new in carried.secrets:
         yield f"New secret of {new.webhook_endpoint_id} ({new.url}): {new.signing_secret}"
 

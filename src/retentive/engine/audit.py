@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append
 from retentive.engine.operation import Operation, Outcome, WriteOperation
-from retentive.errors import Refused, StorageReadOnly
+from retentive.engine.repeats import is_api_id
+from retentive.errors import NotFound, Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
-from retentive.values.records import Invocation
+from retentive.storage.paging import memories_by_id
+from retentive.values.records import Invocation, Recorded
 from retentive.values.replies import ERROR_CODES
 
 if TYPE_CHECKING:
@@ -38,9 +42,26 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     if outcome.recorded:
         body["changes"] = [list(change) for change in outcome.recorded]
     body |= {name: True for name in ("repeated", "proposed") if getattr(outcome, name)}
+    named = {"session": call.session, "run": call.run}
+    body |= {name: store.redacted(given, outcome.settings) for name, given in named.items() if given}
+    body |= {"tool_use_id": call.tool_use_id} if is_api_id(call.tool_use_id) else {}  # another one may be a text
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)
-    append(tx, store.id, body, [store.redacted(path.text, outcome.settings) for path in operation.paths()])
+    paths = [store.redacted(path.text, outcome.settings) for path in operation.paths()]
+    append(tx, store.id, body, paths, {} if outcome.repeated else _hashes(tx, body, outcome.recorded))
+
+
+def _hashes(tx: Transaction, body: Mapping[str, Any], recorded: Sequence[Recorded]) -> dict[str, str]:
+    """Return the hash of each text that an operation read or recorded, by version id. Proposed texts have none yet."""
+    newest = tx.versions(limit=len(recorded)) if recorded else ()
+    found = {version.id: version.sha256 or "" for version in newest}
+    read = dict((*body.get("reads", ()), *([body["read"]] if "read" in body else [])))
+    found |= {memory.version_id: memory.sha256 for memory in memories_by_id(tx, read.keys()).values()}
+    for version_id in set(read.values()) - found.keys():  # an earlier version
+        with suppress(NotFound):
+            found[version_id] = tx.version(version_id)[0].sha256 or ""
+    wanted = {*read.values(), *(each.version_id for each in recorded)}
+    return {version_id: hash_ for version_id, hash_ in found.items() if version_id in wanted and hash_}
 
 
 def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:

@@ -121,7 +121,9 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
     texts: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        return {"listed": True}
+        memories = [each.memory for each in result.items if isinstance(each, ListedMemory) and each.text is not None]
+        reads = [[memory.id, memory.version_id] for memory in memories]
+        return {"listed": True} | ({"reads": reads} if reads else {})
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
         """Read a page, with one more entry, which shows that there is a next page. Raises `CursorExpired`."""

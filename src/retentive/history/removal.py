@@ -101,7 +101,9 @@ def traces_of(
     numbers of these entries.
     """
     withheld, records = withhold(
-        view, {version.path for version in versions if locate(view, version.path).memory is None}
+        view,
+        {version.path for version in versions if locate(view, version.path).memory is None},
+        ids={version.id for version in versions},
     )
     forgotten_proposals = forget_proposals(view, {(version.memory_id, version.sha256) for version in versions})
     forgotten_calls = forget(view, {version.path for version in versions}, now)
@@ -130,7 +132,9 @@ def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
         by = json.dumps({"by": None if guard.actor is None else str(guard.actor), **why})
 
         def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[_Facts]:
-            withheld, records = withhold(after, {version.path for version in versions}, directory=directory)
+            withheld, records = withhold(
+                after, {version.path for version in versions}, directory=directory, ids=set(ids)
+            )
             if directory is not None:
                 records += forget_proposals(after, directory=directory)
             records += [(ERASING, memory_id, by) for memory_id in ids]

@@ -60,7 +60,7 @@ class StoreSearch:
             return _Run(self, context, snapshot, who).results(corpus)
 
         under = MemoryPath.known(self.under)
-        search = Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True)
+        search = Read("search", work, under, _facts, needs_external_edits=True, sees_all=True, is_filtered=True)
         found = context.result_of(search, actor)
         CORPORA.trim(corpus)
         return found
@@ -75,13 +75,17 @@ class StoreSearch:
             return _Run(self, context, snapshot, who).recalled(corpus, budget_tokens)
 
         def facts(found: list[Passage]) -> Mapping[str, object]:
-            return {"recalled": [*dict.fromkeys((each.memory_id, each.version_id) for each in found)]}
+            return {"reads": [*dict.fromkeys((each.memory_id, each.version_id) for each in found)]}
 
         under = MemoryPath.known(self.under)
         recall = Read("recall", work, under, facts, needs_external_edits=True, sees_all=True, is_filtered=True)
         found = context.result_of(recall, actor)
         CORPORA.trim(corpus)
         return recalled(found)
+
+
+def _facts(found: Results) -> Mapping[str, object]:
+    return {"reads": [[hit.memory_id, hit.version_id] for hit in found if hit.snippets]} if found.hits else {}
 
 
 class _Run:

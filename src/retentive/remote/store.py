@@ -50,10 +50,11 @@ from retentive.wire.memories import (
     RecallAnswer,
     SearchAnswer,
 )
-from retentive.wire.stores import ImportResult, SettingsObject, UsageObject
+from retentive.wire.stores import EvidenceObject, ImportResult, SettingsObject, UsageObject
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
+    from retentive.evidence import Evidence
 
 
 class ImportOptions(TypedDict, total=False):
@@ -95,6 +96,10 @@ class RemoteStore(Remote, MemoryStore):
     def directory(self) -> str | None:
         """Return None, because the memories are on the server."""
         return None
+
+    def evidence(self, **named: Any) -> Evidence:
+        """Return evidence, as `evidence.gather` does. The API key needs the scope `admin`."""
+        return self.get(EvidenceObject, "/audit/evidence", named).value()
 
     @like(MemoryStore.execute)
     def execute(self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Any) -> Reply:

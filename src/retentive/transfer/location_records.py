@@ -1,4 +1,4 @@
-"""Carries records of a location to a backup, or to another location: API keys, groups and webhook endpoints.
+"""Carries records of a location to a backup, or to another location: API keys, groups, webhooks and its audit log.
 
 Sessions of the console, OAuth tokens and codes, and what a server derives or logs are never carried.
 """
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from retentive.audit.chain import digest
+from retentive.audit.chain import ENTRY, HEAD, digest
 from retentive.errors import Damaged, Locked
 from retentive.storage import capabilities
 from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Snapshot, Transaction
 from retentive.store.change_marks import ENDPOINT, new_webhook_secret
 from retentive.store.location_records import RECORD
-from retentive.transfer.copies import MARK, UNTIL, Copy, is_raw, kek_in
+from retentive.transfer.copies import MARK, UNTIL, Copy, is_raw, kek_in, read_records
 from retentive.transfer.lines import Header, Record
 from retentive.values.records import SYSTEM_STORE
 
@@ -35,19 +35,12 @@ CARRIED = {
     "webhook_seen": None,
 }
 """Kinds of records that are carried. The value names a kind whose records are counted for a person."""
+_NAMED = {"audit", *(kind for kind, name in CARRIED.items() if name is not None)}
+_LOG = (ENTRY, HEAD)
 NOT_CARRIED = frozenset(
-    [
-        "connected_client",
-        "console.audit",
-        "console.scan",
-        "console_session",
-        "leader",
-        "maintenance",
-        "oauth_secret",
-        "webhook_done",
-        "webhook_mark",
-    ]
-)
+    ("connected_client", "console.audit", "console.scan", "console_session", "leader", "maintenance", "oauth_secret",
+    "person", "webhook_dead", "webhook_done", "webhook_mark")
+)  # fmt: skip
 """The other kinds. Every kind must be here or in `CARRIED`."""
 
 
@@ -96,17 +89,16 @@ def for_backup(record: Record, *, raw: bool) -> Record | None:
 
     A backup that is not encrypted has no secrets of webhook endpoints.
     """
-    kind = _kind_of(record)
-    if kind not in CARRIED:
+    if not _is_carried(record):
         return None
-    if raw or kind != ENDPOINT:
+    if raw or _kind_of(record) != ENDPOINT:
         return record
     return replace(record, value=_json(_object(record.value) | {"secret": "", "old_secret": None}))
 
 
 def counted_records(records: Iterable[Record], copy: Copy | None) -> CarriedRecords:
     """Return the result of a backup with these records. `copy` describes their hidden memory store."""
-    counts = Counter(kind for record in records if CARRIED[kind := _kind_of(record)])
+    counts = Counter(kind for record in records if CARRIED.get(kind := _kind_of(record)))
     return CarriedRecords(records=dict(counts), encryption_key=None if copy is None else copy.encryption_key)
 
 
@@ -118,7 +110,7 @@ def from_backup(
     `keys` returns the keys of the target. They are needed only if the target has records that are encrypted in another
     way than those of the backup. Raises `Locked` without them.
     """
-    target, chosen = below_encryption(target), [record for record in records if _kind_of(record) in CARRIED]
+    target, chosen = below_encryption(target), list(filter(_is_carried, records))
     present = target.get_store(SYSTEM_STORE)
     if present is None or present.seal == header.seal:
         return Outgoing(target=target, seal=header.seal, records=chosen)
@@ -153,13 +145,14 @@ def from_location(source: Backend, target: Backend) -> Outgoing | None:
     is_plain = below_encryption(target) is target
     if (raw and not is_plain) or (is_plain and present is not None and present.seal != (info.seal if raw else None)):
         raise _locked("pass the keys of both locations, or leave out the records of the location")
-    found = source.read(SYSTEM_STORE, lambda snapshot: list(snapshot.records(RECORD)))
-    records = [record for key, value in found if _kind_of(record := Record(RECORD, key, value)) in CARRIED]
+    records = list(filter(_is_carried, source.read(SYSTEM_STORE, lambda snapshot: list(read_records(snapshot)))))
     return Outgoing(target=target, seal=info.seal if raw else None, records=records)
 
 
 def carry(outgoing: Outgoing | None, *, again: bool = False) -> CarriedRecords:
     """Write the records to their target, in one transaction. A record that the target has stays as it is there.
+
+    So does an audit log of the location that is not the beginning of the log that is carried.
 
     With `again`, the records are copied as often as this is called: what was changed or removed in the source since the
     last time is changed or removed in the target, unless it was changed or removed there too.
@@ -174,7 +167,9 @@ def carry(outgoing: Outgoing | None, *, again: bool = False) -> CarriedRecords:
 
 def _write(tx: Transaction, *, outgoing: Outgoing, again: bool) -> CarriedRecords:
     known, written, kept, secrets = _carried_before(tx) if again else {}, Counter[str](), list[str](), list[NewSecret]()
-    now = {record.key: record.value for record in outgoing.records}
+    now = {record.key: record.value for record in outgoing.records if record.kind == RECORD}
+    if not _log_is_carried(tx, outgoing.records):
+        kept.append("audit")
     for name, value in [*now.items(), *((name, None) for name in known if name not in now)]:
         present = tx.get_record(RECORD, name)
         if present == value:
@@ -190,7 +185,18 @@ def _write(tx: Transaction, *, outgoing: Outgoing, again: bool) -> CarriedRecord
     if again:
         tx.put_record(MARK, UNTIL, json.dumps({name: digest(value) for name, value in now.items()}))
     counted = {kind: number for kind, number in written.items() if number and CARRIED.get(kind)}
-    return CarriedRecords(records=counted, kept=[name for name in kept if CARRIED.get(_kind(name))], secrets=secrets)
+    return CarriedRecords(records=counted, kept=[name for name in kept if _kind(name) in _NAMED], secrets=secrets)
+
+
+def _log_is_carried(tx: Transaction, records: Sequence[Record]) -> bool:
+    """Write the audit log of a location. Return False if the target has another log, which stays."""
+    log = {(record.kind, record.key): record.value for record in records if record.kind in _LOG}
+    present = {(ENTRY, key): value for key, value in tx.records(ENTRY)}
+    if present.items() <= log.items():
+        for place, value in log.items():
+            tx.put_record(*place, value)
+        return True
+    return all(present.get(place) == value for place, value in log.items() if place[0] == ENTRY)
 
 
 def _carried_before(tx: Snapshot) -> dict[str, str]:
@@ -227,6 +233,10 @@ def _kind(name: str) -> str:
 
 def _kind_of(record: Record) -> str:
     return _kind(record.key) if record.kind == RECORD else ""
+
+
+def _is_carried(record: Record) -> bool:
+    return record.kind in _LOG or _kind_of(record) in CARRIED
 
 
 def _locked(advice: str) -> Locked:

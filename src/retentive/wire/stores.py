@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 from retentive.audit.chain import AuditEntry
 from retentive.audit.reader import Verified
 from retentive.errors import InvalidInput
+from retentive.evidence import Evidence, EvidenceFinding, StoreEvidence
 from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage, as_actor
@@ -178,6 +179,21 @@ class Erasure(base.Fields):
     reason: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)] | None = Field(
         None, description="Why, for the audit log; without what is erased"
     )
+
+
+class EvidenceObject(base.ObjectOf[Evidence]):
+    """Evidence of what a session, an actor or a run did in a memory store (docs/audit.md)."""
+
+    type: Literal["evidence"] = "evidence"
+    format: int
+    made_at: str
+    made_by: str
+    session: str | None
+    actor: str | None
+    run: str | None
+    is_sound: bool
+    findings: list[EvidenceFinding]
+    stores: list[StoreEvidence]
 
 
 class MemoryErased(base.ObjectOf[Removed]):

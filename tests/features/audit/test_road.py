@@ -19,7 +19,8 @@ WRITERS = {
     "engine/access_times.py",  # times of views
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
-    "transfer/copies.py",  # copies of complete stores, including their logs
+    "transfer/copies.py",
+    "transfer/location_records.py",  # copies of complete stores, including their logs
     "store/location_records.py",
     "claude_agent.py",  # transcripts: records of a store without memories
 }

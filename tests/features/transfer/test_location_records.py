@@ -13,6 +13,7 @@ import retentive
 from retentive import Retentive
 from retentive.errors import Locked, NotFound
 from retentive.server.keys import KeyStore
+from retentive.server.people import Groups, granted
 from retentive.server.webhooks import PENDING, Endpoint, Webhooks
 from retentive.storage.sealed.keys import KeyRing, add_key
 from retentive.transfer.archive import open_archive
@@ -23,6 +24,7 @@ from retentive.transfer.restore import migrate, restore
 from support.command_line import here
 from support.places import KEYS
 
+WORKSPACE = "wrkspc_default"
 URL = "https://hooks.example/é"
 ROOT = Path(retentive.__file__).parent
 
@@ -35,9 +37,9 @@ def populated(opened: Retentive) -> tuple[str, Endpoint]:
     keys.change(keys.create("old").record.id, status="archived")
     assert keys.authenticated(made.text) is not None  # records its use
     hooks = Webhooks(opened)
-    endpoint = hooks.create("wrkspc_default", URL, ["memory_store.created"])
+    endpoint = hooks.create(WORKSPACE, URL, ["memory_store.created"])
     hooks.queue(endpoint, "memory_store.created", endpoint.created_at, "memstore_1")
-    opened.records.put("group", "team", '{"name": "team"}')
+    Groups(opened.records).create("team", WORKSPACE, ["user:ann"], [granted("write")], by="user:bo", integration="cli")
     opened.records.put("console_session", "s", '{"key": "k"}')
     return made.text, hooks.endpoints()[0]
 
@@ -87,6 +89,8 @@ def test_records_are_carried(source: Retentive, way: str, tmp_path: Path) -> Non
         assert [each.webhook_endpoint_id for each in hooks.deliveries(PENDING)] == [copy.id]
         assert target.records.list("group") == source.records.list("group")
         assert target.records.list("console_session") == []
+        assert list(target.records.audit.export()) == list(source.records.audit.export()) != []
+        assert target.records.audit.verify().is_sound
     if way == "backup":
         data = (tmp_path / "b.tar").read_bytes()
         assert not [word for word in (endpoint.secret, text, "console_session") if word.encode() in data]
@@ -122,8 +126,10 @@ def test_a_restore_keeps_what_the_location_has(tmp_path: Path) -> None:
         text, endpoint = populated(source)
         back_up(source.backend, str(tmp_path / "b.tar"))
         first = KeyStore(target.records).first()
-        restored(tmp_path / "b.tar", target)
+        done = restored(tmp_path / "b.tar", target).location
         keys = KeyStore(target.records)
+        assert "audit" in done.kept
+        assert target.records.audit.verify().is_sound
         assert len(keys.all()) == 3
         assert first is not None
         assert keys.authenticated(first.text) is not None
@@ -171,10 +177,11 @@ def test_a_migration_copies_later_changes(from_keys: bool, to_keys: bool, tmp_pa
         ours.change(first, status="archived")
         theirs.change(second, status="archived")
         ours.change(second, name="changed here too")
-        source.records.put("group", "team", None)
+        (group,) = Groups(source.records).all(WORKSPACE)
+        Groups(source.records).delete(group.id, WORKSPACE, by="user:bo", integration="cli")
         Webhooks(target).delete(endpoint.id)
         kept = migrate(source.backend, target.backend).location.kept
-        assert kept == [f"api_key/{second.removeprefix('apikey_')}"]
+        assert kept == ["audit", f"api_key/{second.removeprefix('apikey_')}"]
         assert {key.status for key in theirs.all() if key.id in {first, second}} == {"archived"}
         assert target.records.list("group") == []
         assert Webhooks(target).endpoints() == []
@@ -234,7 +241,11 @@ def written() -> Iterator[str]:
             tree = ast.parse(path.read_text("utf-8"))
             module = __import__(".".join(["retentive", *path.relative_to(ROOT).with_suffix("").parts]), fromlist=["x"])
             for call in ast.walk(tree):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "put":
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(call.func, ast.Attribute)
+                    and call.func.attr in {"put", "change"}
+                ):
                     owner = call.func.value
                     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
                     if name.lstrip("_") == "records" and isinstance(call.args[0], ast.Constant | ast.Name):

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from retentive.audit.chain import entries_page
 from retentive.errors import Damaged, NotFound, UnknownSchema
+from retentive.evidence import gather
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
 from retentive.server.errors import forbidden, invalid, missing
 from retentive.server.handlers.memories import MEMORY
@@ -163,6 +164,19 @@ def list_audit_entries(
 def verify_audit(call: RouteCall, expect: Heads = "") -> wire.AuditReport:
     """Verify the audit log."""
     return wire.AuditReport.of(call.store.audit.verify(expect=expect.split(",") if expect else ()))
+
+
+@route("GET", f"{STORE}/audit/evidence", ADMIN, is_long=True)
+def retrieve_evidence(
+    call: RouteCall,
+    *,
+    session: Annotated[base.Name | None, Field(description="Session: its actor, and changes that name it")] = None,
+    actor: Annotated[base.Name | None, Field(description="Pattern of actors, such as `user:ann`")] = None,
+    run: Annotated[base.Name | None, Field(description="Run that the application named")] = None,
+    texts: Annotated[base.QueryFlag, Field(description="Add the texts")] = False,
+) -> wire.EvidenceObject:
+    """Say what a session, an actor or a run read, changed and had reviewed, with the proof of the audit log."""
+    return wire.EvidenceObject.of(gather([call.store], session=session, actor=actor, run=run, texts=texts))
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)

@@ -43,6 +43,7 @@ from retentive.server.handlers import ROUTES
 from retentive.server.limits import RateLimits, Workers
 from retentive.server.location_metrics import LocationCollector
 from retentive.server.mcp import McpEndpoint
+from retentive.server.metrics import AUTH_FAILURES
 from retentive.server.openapi import document
 from retentive.server.options import is_loopback
 from retentive.server.protocol import Strict
@@ -143,6 +144,7 @@ class Server:
         clients = Clients(records, to_private=location.webhooks_to_private)
         self.authorization = Authorization(records, clients, self.sessions.record) if has_console else None
         self.is_stopping = False
+        self.collector = LocationCollector(location.opened)
         self.mcp = McpEndpoint(self)
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """Functions that are called when the server has stopped."""
@@ -279,6 +281,7 @@ class Server:
         is_quick = source is keys and keys.is_cached(text)
         record = authenticate() if is_quick else await self.workers.run(authenticate)
         if record is None:
+            AUTH_FAILURES.labels("api_key" if source is keys else "oauth_token").inc()
             raise unauthorized()
         if source is tokens:
             record = await self.workers.run(partial(keys.groups.with_groups, record))
@@ -314,7 +317,7 @@ class Server:
 
     async def measured(self, _: Request) -> Response:
         """Respond to `/metrics` with the metrics."""
-        return await to_thread.run_sync(metrics_answer, LocationCollector(self.location.opened))
+        return await to_thread.run_sync(metrics_answer, self.collector)
 
     async def described_resource(self, request: Request) -> Response:
         """Respond with the OAuth metadata of the server, or of the path at the end of the URL (RFC 9728)."""

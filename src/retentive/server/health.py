@@ -26,13 +26,10 @@ def is_healthy(host: str, port: int, *, tls: bool) -> bool:
 
     The TLS certificate is not verified, because it names a public host and not this address.
     """
-    host = _ANY.get(host, host)
-    connection: HTTPConnection
+    connection = HTTPConnection(_ANY.get(host, host), port, timeout=TIMEOUT_S)
     if tls:
-        context = ssl._create_unverified_context()  # noqa: S323, SLF001 - as above
-        connection = HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
-    else:
-        connection = HTTPConnection(host, port, timeout=TIMEOUT_S)
+        unverified = ssl._create_unverified_context()  # noqa: S323, SLF001 - as above
+        connection = HTTPSConnection(_ANY.get(host, host), port, timeout=TIMEOUT_S, context=unverified)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200
@@ -42,37 +39,33 @@ def is_healthy(host: str, port: int, *, tls: bool) -> bool:
         connection.close()
 
 
-def served_flags(root: Path = Path("/proc")) -> list[str]:
-    """Return the flags of the running `retentive serve` with the environment of this process. Empty if none is found.
+def served_flags() -> list[str]:
+    """Return the flags of the first running `retentive serve` with the settings of this environment, if there is one.
 
-    If several run, the first one counts. Only Linux shows them.
+    Only Linux shows them.
     """
-    own = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
-    for process in sorted(int(each.name) for each in root.glob("[0-9]*")):
+    own = {f"{name}={value}" for name, value in os.environ.items() if name.startswith(PREFIX)}
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
         with suppress(OSError):
-            words = (root / str(process) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+            texts = [(process / name).read_text(errors="replace") for name in ("cmdline", "environ")]
+            words, variables = (text.split("\0") for text in texts)
             at = words.index("serve") if "serve" in words else 0
-            if not any("retentive" in word for word in words[:at]):
-                continue
-            found = (root / str(process) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
-            pairs = dict(each.partition("=")[::2] for each in found if each.startswith(PREFIX))
-            if pairs == own:
-                return words[at + 1 :]
+            is_ours = any("retentive" in word for word in words[:at])
+            if is_ours and {each for each in variables if each.startswith(PREFIX)} == own:
+                return words[at + 1 : -1]
     return []
 
 
 def served(name: str, flags: Sequence[str]) -> Any:
     """Return a setting of the server: from its flags, the environment, its configuration file, or the default."""
-    flag, found = f"--{name.replace('_', '-')}", None
+    flag, found = f"--{name.replace('_', '-')}", os.environ.get(PREFIX + name.upper())
     for word, after in zip(flags, [*flags[1:], ""], strict=False):
         given, is_one, value = word.partition("=")
         if given == flag:
             found = value if is_one else after
-    found = found or os.environ.get(PREFIX + name.upper())
-    if found or name == "config":
-        return found
-    path = served("config", flags)
-    return ({} if path is None else read_configuration(path)).get(name, getattr(ServeOptions(""), name))
+    path = None if found or name == "config" else served("config", flags)
+    file = {} if path is None else read_configuration(path)
+    return found or file.get(name, getattr(ServeOptions(""), name, None))
 
 
 def main() -> int:

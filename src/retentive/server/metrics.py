@@ -46,7 +46,7 @@ CONNECTIONS_MAX = _gauge("database_connections_max", "Connections to the databas
 LEADER = _gauge("leader", "1 for the process that does the background work of the location, else 0.")
 ATTEMPTS = _counter("webhook_attempts", "Attempts to deliver a webhook event.", "outcome")
 for _labelled, _values in (
-    (AUTH_FAILURES, ("api_key", "sign_in")),
+    (AUTH_FAILURES, ("api_key", "oauth_token", "sign_in")),
     (ATTEMPTS, ("delivered", "failed", "dead")),
     (CONNECTIONS, ("used", "idle")),
 ):

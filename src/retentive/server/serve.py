@@ -168,8 +168,8 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
 
     def stop() -> None:
         background.stop()
+        stop_export()  # its last values are read from the location
         opened.close()
-        stop_export()
 
     server = Server(
         ServedLocation(opened, webhooks_to_private=options.webhooks_to_private),

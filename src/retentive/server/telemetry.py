@@ -33,7 +33,6 @@ from starlette.responses import Response
 from retentive import __version__
 from retentive.server.errors import HttpError
 from retentive.server.metrics import (
-    AUTH_FAILURES,
     COMMITS,
     DURATIONS,
     LIMITED,
@@ -139,7 +138,8 @@ class Telemetry:
                 if state["status"] >= 500:
                     found["error.type"] = state.get("code") or str(state["status"])
                     span.set_status(Status(StatusCode.ERROR))
-                span.set_attributes({**found, "retentive.request_id": state["request_id"]})
+                own = {"retentive.request_id": state["request_id"], "client.address": client_address(scope)}
+                span.set_attributes({**found, **own})
                 self._requests.record(time.perf_counter() - started, found)
         finally:
             route, method = _route(scope) or "other", given if given in METHODS else "other"
@@ -149,8 +149,6 @@ class Telemetry:
                 DURATIONS.labels(route, method).observe(time.perf_counter() - started)
             if code == "rate_limited":
                 LIMITED.labels(route, method).inc()
-            if code == "invalid_key":
-                AUTH_FAILURES.labels("api_key").inc()
             if code in STORAGE_CODES:
                 STORAGE_ERRORS.labels(code).inc()
 
@@ -208,7 +206,8 @@ class Telemetry:
 def exporting(location: Collector) -> tuple[Telemetry, Callable[[], None]]:
     """Return a `Telemetry` that exports to the endpoint in the environment, and a function that stops it.
 
-    The counters and gauges for Prometheus are exported too, under their names there; `location` collects some of them.
+    The counters and gauges for Prometheus are exported too, named so that a translation to Prometheus has its names.
+    `location` collects some of them.
     """
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
@@ -230,7 +229,9 @@ def exporting(location: Collector) -> tuple[Telemetry, Callable[[], None]]:
         for family in collector.collect():
             if family.type in create:
                 observed = partial(_observed, collector, family.name)
-                create[family.type](family.name, [observed], description=family.documentation)
+                base = family.name.removesuffix("_seconds")
+                unit = "s" if base != family.name else ""
+                create[family.type](base.replace("_", ".", 1), [observed], unit, family.documentation)
 
     def stop() -> None:
         tracers.shutdown()

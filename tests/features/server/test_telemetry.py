@@ -187,6 +187,7 @@ def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
                 assert api.get(f"/v1/memory_stores/{store.id}/memories").status == 200
         assert {f"GET {STORE}/memories", "search_memory"} <= set(received.spans)
         assert {"http.server.request.duration", "gen_ai.client.operation.duration"} <= received.measured
+        assert {"retentive.leader", "retentive.maintenance_last_success_timestamp"} <= received.measured
     log = (tmp_path / "log").read_text()
     records = [json.loads(line) for line in log.splitlines()]
     tool = [record for record in records if record.get("route") == f"{STORE}/tool"]

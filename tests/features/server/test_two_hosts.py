@@ -59,6 +59,7 @@ def test_the_other_host_takes_over(tmp_path: Path) -> None:
             before = second.post("/v1/memory_stores", {"name": "before"}).body["id"]
             until(lambda: before in received)
             assert (value(first, "leader"), value(second, "leader")) == (1, 0)
+            assert value(second, "database_connections_max") == 16
             run = json.loads(opened.records.get("maintenance", "last") or "")
             late = {each: run[each] - 2 * HOUR_S for each in ("started_at", "finished_at", "succeeded_at")}
             opened.records.put("maintenance", "last", json.dumps(run | late))  # so it is due for a new leader

@@ -144,6 +144,7 @@ class AsyncMemoryStore(_AsyncTree[MemoryStore]):
     list_memories = _twin(MemoryStore.list_memories)
     versions = _twin(MemoryStore.versions)
     version_text = _twin(MemoryStore.version_text)
+    promote = _twin(MemoryStore.promote)
     undo = _twin(MemoryStore.undo)
     undo_by = _twin(MemoryStore.undo_by)
     search = _twin(MemoryStore.search)

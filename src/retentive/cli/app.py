@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Section] = {
     },
     "Decide what stays": {
         "review": ("review", "List, accept and refuse proposed changes"),
+        "promote": ("review", "Propose memories to another memory store, with their history"),
         "trust": ("review", "List, confirm and quarantine untrusted memories"),
         "redact": ("undoing", "Remove the texts of old versions permanently"),
         "erase": ("undoing", "Remove memories with their history permanently"),

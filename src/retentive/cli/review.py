@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -12,7 +13,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
-from retentive.cli.parameters import mode_options, path_argument, user_by_default
+from retentive.cli.parameters import complete_stores, mode_options, named, path_argument, path_option, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
 from retentive.review.session import DecisionOutcome, Proposal
@@ -144,6 +145,28 @@ def _object(proposal: Proposal) -> dict[str, Any]:
         for each in proposal.changes
     ]
     return output.attributes(proposal, "id", "actor", "session", "at") | {"changes": changes}
+
+
+@command(json='Print a JSON object: {"proposal_id", "path", "memories", "versions"}.')
+@path_argument("path")
+@click.option("--to", metavar="KEY", required=True, shell_complete=complete_stores, help="Key of the other store.")
+@path_option("--as", "new_path", metavar="PATH", help="Path there; default: the same.")
+def promote(location: Location, path: str, *, to: str, new_path: str | None) -> None:
+    """Propose a memory, or all memories below a directory, to another memory store, with their history.
+
+    Somebody else accepts the proposal there with `retentive --store KEY review accept`. Then the versions are recorded
+    there with their authors, times and texts, as far as the settings there keep and allow them. Redacted and hidden
+    versions are left out.
+
+    \b
+    retentive --store mine promote runbook.md --to team
+    """
+    with location.opened() as found:
+        store, target = location.chosen(found), replace(location, store_key=to).chosen(found)
+        made = store.promote(named(store, path), target, new_path=new_path, actor=store.actor)
+    counts = f"{output.counted(made.memories, 'memory')} with {output.counted(made.versions, 'version')}"
+    said = f"{made.proposal_id} awaits review in {to}: {counts}, at {made.path}."
+    output.emit(output.attributes(made, "proposal_id", "path", "memories", "versions"), said)
 
 
 @click.group("trust", cls=Group, default="list")

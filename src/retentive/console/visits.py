@@ -78,7 +78,10 @@ class Visit:
     @cached_property
     def info(self) -> StoreInfo:
         """The memory store that the URL names by its key or id. Raises `HttpError` 404 if the key may not see it."""
-        name = unquote(self.ids["store"])
+        return self.named(unquote(self.ids["store"]))
+
+    def named(self, name: str) -> StoreInfo:
+        """Return the memory store with this key or id. Raises `HttpError` 404 if the key may not see it."""
         try:
             if name.startswith(ID):
                 found = self.location.info(name)

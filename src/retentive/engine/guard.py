@@ -193,6 +193,13 @@ class Guard:
         changes = self._checked([create_or_update(memory, path.text, data, made, again)])
         return Plan(CommandResult((*notes, *near), version_id, is_masked=bool(kinds)), changes)
 
+    def text_kept(self, path: MemoryPath, text: str) -> str | None:
+        """Return an earlier text of a memory as it may be kept, masked if need be; None if it may not be kept."""
+        limit = self.settings.max_memory_bytes
+        examined = self.examiner.examine(self.settings, text, path=path.text)
+        is_kept = not examined.refused and not (limit and len(text.encode()) > limit)
+        return examined.text if is_kept else None
+
     def delete(self, view: Snapshot, memories: Sequence[Memory]) -> Sequence[Change]:
         """Return the changes that delete memories. Raises `Refused`."""
         return self._checked([Deleted(memory, self._provenance(view, ())) for memory in memories])

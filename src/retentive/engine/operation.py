@@ -26,6 +26,7 @@ REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
 _READS_OF_PATHS = frozenset(
     {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "recall", "memory_use"}
+    | {"promote.read"}
 )
 
 
@@ -175,6 +176,7 @@ class WriteOperation(Operation[R_co]):
       (`propose`), the operation is refused (`refuse`), or it runs as usual (`skip`).
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
+    - `always_waits`: if true, its changes become a proposal, whoever makes them.
     - `is_command`: if true, the tool_use id of a call identifies a repetition, as a request's key does.
     """
 
@@ -182,6 +184,7 @@ class WriteOperation(Operation[R_co]):
     only_removes: bool = False
     allowed_when_archived: bool = False
     under_review: UnderReview = "propose"
+    always_waits: ClassVar[bool] = False
     is_command: ClassVar[bool] = False
 
     @abstractmethod

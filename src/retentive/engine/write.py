@@ -17,12 +17,16 @@ from retentive.storage.contract import (
     Actor,
     Change,
     Created,
+    Imported,
     Recorded,
     Snapshot,
     Transaction,
+    Version,
     now_us,
+    sortable_id,
+    to_datetime,
 )
-from retentive.values.records import Invocation
+from retentive.values.records import Invocation, time_in_id
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
@@ -66,7 +70,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
 
             # May this actor run this operation now?
             tier = review_tier(settings, who)
-            waits = operation.under_review != "skip" and tier != "none"
+            waits = operation.always_waits or (operation.under_review != "skip" and tier != "none")
             if waits and operation.under_review == "refuse":
                 raise PermissionDenied(
                     f"changes by {who or 'an actor without a name'} need review, "
@@ -94,7 +98,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
 
         # Record the changes as versions, unless they became a proposal.
         if proposed is None:
-            recorded = _record_changes(tx, plan, who)
+            recorded = _record_changes(tx, plan, who, now_us(store.clock))
         else:
             recorded, present = proposed, with_own_proposals(tx, settings, who)
         if plan.afterwards is not None:  # the result and the effects depend on what was recorded
@@ -128,7 +132,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
     return outcome
 
 
-def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list[Recorded]:
+def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None, at_us: int) -> list[Recorded]:
     """Record the changes of a plan as versions.
 
     A memory that an earlier change of the plan made or changed is looked up, because it is not as it was decided upon.
@@ -150,12 +154,26 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list
             assert before is not None
             assert not isinstance(change, Created)
             change = replace(change, before=before)  # noqa: PLW2901 - the same change
+        if isinstance(change, Imported):
+            recorded += tx.record(waiting, author)
+            recorded += tx.record([replace(change, version=_next_version(tx, change.version, at_us))], None)
+            waiting = []
+            changed.add(change.version.memory_id)
+            continue
         waiting.append(change)
         if before is not None:
             changed.add(before.id)
         if isinstance(change, Created) and change.again is not None:
             changed.add(change.again.id)
     return recorded + (tx.record(waiting, author) if waiting else [])
+
+
+def _next_version(tx: Transaction, version: Version, at_us: int) -> Version:
+    """Return a version from elsewhere as the next one of this store. It keeps its time, unless it is in the future."""
+    newest = next(tx.versions(limit=1), None)
+    at_us = max(at_us, 0 if newest is None else (time_in_id(newest.id) or 0) + 1)
+    at, number = min(version.created_at, to_datetime(at_us)), tx.state.revision + 1
+    return replace(version, id=sortable_id("memver_", at_us), created_at=at, revision=number)
 
 
 def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:

@@ -183,7 +183,7 @@ def _expired_proposals(context: StoreCore, now: float, *, dry_run: bool = False)
     if dry_run or not found:
         return found
     facts = lambda ids: {"proposals": ids}  # noqa: E731
-    refusal = Write("review.refuse", work, facts_of=facts, under_review="skip", only_removes=True)
+    refusal = Write("sweep", work, facts_of=facts, under_review="skip", only_removes=True)
     return context.result_of(refusal, EXPIRY)
 
 

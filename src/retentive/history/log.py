@@ -59,7 +59,8 @@ class LogFilter:
         """Return the matching versions. `versions` must be newest first. `settings` determine the trust levels."""
         since, level_of = self.since, trust_levels(settings)
         if since is not None:
-            versions = takewhile(lambda version: version.created_at >= since, versions)
+            first = first_id(to_us(since))  # versions from elsewhere have earlier times than ids
+            versions = takewhile(lambda version: version.id >= first, versions)
         return (
             version
             for version in versions

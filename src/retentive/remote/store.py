@@ -27,6 +27,7 @@ from retentive.remote.calls import (
 )
 from retentive.remote.client import Client
 from retentive.remote.parts import RemoteById, RemoteHistory, RemoteReview, RemoteTrust
+from retentive.review.promotion import Promoted
 from retentive.search.recall import Recall
 from retentive.search.results import Results
 from retentive.store import MemoryStore
@@ -40,7 +41,7 @@ from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import plain_name
 from retentive.wire.base import Answer, AnswerPage
-from retentive.wire.history import VersionObject
+from retentive.wire.history import PromotedObject, VersionObject
 from retentive.wire.memories import (
     BatchAnswer,
     CommandAnswer,
@@ -148,6 +149,15 @@ class RemoteStore(Remote, MemoryStore):
         if done.conflicting_memory_id is not None and done.conflicting_path is not None:
             error.conflicting = Conflicting(done.conflicting_memory_id, done.conflicting_path)
         raise error
+
+    @like(MemoryStore.promote)
+    def promote(self, path: str, to: MemoryStore, new_path: str | None, actor: Who, **origin: Any) -> Promoted:
+        if not isinstance(to, RemoteStore) or to.client is not self.client:
+            raise InvalidInput("both memory stores of a promotion must be in the same opened location")
+        there = None if new_path is None else sent_path(new_path)
+        body = {"path": sent_path(path), "to": to.id, "new_path": there, **origin_of(**origin)}
+        missing = f"there is no memory at or below {parsed(path).written}"
+        return self.post(PromotedObject, "/promote", body, actor, missing=missing).value()
 
     @like(MemoryStore.batch)
     def batch(self, commands: Sequence[object], actor: Who, **origin: Any) -> list[Written]:

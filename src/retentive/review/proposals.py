@@ -19,7 +19,9 @@ from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
-"""Record kinds. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
+PAST = "proposal.past"
+"""Record kinds. `PAST` has the history of a memory that is promoted. The key of a text is the proposal id, a dot, and
+the number of the change in the proposal."""
 MAX_DECISIONS = 1_000
 RecordChange: TypeAlias = tuple[str, str, str | None]
 """Kind, key and new value of a record. The value None removes the record."""
@@ -156,7 +158,8 @@ def proposal_record(proposal: Proposal) -> RecordChange:
 
 def without_proposal(proposal: Proposal) -> list[RecordChange]:
     """Return the changes of records that remove a proposal and its texts."""
-    return [(PROPOSAL, proposal.id, None), *((kind, key, None) for kind, key, _ in texts_of(proposal))]
+    past = [(PAST, text_key(proposal.id, number), None) for number in range(len(proposal.changes))]
+    return [(PROPOSAL, proposal.id, None), *((kind, key, None) for kind, key, _ in texts_of(proposal)), *past]
 
 
 def texts_of(proposal: Proposal) -> Iterator[tuple[str, str, str | None]]:

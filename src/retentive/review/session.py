@@ -17,6 +17,7 @@ from retentive.engine.operation import Outcome, Plan, Read, UnderReview, WriteOp
 from retentive.engine.pending import Pending, is_under_review
 from retentive.errors import NotFound, PermissionDenied, Refused
 from retentive.history.plan import Clash, Conflict, Mode, State, applied, check_mode, combined, planned
+from retentive.review.promotion import with_past
 from retentive.review.proposals import (
     AFTER,
     BEFORE,
@@ -199,7 +200,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         already = tuple(each for each, obstacle in before.items() if obstacle is None)
         obstacles = [obstacle for obstacle in before.values() if obstacle is not None]
         obstacles += self._of_author(guard, chosen)
-        after, authors, done = Pending(view), list[Actor | None](), set[str]()
+        after, recorded, authors, done = Pending(view), list[Change](), list[Actor | None](), set[str]()
         others = [each for each in chosen.values() if not each.identities & guard.identities]
         for proposal in others if self.is_accepted else ():
             if missing := [each for each in below if each in below[proposal.id] - done]:
@@ -212,7 +213,8 @@ class Decide(WriteOperation[DecisionOutcome]):
                 obstacles += found
                 continue
             after.add(changes)
-            authors += [proposal.actor] * len(changes)
+            recorded += with_past(view, guard, proposal, changes)
+            authors += [proposal.actor] * (len(recorded) - len(authors))
             done.add(proposal.id)
         closed = [each for each in waiting if each.id in done]
         if not self.is_accepted:
@@ -227,13 +229,13 @@ class Decide(WriteOperation[DecisionOutcome]):
             summaries={proposal.id: proposal.summary for proposal in closed},
         )
 
-        def afterwards(recorded: Snapshot, _: Sequence[Recorded]) -> Plan[DecisionOutcome]:
-            records = closing(recorded, closed, is_accepted=self.is_accepted, by=guard.actor, at=self.at)
+        def afterwards(view: Snapshot, _: Sequence[Recorded]) -> Plan[DecisionOutcome]:
+            records = closing(view, closed, is_accepted=self.is_accepted, by=guard.actor, at=self.at)
             what: EventType = "accepted" if self.is_accepted else "refused"
             event = (what, [each.id for each in closed]) if closed else None
             return Plan(result, records=records, event=event)
 
-        return Plan(result, after.changes, authors=authors, afterwards=afterwards)
+        return Plan(result, recorded, authors=authors, afterwards=afterwards)
 
     def _of_author(self, guard: Guard, chosen: Mapping[str, Proposal]) -> list[Obstacle]:
         """Return an obstacle for each proposal that the caller made itself and cannot accept.

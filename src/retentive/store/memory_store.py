@@ -21,6 +21,7 @@ from retentive.history.history import History
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import Named
 from retentive.history.scan import Finding, scan
+from retentive.review.promotion import Promoted, promote
 from retentive.review.session import Review
 from retentive.review.trust import Trust
 from retentive.storage import capabilities
@@ -212,6 +213,26 @@ class MemoryStore(MemoryTree):
     ) -> RestoreOutcome:
         """Reverse all changes of an actor. `by` is an actor pattern such as `session:s1`. See `History.undo_by`."""
         return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
+
+    def promote(
+        self,
+        path: str,
+        to: MemoryStore,
+        *,
+        new_path: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Promoted:
+        """Propose a memory, or all memories below a directory, to another memory store, with their history.
+
+        `new_path` is the path there; the default is `path`. The proposal waits for review even if the settings there
+        put nobody under review. When it is accepted, the earlier versions are recorded there with their authors, times
+        and texts, as far as the settings there keep and allow them, and then a version by `actor`. Redacted and hidden
+        versions are never carried. Raises `NotFound`, `AlreadyExists`, and the errors of a change there.
+        """
+        own = self._core.parsed(path)
+        target = own if new_path is None else self._core.parsed(new_path)
+        return promote(self._core, own, core_of(to), target, actor=actor, **origin)
 
     def search(
         self,

@@ -36,7 +36,7 @@ from retentive.values.text import is_text
 RECORD_KINDS: tuple[str, ...] = (
     "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing",
     "gateway.call", "gateway.rounds", "gateway.until", "history",
-    "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
+    "idempotency", "place", "proposal", "proposal.after", "proposal.before", "proposal.past", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.entry",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""

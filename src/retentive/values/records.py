@@ -31,6 +31,8 @@ PROPOSED_TEXT = "proposal.after"
 """Record kind for the texts of proposed changes, which wait for review."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOW = datetime.max.replace(tzinfo=UTC)
+"""Time of an imported version without an id: that at which it is recorded."""
 HIGHEST_COUNTER = 1 << 53
 """Upper bound of stored revisions and times. A value that is not below it is damaged. As a time, it is in 2255."""
 

@@ -14,6 +14,7 @@ from retentive.history.differences import MemoryDifference
 from retentive.history.log import BlameLine, LoggedChange
 from retentive.history.plan import Conflict, Mode, RestoreOutcome, Step, What
 from retentive.history.removal import Removed
+from retentive.review.promotion import Promoted
 from retentive.review.proposals import Decision, DecisionOutcome, Obstacle, Proposal, ProposedChange, ProposedOperation
 from retentive.review.trust import DoubtedMemory
 from retentive.values import diff
@@ -317,6 +318,24 @@ class BlameObject(base.Answer):
     memory_id: str
     path: base.ShownPath
     lines: list[BlameLineObject]
+
+
+class Promotion(base.Sourced):
+    """Memories to propose to another memory store."""
+
+    path: base.AnyPath = Field(description="Path of a memory or a directory; `/` is the whole store")
+    to: str = Field(max_length=300, description="Id of the other memory store")
+    new_path: base.AnyPath | None = Field(None, description="Path there; default: the same")
+
+
+class PromotedObject(base.ObjectOf[Promoted]):
+    """Answer to a promotion: the proposal in the other memory store, and how many memories and versions it has."""
+
+    type: Literal["promotion"] = "promotion"
+    proposal_id: str
+    path: base.ShownPath
+    memories: base.Count
+    versions: base.Count
 
 
 class Acceptance(base.Fields):

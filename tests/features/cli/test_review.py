@@ -129,3 +129,19 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
 def test_invalid_selections(location: str, arguments: tuple[str, ...], status: int) -> None:
     assert here(location, "review", *arguments).exit_code == status
     assert len(ids(location)) == 2
+
+
+def test_one_session_at_once_and_who_decided(location: str) -> None:
+    first, second = ids(location)
+    assert here(location, "review", "list", "--session", "s1").stdout.split("\t")[0] == first
+    assert here(location, "review", "accept", "--session", "s1").stdout == f"{first} was accepted: modified {A}.\n"
+    assert here(location, "--actor", "session:s2", "review", "refuse", second).exit_code == 0  # its own
+    decided = [line.split("\t") for line in here(location, "review", "list", "--decided").stdout.splitlines()]
+    by = decided[1][4]
+    assert [(line[0], *line[2:]) for line in decided] == [
+        (second, "session:s2", "refused", "session:s2"),
+        (first, "session:s1", "accepted", by),
+    ]
+    shown = json.loads(here(location, "log", A, "--json").stdout)[0]
+    assert (shown["actor"], shown["provenance"]["accepted_by"]) == ("session:s1", by)
+    assert here(location, "review", "list", "--decided", "--session", "s1").exit_code == 2

@@ -195,6 +195,18 @@ def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: st
     assert "/memories/y.md" not in [each.path for each in store.memories()]
 
 
+def test_a_memory_is_promoted_to_another_store(person: Person, api: Api, store: MemoryStore, at: str) -> None:
+    team = api.place.opened.store("promoted team")
+    assert f"{at}/promote/notes/a.md" in person.get(f"{at}/m/notes/a.md").links
+    opened = person.submit(f"{at}/promote/notes/a.md", "/promote/", to="promoted team", path="/memories/a.md")
+    (waiting,) = team.review.pending()
+    assert opened.url.endswith(f"/review/{waiting.id}")
+    assert opened.problems() == []
+    assert person.submit(f"{at}/promote/notes/a.md", "/promote/", to="unknown").status == 404
+    team.review.accept(actor="user:ann")
+    assert "Accepted by user:ann" in person.get(f"/console/s/{team.id}/m/a.md").text
+
+
 def test_trust_shows_the_text_and_confirms_it(person: Person, store: MemoryStore, at: str) -> None:
     store.change_settings({"trust": {"session:*": "unconfirmed"}})
     page = person.get(f"{at}/trust")

@@ -245,6 +245,16 @@ OPERATIONS: dict[str, Operation] = {
         refused="permission_denied",
         origin=False,
     ),
+    "Read promote.read": reads(
+        "promote.read", lambda scene, at: at.promote(A, scene.other, new_path="/memories/promoted"), A
+    ),
+    "Promote": writes(
+        "promote",
+        lambda scene, at, **who: scene.other.promote(A, at, new_path="/memories/promoted", **who),
+        "/memories/promoted",
+        changes=False,
+        origin=False,
+    ),
     "Read trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
     "Write trust.confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
     "Write trust.quarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),

@@ -78,6 +78,7 @@ IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
     "trust.confirm": lambda store: store.trust.confirm("/memories"),
     "trust.quarantine": lambda store: store.trust.quarantine("user:ann"),
     "trust.release": lambda store: store.trust.release("user:eve"),
+    "promote": lambda store: store.promote("/memories", store, new_path="/memories/copy"),
     "upload": lambda store: import_files(store, tar_source(tar()), under="/memories").files,
 }
 """Methods of a memory store that change something."""

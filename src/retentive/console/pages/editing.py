@@ -7,9 +7,10 @@ from contextlib import suppress
 from starlette.responses import Response
 
 from retentive.console import differences
-from retentive.console.rendering import is_hidden, page_path, size
+from retentive.console.rendering import BASE, is_hidden, page_path, size
 from retentive.console.visits import Visit, digest, page, redirect
 from retentive.errors import Conflict, NotFound
+from retentive.server.calls import WRITE, lacking
 from retentive.server.errors import finding, invalid
 from retentive.storage.contract import Memory
 from retentive.values import diff
@@ -135,6 +136,23 @@ def rename(visit: Visit) -> Response:
     about, fields = "The id, the history and links by id stay.", [("path", "New path", path, 1_024)]
     action, back, hidden = visit.url("move", address), visit.url("m", address), {"version": version}
     return visit.page("ask.html", "Rename", action=action, back=back, about=about, fields=fields, hidden=hidden)
+
+
+@page("GET POST", "promote/{path:path}", "read", "tree")
+def promote(visit: Visit) -> Response:
+    """Ask for a memory store and a path there. With POST, propose the memory, or the directory, to that store."""
+    path, address = visit.memory_path, page_path(visit.memory_path)
+    if visit.is_post:
+        there = visit.named(visit.given("to").strip())
+        if not visit.caller.may("write", there):
+            raise lacking(WRITE)
+        made = visit.store.promote(path, visit.opened(there), new_path=visit.given("path").strip() or None)
+        page_there = f"review/{made.proposal_id}" if visit.caller.may("review", there) else "activity"
+        return redirect(f"{BASE}/s/{there.id}/{page_there}")
+    about = "It is proposed there with its history. Somebody else accepts it, whatever the settings."
+    fields = [("to", "Memory store, by key or id", "", 255), ("path", "Path there", path, 1_024)]
+    action, back = visit.url("promote", address), visit.url("m", address)
+    return visit.page("ask.html", "Promote", action=action, back=back, about=about, fields=fields, hidden={})
 
 
 @page("GET POST", "delete/{path:path}", "write", "tree")

@@ -16,12 +16,24 @@ from retentive.history.log import LogFilter, page_of, previous_paths
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import in_scope, memory_at, named_change
 from retentive.review.proposals import DecisionOutcome
-from retentive.server.calls import ADMIN, ERASE, READ, REVIEW, STORE, WRITE, Events, RouteCall, Routes
+from retentive.server.calls import (
+    ADMIN,
+    ERASE,
+    NO_STORE,
+    READ,
+    REVIEW,
+    STORE,
+    WRITE,
+    Events,
+    RouteCall,
+    Routes,
+    lacking,
+)
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.memories import FULL_LIMIT, MEMORY
 from retentive.server.requests import next_of, start_of
 from retentive.storage.contract import Snapshot, Version
-from retentive.store import core_of
+from retentive.store import core_of, with_options
 from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import origin_of
@@ -241,6 +253,24 @@ def stream_events(call: RouteCall, after: EventCursor = None) -> Events:
         return keys.is_active(key)
 
     return Events(store, store.history.newest() if cursor is None else cursor, may_continue)
+
+
+@route("POST", f"{STORE}/promote", READ, conflicts=True)
+def promote_memories(call: RouteCall, body: wire.Promotion) -> wire.PromotedObject:
+    """Propose a memory, or all memories below a directory, to another memory store, with their history.
+
+    The key needs the scope `write` there. The proposal waits there for review, whatever the settings.
+    """
+    there = call.location.info(body.to)
+    if not call.caller.sees(there):
+        raise missing(NO_STORE)
+    if not call.caller.may("write", there):
+        raise lacking(WRITE)
+    _, target = call.location.store(there.id, call.caller.within(there))
+    if call.request is not None:
+        target = with_options(target, request=call.request)
+    options = {"source": body.source, "session": body.session}
+    return wire.PromotedObject.of(call.store.promote(body.path, target, new_path=body.new_path, **options))
 
 
 NO_PROPOSAL = "proposal"

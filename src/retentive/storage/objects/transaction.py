@@ -111,7 +111,7 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
             revision=max(totals.revision, row.revision),
             memories=totals.memories + (path is not None) - (before is not None),
             size_bytes=totals.size_bytes + (row.size or 0 if path else 0) - (before.size or 0 if before else 0),
-            last_at=row.at,
+            last_at=max(totals.last_at, row.at),
             newest=row.id,
         )
 
@@ -125,7 +125,7 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
         match change:
             case Imported(version):
                 at = to_us(version.created_at)
-                if at < totals.last_at or version.id <= totals.newest:
+                if version.id <= totals.newest:
                     raise InvalidInput("imported versions must be later than all existing versions")
                 made = version.id, version.memory_id, version.operation, _name(version.actor), at, version.revision
                 row = VersionRow(*made, version.path)

@@ -136,7 +136,9 @@ def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *argume
 
 
 def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    """The file of compose, whose variable SITE is not set."""
+    text = (DEPLOY / "compose.yaml").read_text("utf-8").replace("${SITE:-localhost}", "localhost")
+    found: dict[str, Any] = yaml.safe_load(text)
     return found
 
 
@@ -166,7 +168,7 @@ def test_the_proxy_leads_to_the_console(tmp_path: Path) -> None:
     at = servers.postgresql().new_database("compose")
     run = partial(subprocess.run, env={"PATH": os.environ["PATH"], "RETENTIVE_AT": at}, check=True, capture_output=True)
     run([BIN / "retentive", *services["schema"]["command"]])
-    given = services["server"]["environment"] | {"RETENTIVE_SERVE_CONSOLE_HOSTS": "localhost"}
+    given = services["server"]["environment"]
     given |= {f"{PREFIX}HOST": "127.0.0.1", f"{PREFIX}TRUSTED_PROXIES": "127.0.0.1", f"{PREFIX}WORKERS": "1"}
     with started("--at", at, directory=tmp_path, **{name: str(each) for name, each in given.items()}) as (_, lines):
         upstream, port = lines[-1].rpartition("//")[2], free_port()
@@ -294,7 +296,7 @@ def test_the_chart_renders_all_that_it_offers(monkeypatch: pytest.MonkeyPatch) -
     (server,) = pods[0]["containers"]
     given = {each["name"]: each["value"] for each in server["env"]}
     options = parsed(given, monkeypatch)
-    assert (options.workers, options.rate, options.console_hosts) == (2, "50/s", "memory.example.com")
+    assert (options.workers, options.rate, options.public_url) == (2, "50/s", "https://memory.example.com")
     labels = found["Deployment", NAME]["spec"]["template"]["metadata"]["labels"].items()
     others = [found[job]["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"].items() for job in jobs[:2]]
     chosen = found["Service", NAME]["spec"]["selector"].items()

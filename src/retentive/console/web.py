@@ -357,5 +357,5 @@ def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTim
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
     """Return the routes of the console for `retentive serve`."""
     names = (each.strip().lower() for each in (options.console_hosts or "").split(","))
-    public = urlsplit(options.public_url or "").hostname or ""
+    public = urlsplit(options.public_url or ("" if server.tokens is None else server.tokens.resource)).hostname or ""
     return console(server, hosts=frozenset(filter(None, [*names, public]))).routes()

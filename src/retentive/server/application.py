@@ -23,7 +23,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.errors import RetentiveError
-from retentive.server.authorization import ACCESS_PREFIX, GRANTED, Authorization
+from retentive.server.authorization import ACCESS_PREFIX, CLIENT_PREFIX, GRANTED, Authorization
 from retentive.server.authorization_routes import authorization_routes
 from retentive.server.background import last_run
 from retentive.server.calls import (
@@ -195,7 +195,7 @@ class Server:
 
     def is_active(self, key: KeyRecord) -> bool:
         """Return whether a key, a token or a connected client still has its rights. May be five seconds late."""
-        if self.authorization is not None and self.authorization.issued(key):
+        if self.authorization is not None and key.id.startswith(CLIENT_PREFIX):
             return self.authorization.is_active(key)
         return self.location.keys.is_active(key)
 

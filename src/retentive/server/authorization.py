@@ -129,7 +129,7 @@ def store_in(resource: str | None, base: str) -> str:
         query = parse_qs(parts.query, strict_parsing=bool(parts.query), max_num_fields=5)
     except ValueError:
         given, query = ("", "", ""), {}
-    if given != (own.scheme, own.netloc.lower(), MCP) or query.keys() - {"store"} or "#" in resource:
+    if given != (own.scheme, own.netloc.lower(), MCP) or "#" in resource:
         raise OAuthError("invalid_target", f"resource must be {base}{MCP}")
     return query.get("store", [""])[0]
 
@@ -184,11 +184,11 @@ class Authorization:
     def _redeem(self, form: Mapping[str, str], base: str) -> Json:
         refusal = OAuthError("invalid_grant", "the code is unknown, was used, has expired, or is another client's")
         code, verifier = _needed(form, "code"), _needed(form, "code_verifier")
-        text, found = self._stored(code, CODE_PREFIX)
+        text, found = self._stored(code)
         if found is None or not _is_same(found.code, code):
             raise refusal
         if found.is_redeemed:  # somebody else has the code too, and perhaps the tokens
-            self._end(found, "reused_code")
+            self.disconnect(found, "reused_code")
             raise refusal
         if found.expires_at <= self._clock() or form["client_id"] != found.client_id:
             raise refusal
@@ -202,12 +202,12 @@ class Authorization:
     def _refresh(self, form: Mapping[str, str], base: str) -> Json:
         refusal = OAuthError("invalid_grant", "the refresh token is unknown, was used, has expired, or is revoked")
         token = _needed(form, "refresh_token")
-        text, found = self._stored(token, REFRESH_PREFIX)
+        text, found = self._stored(token)
         family = token.split("_")[2] if found is not None else ""
         if found is None or not _is_same(found.family, family):
             raise refusal
         if not _is_same(found.refresh, token):
-            self._end(found, "reused_refresh_token")
+            self.disconnect(found, "reused_refresh_token")
             raise refusal
         if found.expires_at <= self._clock() or form["client_id"] != found.client_id:
             raise refusal
@@ -219,8 +219,8 @@ class Authorization:
         if found.resource != base + MCP or self._rights(found.key_id) is None:
             raise OAuthError("invalid_grant", "the person who connected the client has no access any more")
         wanted = form.get("scope", " ".join(found.scopes)).split()
-        scopes = tuple(scope for scope in found.scopes if scope in wanted)
-        if not scopes:
+        scopes = tuple(scope for scope in GRANTED if scope in wanted)
+        if not scopes or not set(found.scopes).issuperset(scopes):
             raise OAuthError("invalid_scope", f"scope must be a part of {' '.join(found.scopes)}")
         now = self._clock()
         access = f"{ACCESS_PREFIX}_{found.id}_{secrets.token_hex(32)}"
@@ -233,44 +233,29 @@ class Authorization:
         return {"access_token": access, "refresh_token": refresh, **lifetime}
 
     def revoke(self, form: Mapping[str, str]) -> None:
-        """Revoke a token, and with a refresh token all access of its client. Raises `OAuthError`."""
+        """Revoke a token, and with it all access of its client. Raises `OAuthError`."""
         token, client_id = _needed(form, "token"), _needed(form, "client_id")
         self.clients.check(client_id)
-        text, found = self._stored(token, ACCESS_PREFIX)
-        if found is None:
-            _, found = self._stored(token, REFRESH_PREFIX)
-            is_own = found is not None and _is_same(found.refresh, token)
-        else:
-            is_own = any(_is_same(each.digest, token) for each in found.access)
-        if found is None or not is_own:  # an unknown token is as good as a revoked one
-            return
+        _, found = self._stored(token)
+        if found is None or _digest(token) not in {found.refresh, *(each.digest for each in found.access)}:
+            return  # an unknown token is as good as a revoked one
         if found.client_id != client_id:
             raise OAuthError("unauthorized_client", "the token is another client's")
-        if token.startswith(ACCESS_PREFIX):
-            kept = tuple(each for each in found.access if not _is_same(each.digest, token))
-            self._put(replace(found, access=kept), text)
-        else:
-            self._end(found)
+        self.disconnect(found)
 
     def authenticated(self, token: str, base: str) -> KeyRecord | None:
         """Return the rights of an access token for the server at `base`, or None if it has none."""
-        _, found = self._stored(token, ACCESS_PREFIX)
-        now = self._clock()
+        (_, found), now = self._stored(token), self._clock()
         access = next((each for each in found.access if _is_same(each.digest, token)), None) if found else None
         if found is None or access is None or access.expires_at <= now or found.resource != base + MCP:
             return None
         return self._granted(found, access)
 
-    def issued(self, key: KeyRecord) -> bool:
-        """Return whether rights are those of a connected client."""
-        return key.id.startswith(CLIENT_PREFIX)
-
     def is_active(self, key: KeyRecord) -> bool:
         """Return whether a connected client still has the rights `key`."""
         text = self._records.get(KIND, key.id.removeprefix(CLIENT_PREFIX))
         found = None if text is None else _RECORD.validate_json(text)
-        tokens = () if found is None else found.access
-        is_same = any(found is not None and self._granted(found, each) == key for each in tokens)
+        is_same = found is not None and any(self._granted(found, each) == key for each in found.access)
         return is_same and key.status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active"
 
     def _granted(self, found: ConnectedClient, access: AccessToken) -> KeyRecord | None:
@@ -291,30 +276,24 @@ class Authorization:
         kept = (each for each in chosen if each.is_redeemed and each.expires_at > now)
         return sorted(kept, key=lambda each: each.created_at, reverse=True)
 
-    def disconnect(self, found: ConnectedClient, *, by: str, address: str = "") -> None:
-        """Revoke all tokens of a client. `by` is the actor that does it."""
-        self._end(found, by=by, address=address)
+    def disconnect(self, found: ConnectedClient, outcome: str = "ok", **facts: str) -> None:
+        """Revoke all tokens of a client. `facts` are fields of the audit entry, such as who does it (`by`)."""
+        self._records.put(KIND, found.id, None)
+        self._log("disconnect", found.actor, found.workspace_id, outcome, client=found.client_id, **facts)
 
     def refused(self, key: KeyRecord, client: OAuthClient, *, address: str = "") -> None:
         """Log that a person refused to connect a client."""
         facts = {"key": key.id, "client": client.id, "address": address}
         self._log("connect", str(key.actor), key.workspace_id, "refused", **facts)
 
-    def _stored(self, token: str, prefix: str) -> tuple[str, ConnectedClient | None]:
-        """Return the record that a token names, with its stored text. The token is not checked."""
+    def _stored(self, token: str) -> tuple[str, ConnectedClient | None]:
+        """Return the record that a code or token names, with its stored text. The token is not checked."""
         parts = token.split("_")
-        is_token = parts[0] == prefix and len(parts) == (4 if prefix == REFRESH_PREFIX else 3)
-        if not is_token or not token.isascii() or not _ID.fullmatch(parts[1]):
-            return "", None
-        text = self._records.get(KIND, parts[1])
+        text = self._records.get(KIND, parts[1]) if len(parts) > 2 and _ID.fullmatch(parts[1]) else None
         return text or "", None if text is None else _RECORD.validate_json(text)
 
     def _put(self, record: ConnectedClient, expected: str | None) -> None:
         self._records.put(KIND, record.id, _RECORD.dump_json(record).decode(), expected=expected)
-
-    def _end(self, found: ConnectedClient, outcome: str = "ok", **facts: str) -> None:
-        self._records.put(KIND, found.id, None)
-        self._log("disconnect", found.actor, found.workspace_id, outcome, client=found.client_id, **facts)
 
     def _log(self, operation: str, actor: str, workspace: str, outcome: str = "ok", **facts: str) -> None:
         present = {name: value for name, value in facts.items() if value}

@@ -30,7 +30,7 @@ from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.errors import overloaded
 from retentive.server.keys import TOKEN_PREFIX, check_principal
-from retentive.server.requests import MCP, METADATA
+from retentive.server.requests import MCP
 from retentive.server.rights import SCOPES, Grant, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
 from retentive.wire.base import ActorPattern, Fields, NamePattern, PathPattern, rule
@@ -330,13 +330,6 @@ class Tokens:
                 "and names"
             )
         return cls(given["resource"], issuers)
-
-    def challenge(self, path: str = "") -> str:
-        """Return the value of the header `WWW-Authenticate`.
-
-        The value refers to the OAuth metadata of the whole server or, with `path`, of one path.
-        """
-        return f'Bearer resource_metadata="{self.resource}{METADATA}{path}"'
 
     def metadata(self, path: str = "") -> Json:
         """Return the OAuth metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""

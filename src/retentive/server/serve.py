@@ -146,7 +146,10 @@ def _tokens(options: ServeOptions) -> Tokens | None:
         return None
     from retentive.server.openid import Tokens  # noqa: PLC0415 - imports cryptography
 
-    return Tokens.from_file(options.oauth)
+    found = Tokens.from_file(options.oauth)
+    if options.public_url not in {None, found.resource}:
+        raise InvalidInput("--public-url must be the `resource` of the OAuth file")
+    return found
 
 
 def _people(tokens: Tokens | None, opened: Retentive) -> People | None:

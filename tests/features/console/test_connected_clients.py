@@ -452,20 +452,27 @@ def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tu
     assert "requests" not in found
 
 
-def test_revocation(flow: Flow) -> None:
+@pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
+def test_a_client_gives_its_access_back(flow: Flow, kind: str) -> None:
     found = flow.tokens()
-    fields = {"token": found["access_token"], "client_id": flow.client_id}
+    fields = {"token": found[kind], "client_id": flow.client_id}
     foreign = {**fields, "client_id": flow.register(client_name="Other").body["client_id"]}
     assert flow.post("/oauth/revoke", foreign).body["error"] == "unauthorized_client"
     assert flow.post("/oauth/revoke", {**fields, "client_id": "x"}).status == 401
+    assert flow.post("/oauth/revoke", {**fields, "token": f"{found[kind]}0"}).status == 200
     assert flow.status(found["access_token"]) == 200
     assert flow.post("/oauth/revoke", fields).status == 200
     assert flow.status(found["access_token"]) == 401
-    second = flow.refresh(found["refresh_token"]).body
-    assert flow.post("/oauth/revoke", {**fields, "token": second["refresh_token"]}).status == 200
-    assert flow.status(second["access_token"]) == 401
-    assert flow.refresh(second["refresh_token"]).body["error"] == "invalid_grant"
-    assert flow.post("/oauth/revoke", {**fields, "token": "unknown"}).status == 200
+    assert flow.refresh(found["refresh_token"]).body["error"] == "invalid_grant"
+
+
+def test_a_refreshed_token_has_no_more_scopes(flow: Flow) -> None:
+    found = flow.tokens()
+    less = flow.refresh(found["refresh_token"], scope="read offline_access").body
+    assert less["scope"] == "read"
+    assert flow.refresh(less["refresh_token"]).body["scope"] == "read write"
+    found = flow.tokens(scope=["read"])
+    assert flow.refresh(found["refresh_token"], scope="read write").body["error"] == "invalid_scope"
 
 
 def test_a_revoked_key_takes_its_clients_along(api: Api) -> None:

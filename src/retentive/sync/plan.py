@@ -116,18 +116,28 @@ def plan(
         busy = {path for step in steps for path in (step.path, step.to)}
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
-        if places.is_read_only(path):
-            act = "pull" if act == "delete_memory" else act
-            act = ("merge" if path in memories else "hold_new") if act == "push" else act
+        if act == "delete_memory" and places.is_read_only(path):
+            act = "pull"
         if act is not None:
             steps.append(SyncStep(act, path))
-    if confirmed:
-        return steps
+    if not confirmed:
+        steps = _held(steps, len(bases), removed or {}, restoring=restoring)
+    kept: dict[bool, Act] = {True: "merge", False: "hold_new"}
+    return [
+        replace(step, act=kept[step.path in memories])
+        if step.act == "push" and places.is_read_only(step.path)
+        else step
+        for step in steps
+    ]
+
+
+def _held(steps: list[SyncStep], paths: int, removed: Mapping[Side, int], *, restoring: bool) -> list[SyncStep]:
+    """Return the steps with deletions of more than half of the `paths` held, or undone if `restoring` is True."""
     other: dict[Act, Act] = {}
     acts = Counter(step.act for step in steps)
     for act, hold, undo, side in _HELD:
-        before = (removed or {}).get(side, 0)
-        if acts[act] and acts[act] + before > max(MOST_UNCONFIRMED, (len(bases) + before) // 2):
+        before = removed.get(side, 0)
+        if acts[act] and acts[act] + before > max(MOST_UNCONFIRMED, (paths + before) // 2):
             other[act] = undo if restoring else hold
     return [replace(step, act=other.get(step.act, step.act)) for step in steps]
 

@@ -258,10 +258,10 @@ def test_tools_see_all_mounts(api: Api, kind: str) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("kind", ["local", "http"])
+@pytest.mark.parametrize("kind", ["local", "remote", "http"])
 def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
     """A change of the team's by somebody else, with the path of the tree. What the tree hides is not told."""
-    tree = filled(api.place.opened, kind)
+    tree = told = filled(api.place.opened, kind)
 
     def change() -> None:
         tree.store_of("/memories")[0].create("/memories/team/hidden.md", "covered by the mount")
@@ -269,7 +269,7 @@ def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
 
     async def run() -> list[str]:
         heard: list[str] = []
-        async with connected(tree) if kind == "local" else over_http(api, kind, *in_url(kind)) as client:
+        async with over_http(api, kind, *in_url(kind)) if kind == "http" else connected(told) as client:
             uris = [f"memory://mine-{kind}/team/{name}" for name in ("style.md", "hidden.md")]
             async with client.listen(resource_subscriptions=uris) as events:
                 await asyncio.to_thread(change)
@@ -279,7 +279,11 @@ def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
                         return heard
         return heard
 
-    assert asyncio.run(run()) == [f"memory://mine-{kind}/team/style.md"]
+    with retentive.open(api.url, api_key=api.key) as remote:
+        if kind == "remote":
+            stores = {point: remote.store(store.id) for point, store in stores_of(tree).items()}
+            told = Mounts(stores)
+        assert asyncio.run(run()) == [f"memory://mine-{kind}/team/style.md"]
 
 
 @pytest.mark.parametrize("where", ["here", "on a server", "on both"])
@@ -300,22 +304,63 @@ def test_a_process_serves_mounts(tmp_path: Path, expected: Replies, where: str) 
         assert answers(Client(command, mode=MODES[0])) == expected
 
 
-PLACES = ["none", "memstore_" + "0" * 32, "memstore_system", "default", "xtheirs"]
+FOREIGN = ["memstore_" + "0" * 32, "memstore_system", "default", "xtheirs", "id of default", "id of xtheirs"]
 
 
-@pytest.mark.parametrize("store", PLACES)
-def test_a_mount_that_the_key_does_not_see_is_missing(api: Api, store: str) -> None:
-    """A foreign store answers as an unknown one, also if it is only mounted."""
-    api.place.opened.store()
-    api.place.opened.store("mine")
-    api.place.opened.store("xtheirs", workspace="wrkspc_theirs")
-    key = api.with_key("read", "write", stores=("mine", "x*"))
+@pytest.mark.parametrize("kind", ["a key for stores", "a member of a group"])
+def test_a_foreign_store_is_mounted_as_an_unknown_one(api: Api, kind: str) -> None:
+    """In the URL of MCP, and for a command with the mount point of the store."""
+    opened = api.place.opened
+    ids = {"default": opened.store().id, "xtheirs": opened.store("xtheirs", workspace="wrkspc_theirs").id}
+    mine = opened.store("mine")
+    if kind == "a key for stores":
+        key = api.with_key("read", "write", stores=("mine", "x*"))
+    else:
+        grants = [{"role": "write", "stores": ["mine", "x*"]}]
+        group = {"name": "us", "members": ["user:ann"], "grants": grants}
+        assert api.post("/v1/organizations/groups", group).status == 200
+        key = api.with_key(principal="user:ann")
+
+    def asked(store: str, mode: str) -> tuple[object, ...]:
+        named = ids.get(store.removeprefix("id of "), "") if store.startswith("id of ") else store
+        in_url = key.post(f"/mcp?store=mine&mount=/memories/team={named}{mode}", {})
+        body = {"command": {"command": "view", "path": "/memories/team"}, "mount": "/memories/team"}
+        found = key.post(f"/v1/memory_stores/{ids.get(store, named)}/commands", body | {"read_only": mode == ":ro"})
+        bodies = [{**each.body, "request_id": ""} for each in (in_url, found)]
+        return in_url.status, found.status, *bodies
+
     for mode in ("", ":ro"):
-        found = key.post(f"/mcp?store=mine&mount=/memories/team={store}{mode}", {})
-        assert (found.status, found.error["message"]) == (
-            404,
-            "memory store not found; name one in the URL, such as /mcp?store=KEY",
-        )
+        unknown = asked("none", mode)
+        assert unknown[:2] == (404, 404)
+        for store in FOREIGN:
+            assert asked(store, mode) == unknown, store
+    seen = key.post(f"/v1/memory_stores/{mine.id}/commands", {"command": {"command": "view", "path": "/memories"}})
+    assert seen.status == 200
+
+
+def test_rights_in_a_mounted_store_are_those_of_the_caller(api: Api) -> None:
+    """Without `:ro`, what the caller may not write is read-only; nothing is mounted that it may not read."""
+    filled(api.place.opened, "rights")
+    reader = api.with_key("read", principal="user:ann", stores=("team-rights",))
+    grants = [{"role": "write", "stores": ["mine-rights"]}, {"role": "read", "stores": ["team-rights"]}]
+    group = {"name": "us", "members": ["user:bob"], "grants": grants}
+    assert api.post("/v1/organizations/groups", group).status == 200
+    bob = api.with_key(principal="user:bob")
+
+    async def run() -> list[tuple[str, bool]]:
+        async with over_http(bob, "rights", "/memories/team=team-rights") as client:
+            return [
+                await reply_of(client, "memory_create", {"path": path, "file_text": "x"})
+                for path in ("/memories/a.md", "/memories/team/a.md")
+            ]
+
+    assert asyncio.run(run()) == [
+        ("File created successfully at: /memories/a.md", False),
+        ("Error: /memories/team/a.md is read-only", True),
+    ]
+    assert reader.post("/mcp?store=team-rights&mount=/memories/x=mine-rights", {}).status == 404
+    writer = api.with_key("write")
+    assert writer.post("/mcp?store=mine-rights&mount=/memories/team=team-rights", {}).status == 403
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Provider:
         self.key = "rsa"
         self.in_userinfo: set[str] = set()
         self.gives_refresh = True
-        self.is_down = False
+        self.is_down: Answer | None = None
         self.clock: Callable[[], float] = time.time
         self.codes: dict[str, dict[str, str]] = {}
         self.refreshes: dict[str, str] = {}
@@ -54,8 +54,8 @@ class Provider:
 
     def answer(self, request: Received) -> Answer:
         self.requests.append(request.path)
-        if self.is_down:
-            return 503, b"{}"
+        if self.is_down is not None:
+            return self.is_down
         shown = [
             key.as_dict(private=False) | {"use": "sig", **self.described.get(n, {})} for n, key in self.shown.items()
         ]

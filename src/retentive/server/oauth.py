@@ -231,6 +231,8 @@ class Issuer(Fields):
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
         if self.client_id is not None and not (self.name and self.client_secret):
             raise InvalidInput("`client_id` needs `name`, and `client_secret_env` or `client_secret_file`")
+        if "openid" not in self.sign_in_scopes.split():
+            raise InvalidInput("`sign_in_scopes` must contain openid")
         return self
 
     @property

@@ -71,6 +71,7 @@ class Provider:
         self._keys, self._client = keys, keys.client
         self._clock, self._monotonic = clocks
         self._id, self._secret = issuer.client_id or "", issuer.client_secret
+        self._sealing_key = OctKey.import_key(hashlib.sha256(b"retentive " + self._secret.encode()).digest())
         self._description: dict[str, Any] = {}
         self._until = float("-inf")
 
@@ -154,32 +155,31 @@ class Provider:
             raise SignInRefused("invalid_token") from None
 
     def logout_url(self, person: Person, back: str) -> str | None:
-        """Return the URL at which a person signs out of the provider, and comes back. None if it has none."""
-        endpoint = self.described().get("end_session_endpoint")
-        hint = {"id_token_hint": person.tokens["id_token"]} if "id_token" in person.tokens else {}
-        try:
-            check_issuer_url(endpoint or "")
-        except (InvalidInput, ValueError):
-            return None
-        return _with(str(endpoint), {**hint, "client_id": self._id, "post_logout_redirect_uri": back})
+        """Return the URL at which a person signs out of the provider, and comes back. None if there is none."""
+        with suppress(HttpError, *_MALFORMED):
+            endpoint = self.described()["end_session_endpoint"]
+            check_issuer_url(endpoint)
+            query = {"id_token_hint": person.tokens["id_token"], "client_id": self._id}
+            return _with(endpoint, {**query, "post_logout_redirect_uri": back})
+        return None
 
-    def sealed(self, tokens: Mapping[str, str]) -> str:
-        """Encrypt tokens for the storage. The key comes from the secret that the server has at the provider."""
-        header = {"alg": _SEALING[0], "enc": _SEALING[1]}
-        return jwe.encrypt_compact(header, json.dumps(tokens), self._sealing_key, algorithms=_SEALING)
+    def written(self, person: Person, now: float) -> str:
+        """Return the record of a person whom the provider confirmed now. The tokens are encrypted.
 
-    def unsealed(self, text: str) -> dict[str, str]:
-        """Decrypt tokens. Empty if the secret has changed since."""
+        The key comes from the secret of the server at the provider, which is not in the storage.
+        """
+        header, tokens = {"alg": _SEALING[0], "enc": _SEALING[1]}, json.dumps(person.tokens)
+        sealed = jwe.encrypt_compact(header, tokens, self._sealing_key, algorithms=_SEALING)
+        known = {"provider": self.name, "claims": person.claims, "tokens": sealed, "checked": now, "tried": now}
+        return json.dumps(known)
+
+    def person(self, known: Mapping[str, Any]) -> Person:
+        """Return the person of a record. Without tokens, if the secret has changed since."""
+        tokens: dict[str, str] = {}
         with suppress(JoseError, ValueError):
-            found: dict[str, str] = json.loads(
-                jwe.decrypt_compact(text, self._sealing_key, algorithms=_SEALING).plaintext or b"{}"
-            )
-            return found
-        return {}
-
-    @property
-    def _sealing_key(self) -> OctKey:
-        return OctKey.import_key(hashlib.sha256(b"retentive tokens" + self._secret.encode()).digest())
+            found = jwe.decrypt_compact(known["tokens"], self._sealing_key, algorithms=_SEALING)
+            tokens = json.loads(found.plaintext or b"{}")
+        return Person(known["claims"], tokens)
 
     def _asked_for_tokens(self, grant: str, form: Mapping[str, str]) -> dict[str, str]:
         described = self.described()
@@ -251,7 +251,7 @@ class People:
         for name, text in self._records.list(PERSON):
             if now - json.loads(text)["checked"] > KEPT_S:
                 self._records.put(PERSON, name, None)
-        self._records.put(PERSON, key_id, _written(provider, person, now))
+        self._records.put(PERSON, key_id, provider.written(person, now))
 
     def rights(self, provider: Provider, claims: dict[str, Any], checked: float | None = None) -> KeyRecord:
         """Return the rights of a person with these claims, which the provider confirmed at the time `checked`.
@@ -270,10 +270,8 @@ class People:
         The provider is asked again every `CHECK_S`, by one process. If it cannot be asked, people stay signed in for
         `GRACE_S` more.
         """
-        text, now = self._records.get(PERSON, key_id), self._clock()
-        known = {} if text is None else json.loads(text)
-        provider = self.providers.get(known.get("provider", ""))
-        if text is None or provider is None:
+        (text, known, provider), now = self._known(key_id), self._clock()
+        if provider is None:
             return None
         if now - known["checked"] > CHECK_S and now - known["tried"] > REFETCH_S:
             known = self._checked(key_id, text, known, provider)
@@ -285,12 +283,13 @@ class People:
 
     def logout_url(self, key_id: str, back: str) -> str | None:
         """Return the URL at which a person signs out of the provider, and comes back. None if there is none."""
-        text = self._records.get(PERSON, key_id)
-        known = {} if text is None else json.loads(text)
-        provider = self.providers.get(known.get("provider", ""))
-        with suppress(HttpError):
-            return None if provider is None else provider.logout_url(_person(provider, known), back)
-        return None
+        _, known, provider = self._known(key_id)
+        return None if provider is None else provider.logout_url(provider.person(known), back)
+
+    def _known(self, key_id: str) -> tuple[str, dict[str, Any], Provider | None]:
+        text = self._records.get(PERSON, key_id) or "{}"
+        known: dict[str, Any] = json.loads(text)
+        return text, known, self.providers.get(known.get("provider", ""))
 
     def _checked(self, key_id: str, text: str, known: dict[str, Any], provider: Provider) -> dict[str, Any]:
         """Return the record of a person after the provider was asked about them. Empty if they are no longer known."""
@@ -301,7 +300,7 @@ class People:
         except Conflict:  # another thread or process asks; a refresh token may work only once
             return known
         try:
-            person = provider.checked(_person(provider, known))
+            after = provider.written(provider.checked(provider.person(known)), self._clock())
         except SignInRefused as refusal:
             self._put(key_id, None, trying)
             facts = {"by": f"provider:{provider.name}", "reason": refusal.outcome, "key": key_id}
@@ -312,7 +311,6 @@ class People:
             return {}
         except HttpError:
             return known
-        after = _written(provider, person, self._clock())
         self._put(key_id, after, trying)
         found: dict[str, Any] = json.loads(after)
         return found
@@ -336,14 +334,10 @@ def _with(url: str, query: Mapping[str, str]) -> str:
 
 
 def _is_fault(refusal: IssuerRefusal) -> bool:
-    """Return whether a refusal is about the server or the provider, and not about the person."""
-    return refusal.status in {408, 429} or refusal.status >= 500 or refusal.code in _SERVER_FAULTS
+    """Return whether a refusal is about the server or the provider, and not about the person.
 
-
-def _written(provider: Provider, person: Person, now: float) -> str:
-    known = {"provider": provider.name, "claims": person.claims, "tokens": provider.sealed(person.tokens)}
-    return json.dumps({**known, "checked": now, "tried": now})
-
-
-def _person(provider: Provider, known: Mapping[str, Any]) -> Person:
-    return Person(known["claims"], provider.unsealed(known["tokens"]))
+    A proxy in front of a provider that restarts may answer 404 or 403; that must not throw everybody out.
+    """
+    if refusal.code:
+        return refusal.code in _SERVER_FAULTS or refusal.status not in {400, 401, 403}
+    return refusal.status != 401  # of `userinfo`, for a token that was revoked

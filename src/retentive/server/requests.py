@@ -59,7 +59,8 @@ def client_address(scope: Scope) -> str:
     """Return the IP address of the client, which `--trusted-proxies` may name. Empty if it is unknown."""
     client = scope.get("client")
     try:
-        return "" if client is None else str(ipaddress.ip_address(client[0]))
+        found = ipaddress.ip_address(client[0]) if client else ""
+        return str(getattr(found, "ipv4_mapped", None) or found)
     except ValueError:  # a proxy may send anything, such as `unknown`
         return ""
 

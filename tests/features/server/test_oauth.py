@@ -256,7 +256,14 @@ def test_an_mcp_client_finds_the_issuer_and_uses_its_token(api: Api, provider: P
         "resource": f"{RESOURCE}/mcp",
         "authorization_servers": [provider.url],
         "bearer_methods_supported": ["header"],
-        "scopes_supported": ["memory:read", "memory:write", "memory:review", "memory:erase", "memory:admin"],
+        "scopes_supported": [
+            "memory:read",
+            "memory:write",
+            "memory:review",
+            "memory:erase",
+            "memory:gateway",
+            "memory:admin",
+        ],
     }
     assert api.get("/.well-known/oauth-protected-resource").body == {**found, "resource": RESOURCE}
     api.place.opened.store()

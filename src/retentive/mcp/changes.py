@@ -22,6 +22,7 @@ from retentive.mounts import StoreOrMounts, shown_path, stores_of
 from retentive.remote import is_remote
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
+from retentive.values.patterns import covers
 
 if TYPE_CHECKING:
     from mcp.shared.subscriptions import ServerEvent
@@ -40,7 +41,9 @@ class TreeChanges:
 
     def __init__(self, tree: StoreOrMounts, name: str, changes_of: Callable[[MemoryStore], StoreChanges]) -> None:
         self._tree, self._name = tree, name
-        self._changes = {point: changes_of(store) for point, store in stores_of(tree).items()}
+        stores = stores_of(tree)
+        self._scopes = {point: () if is_remote(store) else core_of(store).scope for point, store in stores.items()}
+        self._changes = {point: changes_of(store) for point, store in stores.items()}
 
     async def begin(self) -> None:
         """Remember the newest changes; only later ones become events. Await this method right before `subscribe`."""
@@ -52,11 +55,16 @@ class TreeChanges:
     ) -> Callable[[], None]:
         """Call `listener` for each new event, as long as `may_continue` returns True.
 
-        Returns a function that ends the subscription.
+        There are no events about paths that the caller may not see. Returns a function that ends the subscription.
         """
+        heard = dict.fromkeys(self._changes, False)
 
         def hear(point: str, path: str) -> None:
-            if not path:
+            scope, is_list = self._scopes[point], not path
+            if scope and not (heard[point] if is_list else covers(scope, path)):
+                return
+            heard[point] = not is_list
+            if is_list:
                 listener(ResourcesListChanged())
             elif shown := shown_path(self._tree, point, path):
                 listener(ResourceUpdated(uri_of(self._name, shown)))

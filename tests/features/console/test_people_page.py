@@ -16,6 +16,8 @@ def test_groups_are_made_changed_and_deleted(alone: Api) -> None:
     assert "no memory store matches 'tema*' yet; did you mean 'team*'?" in shown.text
     (made,) = alone.get(GROUPS).body["data"]
     assert made["members"] == ["user:ann", "group:staff"]
+    key = person.submit("/console/keys", "/keys/create", name="k", stores="team-b", key=alone.key)
+    assert "no memory store matches 'team-b' yet; did you mean 'team a'?" in key.text
     page, change = f"/console/people/{made['id']}", f"/people/{made['id']}/change"
 
     def changed(**given: str) -> dict[str, object]:

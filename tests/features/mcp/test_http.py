@@ -176,6 +176,31 @@ def test_clients_hear_changes_whatever_key_was_first(api: Api) -> None:
     assert not operations & {"feed", "versions"}
 
 
+def test_a_client_hears_nothing_of_paths_that_it_may_not_see(api: Api) -> None:
+    """Neither an event of the memory nor one of the list: both would tell that something is there."""
+    store = api.place.opened.store()
+    for path in (A, B):
+        store.create(path, "x")
+    limited = api.with_key("read", paths=(B,))
+    mine = ["memory://default/a.md", "memory://default/b.md"]
+
+    async def run() -> list[str]:
+        async with (
+            client_of(limited) as client,
+            client.listen(resource_subscriptions=mine, resources_list_changed=True) as events,
+            client_of(api) as other,
+            other.listen(resource_subscriptions=mine) as all_events,
+        ):
+            await asyncio.to_thread(store.append, A, "more")
+            async with asyncio.timeout(WAIT_S):
+                await anext(aiter(all_events))  # so that the two changes are in two polls
+                await asyncio.to_thread(store.append, B, "more")
+                each = aiter(events)
+                return [getattr(await anext(each), "uri", "list") for _ in range(2)]
+
+    assert asyncio.run(run()) == [mine[1], "list"]
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
 def test_changes_are_heard_until_the_key_is_revoked(api: Api, mode: str) -> None:

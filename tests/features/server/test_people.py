@@ -279,3 +279,24 @@ def test_a_member_at_mcp(other: Api, store: MemoryStore) -> None:
     bob = member(other, principal="user:bob")
     absent = bob.post("/mcp?store=nothing", {}).error
     assert bob.post("/mcp?store=team-a", {}).error == absent
+
+
+def test_a_stream_has_only_what_its_member_may_see_and_ends_with_the_role(other: Api, store: MemoryStore) -> None:
+    made = group(other, "docs", ["api_key:none"], GRANT)
+    key = other.with_key()
+    change = {"add_members": [f"api_key:{other.place.keys.all()[0].id}"]}
+    assert other.post(f"{GROUPS}/{made['id']}", change).status == 200
+    headers = {"authorization": f"Bearer {key.key}"}
+    url = f"{other.url}/v1/memory_stores/{store.id}/events?after=0"
+    with httpx2.stream("GET", url, headers=headers, timeout=30) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        assert "/team/notes.md" in first
+        store.append("/memories/private/pay.md", "SECRET more\n")
+        store.append(f"{TEAM}/notes.md", "more\n")
+        second = next(line for line in lines if line.startswith("data: "))
+        assert other.delete(f"{GROUPS}/{made['id']}").status == 200
+        store.append(f"{TEAM}/notes.md", "after the end\n")
+        rest = list(lines)
+    assert ("/team/notes.md" in second, [line for line in rest if line.startswith('data: {"')]) == (True, [])

@@ -222,7 +222,10 @@ def test_the_unit_starts_the_server_with_its_configuration(monkeypatch: pytest.M
 
 
 def test_the_chart_belongs_to_this_version_and_names_settings() -> None:
-    """The schema has all values, with the settings of the server that the chart does not set itself."""
+    """The schema has all values, with the settings of the server that the chart does not set itself.
+
+    RETENTIVE_PIN=1 writes the settings into it.
+    """
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
@@ -232,8 +235,18 @@ def test_the_chart_belongs_to_this_version_and_names_settings() -> None:
     Draft7Validator(schema).validate(values)
     own = {"host", "port", "tls_cert", "tls_key", "insecure_no_tls"}
     kinds = {str: "string", int: "integer", bool: "boolean"}
-    described = {name: each["type"] for name, each in schema["properties"]["settings"]["properties"].items()}
-    assert described == {each.name: kinds[kind_of(each)] for each in settings() if each.name not in own}
+    wanted: dict[str, dict[str, Any]] = {}
+    for each in settings():
+        if each.name not in own:
+            kind, most = kind_of(each), each.metadata["high"]
+            bounds = {"minimum": each.metadata["low"]} | ({} if most is None else {"maximum": most})
+            wanted[each.name] = {"type": kinds[kind]} | (bounds if kind is int else {})
+    if os.environ.get("RETENTIVE_PIN"):
+        file, known = CHART / "values.schema.json", schema["properties"]["settings"]
+        new = json.dumps(known | {"properties": wanted})
+        file.write_text(file.read_text("utf-8").replace(json.dumps(known), new), "utf-8")
+        schema["properties"]["settings"]["properties"] = wanted
+    assert schema["properties"]["settings"]["properties"] == wanted
 
 
 HELM = os.environ.get("RETENTIVE_HELM") or shutil.which("helm")

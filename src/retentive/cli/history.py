@@ -172,7 +172,7 @@ def _full_change(found: Differences) -> dict[str, object]:
 
 def _head(value: dict[str, Any], made: Provenance) -> str:
     """Return a line for each field of the JSON form of a version or a change, and of its provenance."""
-    facts = value | output.attributes(made, "integration", "session", "source", "cause")
+    facts = value | output.attributes(made, "integration", "session", "source", "cause", "accepted_by")
     facts |= {"flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags)}
     return "".join(
         f"{name:<11}  {output.exact(each)}\n"

@@ -326,7 +326,8 @@ class Background:
 
 def start(opened: Retentive, options: ServeOptions) -> Background:
     """Start the background work of a server process: webhooks and hourly maintenance."""
-    deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
+    console = f"{options.public_url}/console" if options.public_url and options.pages else ""
+    deliverer = Deliverer(opened, to_private=options.webhooks_to_private, console=console)
     leader = Leader(opened.records, lease_s=options.lease_s)
 
     def on_tick(leads: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from retentive import MemoryStore
@@ -193,6 +195,22 @@ def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: st
     assert "accepted this proposal" in decided[0].text
     assert "refused this proposal" in decided[1].text
     assert "/memories/y.md" not in [each.path for each in store.memories()]
+
+
+def test_a_session_is_decided_at_once(person: Person, store: MemoryStore, at: str) -> None:
+    """All differences are on one page, and only what it shows is decided."""
+    store.change_settings({"review": ["session:*"]})
+    for name, session in (("x", "new"), ("y", "new"), ("z", "other")):
+        store.create(f"/memories/{name}.md", f"text {name}\n", actor=f"session:{session}")
+    assert f"{at}/review?session=new" in person.get(f"{at}/review").links
+    page = person.get(f"{at}/review?session=new")
+    assert page.problems() == []
+    assert [f"text {name}" in page.text for name in "xyz"] == [True, True, False]
+    store.create("/memories/late.md", "late\n", actor="session:new")
+    ids = re.findall(r'name="id" value="(prop_[0-9a-f]+)"', page.body.partition("<h2>Session")[2])
+    person.post(f"{at}/decide", {"csrf": page.form("/decide")["csrf"], "id": ids, "decision": "accept"})
+    assert [each.summary for each in store.review.pending()] == ["created /memories/z.md", "created /memories/late.md"]
+    assert len(store.review.decisions()) == 2
 
 
 def test_a_memory_is_promoted_to_another_store(person: Person, api: Api, store: MemoryStore, at: str) -> None:

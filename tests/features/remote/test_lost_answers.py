@@ -86,7 +86,7 @@ READING = {
     "acting_as", "audit", "base", "by_id", "call", "directory", "download", "get", "history", "id", "key",
     "list_memories", "listed", "load", "load_at", "memories", "memories_at", "name", "pages", "post", "read",
     "replies", "review", "search", "settings", "through", "trust", "usage", "version_text", "versions", "view",
-    "actor", "answer", "is_on_server", "scan", "sweep", "read_only",
+    "recall", "evidence", "actor", "answer", "is_on_server", "scan", "sweep", "read_only",
     "by_id.get", "by_id.update", "by_id.delete",
     "history.log", "history.changes", "history.show", "history.diff", "history.differences",
     "history.text_at", "history.blame", "history.page", "history.feed", "history.newest",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from retentive.console import differences
@@ -9,7 +12,7 @@ from retentive.console.pages.history import news_url
 from retentive.console.pages.memory import lines_of
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import NotFound
-from retentive.review.proposals import DecisionOutcome, ProposedChange, foundations
+from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import finding, invalid, missing
 from retentive.server.handlers import history as api
 from retentive.storage.contract import Memory
@@ -17,7 +20,8 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 from retentive.wire.history import Confirmation
 
-ROWS = 50
+ROWS, GROUP = 50, 100
+"""Proposals in the queue, and on the page of a session."""
 
 
 @page("GET", "review", "review", "review")
@@ -25,14 +29,18 @@ ROWS = 50
 def show_queue(visit: Visit) -> Response:
     """Show the queue with the proposal that the URL names, or else with the oldest one, and a form for the decision.
 
-    If nothing is pending, or the proposal was decided, show the newest decisions.
+    With `?session=`, show all proposals of a session, to decide about them at once. If nothing is pending, or the
+    proposal was decided, show the newest decisions.
     """
     return _queue(visit, visit.ids.get("proposal_id", ""))
 
 
 def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *, is_late: bool = False) -> Response:
     again, review = news_url(visit), visit.store.review
-    pending = review.pending()
+    pending, session = review.pending(), visit.query.get("session", "")
+    group = [each for each in pending if session and each.session == session][:GROUP]
+    if group:
+        return _group(visit, session, group, pending)
     wanted = wanted or next((each.id for each in pending), "")
     try:
         shown, texts = review.show(wanted)
@@ -52,6 +60,7 @@ def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *,
         409 if is_late or outcome is not None else 200,
         pending=pending[:ROWS],
         total=len(pending),
+        sessions=_sessions(pending),
         building={each for each, others in built_on.items() if others},
         again=again,
         shown=shown,
@@ -65,6 +74,25 @@ def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *,
         below=sorted(below),
         obstacles=() if outcome is None else outcome.obstacles,
     )
+
+
+def _group(visit: Visit, session: str, group: Sequence[Proposal], pending: Sequence[Proposal]) -> Response:
+    """Show all differences of one session. The form names the proposals, so that none is accepted that is not shown."""
+    shown = [visit.store.review.show(each.id)[1] for each in group]
+    files = [_file(visit, *each, is_alone=False) for texts in shown for each in texts]
+    values = {
+        "pending": pending[:ROWS],
+        "total": len(pending),
+        "sessions": _sessions(pending),
+        "again": news_url(visit),
+    }
+    nothing: dict[str, object] = {"shown": None, "decided": None, "decisions": (), "building": ()}
+    return visit.page("review.html", "Review", session=session, group=group, files=files, **values, **nothing)
+
+
+def _sessions(pending: Sequence[Proposal]) -> list[tuple[str, int]]:
+    found = Counter(each.session for each in pending if each.session)
+    return [(name, number) for name, number in found.most_common(ROWS) if number > 1]
 
 
 def _file(

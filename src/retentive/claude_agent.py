@@ -24,8 +24,9 @@ except ImportError as error:
 
 
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import ActorLike, MemoryLocation, open_store
+from retentive.integrations.memory import ActorLike, MemoryLocation, acting, open_store, unwrapped
 from retentive.mcp.stdio import service_of
+from retentive.mounts import Mounts, StoreOrMounts, stores_of, tree_of
 from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.store import MemoryStore, core_of
@@ -41,17 +42,26 @@ TRANSCRIPT, ENTRY = "transcript", "transcript.entry"  # kinds of records
 
 
 def memory_server(
-    memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None, one_tool: bool = False
+    memory: MemoryLocation | MemoryStore | Mounts,
+    *,
+    store: str | None = None,
+    actor: ActorLike = None,
+    one_tool: bool = False,
 ) -> McpSdkServerConfig:
     """Create the memory tools as an MCP server in this process, for `ClaudeAgentOptions(mcp_servers={"memory": ...})`.
 
     The tools are the same as those of `retentive mcp`: one tool for each command, or, if `one_tool` is true, a single
-    tool for all commands. Allow them with `allowed_tools=["mcp__memory"]`. `memory` is an open memory store or a
-    location. For a location, `store` is the key or id of the memory store to open. Changes are recorded with `actor`.
-    Raises `InvalidInput` and storage errors.
+    tool for all commands. Allow them with `allowed_tools=["mcp__memory"]`. `memory` is an open memory store,
+    mounts, or a location. For a location, `store` is the key or id of the memory store to open. Changes are
+    recorded with `actor`. Raises `InvalidInput` and storage errors.
     """
-    opened = open_store(memory, store, "claude_agent", actor)
-    return {"type": "sdk", "name": "memory", "instance": service_of(opened, one_tool=one_tool).server()}
+    tree: StoreOrMounts
+    if isinstance(found := unwrapped(memory), Mounts) and store is None:
+        stores = stores_of(found).items()
+        tree = tree_of({point: acting(each, "claude_agent", actor) for point, each in stores})
+    else:
+        tree = open_store(memory, store, "claude_agent", actor)  # type: ignore[arg-type]  # refuses mounts with `store`
+    return {"type": "sdk", "name": "memory", "instance": service_of(tree, one_tool=one_tool).server()}
 
 
 class TranscriptStore:

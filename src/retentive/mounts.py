@@ -161,21 +161,20 @@ class Mounts(MemoryTree):
 
         Within a store, the order and the errors are those of `MemoryStore.list_memories`. A page may be short.
         """
-        mounts = list(self._mounts.values())
+        points, items = list(self._mounts), list[Listed]()
         number, _, pin = ("0", "", "") if cursor is None else cursor.pin.partition(" ")
-        if not number.isdecimal() or int(number) >= len(mounts):
+        if number not in map(str, range(len(points))):
             raise InvalidInput("the cursor must be the `next` of an earlier page")
-        mount = mounts[int(number)]
-        inner = ListingCursor(pin, cursor.last) if cursor is not None and pin else None
-        page = mount.store.list_memories(cursor=inner, limit=limit)
-        listed = [each for each in page.items if isinstance(each, ListedMemory) and mount.shows(each.memory.path)]
-        items = [replace(each, memory=mount.out(each.memory)) for each in listed]
-        following = None if page.next is None else ListingCursor(f"{number} {page.next.pin}", page.next.last)
-        if following is None and int(number) + 1 < len(mounts):
-            following = ListingCursor(f"{int(number) + 1} ", "")
-        if following is not None and not items:
-            return self.list_memories(cursor=following, limit=limit)
-        return ListPage(tuple(items), following)
+        position, inner = int(number), ListingCursor(pin, cursor.last) if cursor is not None and pin else None
+        while not items and position < len(points):
+            mount = self._mounts[points[position]]
+            page = mount.store.list_memories(cursor=inner, limit=limit)
+            listed = (each for each in page.items if isinstance(each, ListedMemory) and mount.shows(each.memory.path))
+            items, inner = [replace(each, memory=mount.out(each.memory)) for each in listed], page.next
+            position += inner is None
+        at = ListingCursor("", "") if inner is None else inner
+        is_last = position == len(points)
+        return ListPage(tuple(items), None if is_last else ListingCursor(f"{position} {at.pin}", at.last))
 
     def settings(self, path: str = ROOT) -> Settings:
         """Return the effective settings of the store that a path of the tree belongs to."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -69,13 +70,10 @@ class TreeChanges:
             elif shown := shown_path(self._tree, point, path):
                 listener(ResourceUpdated(uri_of(self._name, shown)))
 
-        ends = [each.subscribe(partial(hear, point), may_continue) for point, each in self._changes.items()]
-
-        def unsubscribe() -> None:
-            for end in ends:
-                end()
-
-        return unsubscribe
+        with ExitStack() as ends:
+            for point, each in self._changes.items():
+                ends.callback(each.subscribe(partial(hear, point), may_continue))
+            return ends.pop_all().close
 
 
 class StoreChanges:

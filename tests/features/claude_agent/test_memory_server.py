@@ -50,3 +50,16 @@ def test_the_tools_change_the_store(one_tool: bool) -> None:
         assert again["result"]["isError"]
         (version,) = store.versions()
         assert str(version.actor) == "session:s1"
+
+
+def test_mounts_are_one_tree() -> None:
+    with retentive.open("sqlite://") as opened:
+        team = opened.store("team")
+        team.create("/memories/style.md", "Plain words.\n")
+        tree = retentive.Mounts({"/memories": opened.store("me"), "/memories/team": team.read_only()})
+        server = memory_server(tree, actor="session:s1")
+        paths = ("/memories/a.md", "/memories/team/a.md")
+        made = [call("memory_create", path=path, file_text="a\n") for path in paths]
+        texts = [each["result"]["content"][0]["text"] for each in asyncio.run(conversation(server, *made))]
+        assert texts == [f"File created successfully at: {paths[0]}", f"Error: {paths[1]} is read-only"]
+        assert [str(each.actor) for each in opened.store("me").versions()] == ["session:s1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters, types
+from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.client.streamable_http import streamable_http_client
 
 import retentive
@@ -213,6 +214,9 @@ def test_tools_see_all_mounts(api: Api, kind: str) -> None:
         while cursor is not None:
             page = await client.list_resources(cursor=cursor)
             listed, cursor = [*listed, *page.resources], page.next_cursor
+        for wrong in ("9" * 5_000, "3 x", "-1 ", "\u0663 x"):
+            with pytest.raises(MCPError, match="Invalid cursor"):
+                await client.list_resources(cursor=base64.urlsafe_b64encode(json.dumps([wrong, ""]).encode()).decode())
         uris = [f"memory://mine-{kind}/{name}" for name in ("both/b.md", "team/deep/rules.md", "team/style.md")]
         assert [each.uri for each in listed] == uris
         (content,) = (await client.read_resource(uris[1])).contents

@@ -62,7 +62,7 @@ class ConnectedClient:
 
     `store_id` is the only memory store that it may see; empty for all that the person sees. `code`, `family` and
     `refresh` are SHA-256 digests. All refresh tokens of a client have the same `family` in their text, so an old one is
-    told from a forged one.
+    told from a forged one. With `jwks_uri`, the client signs its requests for tokens.
     """
 
     id: str
@@ -78,6 +78,7 @@ class ConnectedClient:
     resource: str
     challenge: str
     code: str
+    jwks_uri: str
     created_at: float
     expires_at: float
     is_redeemed: bool = False
@@ -161,7 +162,7 @@ class Authorization:
         code = f"{CODE_PREFIX}_{client_id}_{secrets.token_hex(32)}"
         made = ConnectedClient(
             client_id, client.id, client.name, client.host, redirect_uri, key.id, key.workspace_id, str(key.actor),
-            want.scopes, want.store, base + MCP, want.challenge, _digest(code), now, now + CODE_S,
+            want.scopes, want.store, base + MCP, want.challenge, _digest(code), client.jwks_uri, now, now + CODE_S,
         )  # fmt: skip
         self._put(made, None)
         self._log("connect", made.actor, made.workspace_id, key=key.id, client=client.id, address=address)
@@ -215,6 +216,7 @@ class Authorization:
 
     def _issued(self, form: Mapping[str, str], base: str, text: str, found: ConnectedClient, family: str) -> Json:
         """Replace the tokens of a client, and return the new ones."""
+        self.clients.check_signature(found.client_id, found.jwks_uri, form, (base, base + TOKEN))
         store_in(form.get("resource"), base)
         if found.resource != base + MCP or self._rights(found.key_id) is None:
             raise OAuthError("invalid_grant", "the person who connected the client has no access any more")
@@ -232,7 +234,7 @@ class Authorization:
         lifetime = {"token_type": "Bearer", "expires_in": ACCESS_S, "scope": " ".join(scopes)}
         return {"access_token": access, "refresh_token": refresh, **lifetime}
 
-    def revoke(self, form: Mapping[str, str]) -> None:
+    def revoke(self, form: Mapping[str, str], base: str) -> None:
         """Revoke a token, and with it all access of its client. Raises `OAuthError`."""
         token, client_id = _needed(form, "token"), _needed(form, "client_id")
         self.clients.check(client_id)
@@ -241,6 +243,7 @@ class Authorization:
             return  # an unknown token is as good as a revoked one
         if found.client_id != client_id:
             raise OAuthError("unauthorized_client", "the token is another client's")
+        self.clients.check_signature(client_id, found.jwks_uri, form, (base, base + TOKEN, base + REVOKE))
         self.disconnect(found)
 
     def authenticated(self, token: str, base: str) -> KeyRecord | None:

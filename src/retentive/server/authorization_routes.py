@@ -77,16 +77,18 @@ def _description(_: Authorization, __: bytes, base: str) -> Json:
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
-        "token_endpoint_auth_methods_supported": ["none"],
-        "revocation_endpoint_auth_methods_supported": ["none"],
+        "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": ["RS256", "ES256"],
+        "revocation_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
+        "revocation_endpoint_auth_signing_alg_values_supported": ["RS256", "ES256"],
         "code_challenge_methods_supported": ["S256"],
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,
     }
 
 
-def _revoked(authorization: Authorization, body: bytes, _: str) -> Json:
-    authorization.revoke(_form(body))
+def _revoked(authorization: Authorization, body: bytes, base: str) -> Json:
+    authorization.revoke(_form(body), base)
     return {}
 
 

@@ -14,7 +14,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Annotated, Literal, NamedTuple
@@ -33,6 +33,8 @@ SECRET = "oauth_secret"  # noqa: S105 - name of a kind of records
 """Kind of the record with the secret that authenticates the ids of registered clients."""
 PREFIX = "rtvd_"
 MAX_DOCUMENT_BYTES = 16 << 10
+SIGNING = "private_key_jwt"
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 CACHED_S, MAX_CACHED_S, MAX_CACHED = 300, 86_400, 100
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _DOCUMENT = re.compile(r"https?://[^/?#]+/[^?#]")
@@ -79,14 +81,19 @@ class ClientMetadata(BaseModel):
     grant_types: list[str] = Field(default=["authorization_code"])
     response_types: list[str] = Field(default=["code"])
     token_endpoint_auth_method: str | None = None
+    jwks_uri: str = ""
 
 
 class OAuthClient(NamedTuple):
-    """OAuth client. If it has a document, its id is the URL of the document, and the host of the URL is verified."""
+    """OAuth client. If it has a document, its id is the URL of the document, and the host of the URL is verified.
+
+    With `jwks_uri`, it signs its requests for tokens with a key from there, as ChatGPT does.
+    """
 
     id: str
     name: str
     redirect_uris: tuple[str, ...]
+    jwks_uri: str = ""
 
     @property
     def host(self) -> str:
@@ -118,7 +125,7 @@ class Clients:
 
     def __init__(self, records: LocationRecords, *, to_private: bool, monotonic: Callable[[], float] = time.monotonic):
         self._records, self._to_private, self._monotonic = records, to_private, monotonic
-        self._cached: dict[str, tuple[float, OAuthClient]] = {}
+        self._cached: dict[str, tuple[float, bytes]] = {}
 
     def register(self, body: bytes) -> Json:
         """Return the registration of a client that sends its metadata. It is a public client, whatever it asked for.
@@ -164,10 +171,37 @@ class Clients:
         return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _with_document(self, url: str) -> OAuthClient:
-        until, known = self._cached.get(url, (0.0, None))
-        if known is not None and until > self._monotonic():
-            return known
         self.check(url)
+        try:
+            found = _metadata(self._fetched(url))
+            if found.client_id != url or not found.client_name:
+                raise unknown_client("the metadata document of the client names another client_id, or no client_name")
+            is_signing = found.token_endpoint_auth_method == SIGNING and bool(found.jwks_uri)
+            if not is_signing and found.token_endpoint_auth_method not in {None, "none"}:
+                raise unknown_client("token_endpoint_auth_method must be none, or private_key_jwt with a jwks_uri")
+        except OAuthError:
+            self._cached.pop(url, None)
+            raise
+        uris = tuple(found.redirect_uris)
+        return OAuthClient(url, found.client_name, uris, found.jwks_uri if is_signing else "")
+
+    def check_signature(self, client_id: str, jwks_uri: str, form: Mapping[str, str], audiences: Sequence[str]) -> None:
+        """Raise `OAuthError` unless a request is signed for one of the audiences (RFC 7523), if the client has keys."""
+        from retentive.server.oauth import is_assertion  # noqa: PLC0415 - imports cryptography
+
+        assertion, is_jwt = form.get("client_assertion", ""), form.get("client_assertion_type") == ASSERTION_TYPE
+        for _ in range(2 if jwks_uri else 0):
+            if is_jwt and is_assertion(assertion, self._fetched(jwks_uri), client_id, audiences):
+                return
+            self._cached.pop(jwks_uri, None)  # the client may have a new key
+        if jwks_uri:
+            raise unknown_client("the client must sign its request: client_assertion is missing or not valid")
+
+    def _fetched(self, url: str) -> bytes:
+        """Return the document at a URL, from the cache or from there. Raises `OAuthError`."""
+        until, body = self._cached.get(url, (0.0, b""))
+        if until > self._monotonic():
+            return body
         try:
             check_url(url, to_private=self._to_private)
             reply = sent(
@@ -175,24 +209,16 @@ class Clients:
                 to_private=self._to_private, max_bytes=MAX_DOCUMENT_BYTES + 1,
             )  # fmt: skip
         except (OSError, HTTPException, ValueError, InvalidInput):
-            raise unknown_client("the metadata document of the client cannot be fetched") from None
+            raise unknown_client("a document of the client cannot be fetched") from None
         if reply.status != 200 or len(reply.body) > MAX_DOCUMENT_BYTES:
-            raise unknown_client("the URL of the client has no metadata document")
-        found = _metadata(reply.body)
-        if found.client_id != url or not found.client_name:
-            raise unknown_client("the metadata document of the client names another client_id, or has no client_name")
-        if found.token_endpoint_auth_method not in {None, "none"}:
-            raise unknown_client("the client must be a public one: token_endpoint_auth_method must be none")
-        client = OAuthClient(url, found.client_name, tuple(found.redirect_uris))
-        self._keep(client, reply.headers.get("cache-control", ""))
-        return client
-
-    def _keep(self, client: OAuthClient, control: str) -> None:
+            raise unknown_client("a document of the client is missing or too long")
+        control = reply.headers.get("cache-control", "")
         age = _MAX_AGE.search(control)
         kept_s = 0 if "no-store" in control or "no-cache" in control else int(age[1]) if age else CACHED_S
         if len(self._cached) >= MAX_CACHED:
             self._cached.clear()
-        self._cached[client.id] = self._monotonic() + min(kept_s, MAX_CACHED_S), client
+        self._cached[url] = self._monotonic() + min(kept_s, MAX_CACHED_S), reply.body
+        return reply.body
 
 
 def _metadata(body: bytes) -> ClientMetadata:

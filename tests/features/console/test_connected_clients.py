@@ -19,6 +19,8 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 from mcp import Client, MCPError
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
@@ -108,7 +110,8 @@ def documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
 
     def answer(request: Received) -> tuple[int, bytes]:
         found["requests"] = found.get("requests", 0) + 1
-        return found.get("status", 200), json.dumps(found["document"]).encode()
+        shown = found["keys"] if request.path == "/keys" else found["document"]
+        return found.get("status", 200), json.dumps(shown).encode()
 
     with listening(answer, certificate=cert) as url:
         at = f"{url}/client.json"
@@ -426,7 +429,8 @@ def test_a_registered_client_is_public_whatever_it_asks_for(flow: Flow) -> None:
     "changes",
     [
         {"client_id": "https://other.example/client.json"}, {"client_name": ""}, {"redirect_uris": ["http://x.example"]},
-        {"token_endpoint_auth_method": "client_secret_basic"}, {"client_name": "x" * (17 << 10)},
+        {"token_endpoint_auth_method": "client_secret_basic"}, {"token_endpoint_auth_method": "private_key_jwt"},
+        {"client_name": "x" * (17 << 10)},
     ],
 )  # fmt: skip
 def test_a_wrong_document_is_refused(
@@ -444,6 +448,41 @@ def test_a_wrong_document_is_refused(
         assert "Connect Document ?" in person.get(asked.url()).text, "a document is read again after a while"
         assert found["requests"] == 2
         person.close()
+
+
+def test_a_client_with_keys_signs_its_requests_for_tokens(
+    flow: Flow, served: Serve, documents: tuple[str, dict[str, Any]]
+) -> None:
+    """As ChatGPT does."""
+    url, found = documents
+    keys = [RSAKey.generate_key(2048, {"kid": name}) for name in ("old", "new")]
+    found["keys"] = {"keys": [keys[0].as_dict(private=False)]}
+    method = {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": url.replace("/client.json", "/keys")}
+    found["document"] |= method
+    kind = {"client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}
+    with served(flow.api.place.opened, to_private=True) as api:
+        asked = Flow(api, Person(api, flow.person.key), url)
+
+        def signed(key: RSAKey, **changes: Any) -> dict[str, str]:
+            claims = {"iss": url, "sub": url, "aud": f"{api.url}/oauth/token", "exp": int(time.time()) + 60, **changes}
+            return {**kind, "client_assertion": jwt.encode({"alg": "RS256", "kid": key.kid}, claims, key)}
+
+        code = asked.code()
+        wrong: list[dict[str, str]] = [{}, signed(keys[1]), {**signed(keys[0]), "client_assertion_type": "x"}]
+        wrong += [signed(keys[0], **{name: "https://other.example"}) for name in ("iss", "sub", "aud")]
+        wrong += [signed(keys[0], exp=1), {**kind, "client_assertion": "\N{SNOWMAN}.."}]
+        answers = [asked.redeem(code, **each) for each in wrong]
+        assert {(each.status, each.body["error"]) for each in answers} == {(401, "invalid_client")}
+        tokens = asked.redeem(code, **signed(keys[0])).body
+        found["keys"] = {"keys": [keys[1].as_dict(private=False)]}
+        assert asked.refresh(tokens["refresh_token"]).status == 401
+        tokens = asked.refresh(tokens["refresh_token"], **signed(keys[1])).body
+        revoking = {"client_id": url, "token": tokens["access_token"]}
+        assert asked.post("/oauth/revoke", revoking).status == 401
+        assert asked.status(tokens["access_token"]) == 200
+        assert asked.post("/oauth/revoke", revoking | signed(keys[1])).status == 200
+        assert asked.status(tokens["access_token"]) == 401
+        asked.person.close()
 
 
 def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tuple[str, dict[str, Any]]) -> None:

@@ -131,6 +131,9 @@ class MemoryCalls:
             return None
 
 
-def digest_of(*parts: bytes) -> str:
+def digest_of(*parts: str) -> str:
     """Return a digest of parts, which identifies a request."""
-    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()[:40]
+    found = hashlib.sha256()
+    for data in (part.encode("utf-8", "surrogatepass") for part in parts):
+        found.update(len(data).to_bytes(8, "big") + data)
+    return found.hexdigest()[:40]

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.gateway.calls import MemoryCalls, OnCall, digest_of
 from retentive.gateway.loop import ClientResponse, Loop, heavy
+from retentive.gateway.records import KeptCall
 from retentive.gateway.transform import MessagesRequest, check_batch, failed, parsed
 from retentive.gateway.upstream import Headers, Upstream, encoding_for, end_to_end
 from retentive.server.calls import NO_STORE, Caller
@@ -83,6 +84,7 @@ class Gateway:
         self._max_rounds = max_rounds
         self._local = local
         self._on_call = on_call
+        self._answering: dict[str, asyncio.Future[list[KeptCall]]] = {}
         server.closing.append(self._upstream.close)
 
     @property
@@ -133,9 +135,11 @@ class Gateway:
             async with self._upstream.send("POST", found.path, found.headers, data) as answer:
                 await client.forward(answer)
             return
-        digest = digest_of(found.owner.encode(), found.store.id.encode(), found.path, data)
+        digest = digest_of(found.owner, found.store.id, *asked.identity)
         memory = MemoryCalls(found.store, digest, found.session, self._on_call)
         try:
+            while job := self._answering.get(digest):  # the client has gone and asks again
+                await asyncio.wait([job])
             known = await self._server.workers.run(partial(memory.load, ids))
         except HttpError:
             known, memory.has_failed = {}, True
@@ -148,7 +152,7 @@ class Gateway:
             return
         headers, client.is_stream = encoding_for(found.headers), asked.is_stream
         parts = (self._server, self._upstream, client, asked, memory, headers, found.path, body)
-        await Loop(*parts, self._max_rounds).run()
+        await Loop(*parts, self._max_rounds, self._answering).run()
 
     async def _admitted(self, request: Request) -> Admitted:
         """Return who sends a request, and for which memory store. Raises `HttpError`."""

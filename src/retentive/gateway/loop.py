@@ -89,6 +89,8 @@ class Loop:
     body: bytes
     """Body of the first request to the API."""
     max_rounds: int
+    answering: dict[str, asyncio.Future[list[KeptCall]]]
+    """Calls that run now, by the digest of the request."""
     turns: list[tuple[ModelTurn, Sequence[KeptCall]]] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -168,8 +170,11 @@ class Loop:
         """Run the calls of a turn, and return the events with their results."""
         results: list[KeptCall] = []
         if turn.uses:
+            work = partial(self.memory.answer, turn, is_over=is_over)
+            job = self.answering[self.memory.digest] = asyncio.ensure_future(self.server.workers.run(work))
+            job.add_done_callback(self._answered_one)
             try:
-                results = await self.server.workers.run(partial(self.memory.answer, turn, is_over=is_over))
+                results = await asyncio.shield(job)  # calls that began are finished, also without the client
             except HttpError:  # too many calls wait, or this one takes too long
                 self.memory.has_failed = True
                 ids = [client_id(turn.message_id, use["id"]) for use in turn.uses]
@@ -180,6 +185,12 @@ class Loop:
             self.server.hub.wake(self.memory.store.id)
         self.turns.append((turn, results))
         return turn.results(results)
+
+    def _answered_one(self, job: asyncio.Future[list[KeptCall]]) -> None:
+        if not job.cancelled():
+            job.exception()  # it was seen, if the client is still there
+        if self.answering.get(self.memory.digest) is job:
+            del self.answering[self.memory.digest]
 
     async def _finish(
         self, response: httpx2.Response | None, events: list[bytes], turn: ModelTurn, *, is_cut: bool = False

@@ -126,6 +126,11 @@ class MessagesRequest:
         """True if the client asks for a stream."""
         return self.fields.get("stream", ("", None))[1] is True
 
+    @property
+    def identity(self) -> list[str]:
+        """Names and texts of the fields. A client may ask again without a stream, and order its fields otherwise."""
+        return [part for name, (text, _) in sorted(self.fields.items()) if name != "stream" for part in (name, text)]
+
     def memory_ids(self) -> list[str]:
         """Return the ids of the calls that the client sent back."""
         text, messages = self.fields.get("messages", ("", None))

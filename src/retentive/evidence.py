@@ -19,7 +19,7 @@ from retentive.audit.chain import ENTRY, FIRST, AuditEntry, lines_of, parsed
 from retentive.audit.reader import Verified, verify_log
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.review.proposals import decisions, pending
+from retentive.review.proposals import Decision, decisions, pending
 from retentive.storage.contract import Actor, Recorded, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
@@ -30,10 +30,7 @@ FORMAT = 1
 """Version of the form of evidence. It grows when a field changes its meaning or goes."""
 EvidenceState: TypeAlias = Literal["kept", "proposed", "redacted", "removed", "altered", "missing"]
 _REMOVALS = ("redacted", "erased", "pruned_versions")  # fields of an entry that list removed versions
-_DECISIONS: Mapping[str | None, Literal["accepted", "refused"]] = {
-    "review.accept": "accepted",
-    "review.refuse": "refused",
-}
+_DECISIONS = {"review.accept", "review.refuse"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +228,10 @@ class _Reader:
                 self._before[version.id] = newest[version.memory_id]
             newest[version.memory_id] = self._versions[version.id] = version
         self._logged = {each.version_id: entry for entry in self._entries for each in entry.changes}
+        self._hashes = dict[str, str]()  # the first in the log counts: a later reader may have seen an altered text
+        for entry in self._entries:
+            for version_id, hash_ in (entry.hashes or {}).items():
+                self._hashes.setdefault(version_id, hash_)
         lists = ((entry, entry.facts.get(name)) for entry in self._entries for name in _REMOVALS)
         self._removed = {str(id_): entry.seq for entry, ids in lists if isinstance(ids, list) for id_ in ids}
         self._own = {id_ for id_, entry in self._logged.items() if self._is_chosen(entry)}
@@ -280,34 +281,35 @@ class _Reader:
         for proposal in waiting:
             sessions = {parse_provenance(change.provenance_text).session for change in proposal.changes}
             ids |= {proposal.id for each in sessions if self._matches(_name(proposal.actor), each)}
-        found, logged = list[EvidenceReview](), dict[str, AuditEntry]()
+        decided = dict[str, AuditEntry]()
         for entry in self._entries:
             if entry.operation in _DECISIONS and entry.outcome == "ok":
-                logged |= dict.fromkeys(_proposals_of(entry), entry)
-        for id_ in sorted(ids):
-            decided, decision = logged.get(id_), stored.get(id_)
-            if decided is not None:
-                said, own = _DECISIONS[decided.operation], [each for each in decided.changes if each[1] in self._own]
-                versions = [self._facts(each, decided) for each in own]
-                when = {"by": decided.actor, "time": _time(decided.time), "entry": decided.seq, "versions": versions}
-                found.append(EvidenceReview(proposal_id=id_, decision=said, **when))  # type: ignore[arg-type]
-                known = said == "accepted", decided.actor
-                if decision is not None and (decision.accepted, _name(decision.by)) != known:
-                    self._find("decision altered", entry=decided.seq)
-            elif decision is not None:
-                said = "accepted" if decision.accepted else "refused"
-                found.append(
-                    EvidenceReview(proposal_id=id_, decision=said, by=_name(decision.by), time=_time(decision.at))
-                )
-            else:
-                waits = any(each.id == id_ for each in waiting)
-                found.append(EvidenceReview(proposal_id=id_, decision="waiting" if waits else "unknown"))
-        return found
+                decided |= dict.fromkeys(_proposals_of(entry), entry)
+        waits = {each.id for each in waiting}
+        return [self._review(id_, decided.get(id_), stored.get(id_), waits=id_ in waits) for id_ in sorted(ids)]
+
+    def _review(self, id_: str, entry: AuditEntry | None, stored: Decision | None, *, waits: bool) -> EvidenceReview:
+        if entry is None:
+            if stored is None:
+                return EvidenceReview(proposal_id=id_, decision="waiting" if waits else "unknown")
+            by, time = _name(stored.by), _time(stored.at)
+            return EvidenceReview(proposal_id=id_, decision=_said(stored.accepted), by=by, time=time)
+        is_accepted = entry.operation == "review.accept"
+        if stored is not None and (stored.accepted, _name(stored.by)) != (is_accepted, entry.actor):
+            self._find("decision altered", entry=entry.seq)
+        return EvidenceReview(
+            proposal_id=id_,
+            decision=_said(is_accepted),
+            by=entry.actor,
+            time=_time(entry.time),
+            entry=entry.seq,
+            versions=[self._facts(each, entry) for each in entry.changes if each.version_id in self._own],
+        )
 
     def _facts(self, named: Recorded, entry: AuditEntry | None) -> EvidenceVersion:
         """Return the facts of a version, and compare it with the entry that names it."""
         version, seq = self._versions.get(named.version_id), None if entry is None else entry.seq
-        logged = None if entry is None else (entry.hashes or {}).get(named.version_id)
+        logged = self._hashes.get(named.version_id)
         ids: dict[str, Any] = {"memory_id": named.memory_id, "memory_version_id": named.version_id}
         ids |= {"logged_sha256": logged, "removed_by": self._removed.get(named.version_id)}
         if named.version_id.startswith("prop_"):
@@ -322,6 +324,9 @@ class _Reader:
         is_right = text is not None and version.memory_id == named.memory_id and logged in {None, version.sha256}
         if not (is_right and is_author):
             self._find("version altered", entry=seq, memory_version_id=version.id)
+        known = None if before is None or before.redacted_at is not None else self._hashes.get(before.id)
+        if before is not None and known not in {None, before.sha256}:
+            self._find("version altered", memory_version_id=before.id)
         return EvidenceVersion(
             **ids,
             state="kept" if is_right and is_author else "altered",
@@ -366,6 +371,10 @@ def _proposals_of(entry: AuditEntry) -> list[str]:
     named = entry.facts.get("proposals")
     made = [each.version_id.partition(".")[0] for each in entry.changes if entry.proposed]
     return list(dict.fromkeys([*made, *map(str, named if isinstance(named, list) else ())]))
+
+
+def _said(is_accepted: bool) -> Literal["accepted", "refused"]:
+    return "accepted" if is_accepted else "refused"
 
 
 def _origin(found: Provenance) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import click
 
+from retentive.audit.chain import versions_in
 from retentive.audit.reader import AnchorKey, Audit
 from retentive.cli import output
 from retentive.cli.exits import status_of
@@ -166,7 +167,7 @@ def show(location: Location, *, of_location: bool, since: datetime | None) -> No
         operation = (entry.operation or "-") + {None: "", True: " audit=on", False: " audit=off"}[entry.audit]
         marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
         marks += [f"{name}={entry.facts[name]}" for name in ("by", "address", "key", "reason") if name in entry.facts]
-        marks += [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
+        marks += [each.version_id for each in versions_in(entry)]
         paths = "withheld" if entry.paths is None else " ".join(entry.paths)
         rows.append((entry.time, entry.actor, operation, entry.outcome, paths, " ".join(marks)))
     columns = ("time", "actor", "operation", "outcome", "paths", "versions")

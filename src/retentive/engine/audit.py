@@ -55,12 +55,13 @@ def _hashes(tx: Transaction, body: Mapping[str, Any], recorded: Sequence[Recorde
     """Return the hash of each text that an operation read or recorded, by version id. Proposed texts have none yet."""
     newest = tx.versions(limit=len(recorded)) if recorded else ()
     found = {version.id: version.sha256 or "" for version in newest}
-    read = dict((*body.get("reads", ()), *([body["read"]] if "read" in body else [])))
-    found |= {memory.version_id: memory.sha256 for memory in memories_by_id(tx, read.keys()).values()}
-    for version_id in set(read.values()) - found.keys():  # an earlier version
+    pairs = (*body.get("reads", ()), *([body["read"]] if "read" in body else []))
+    read, memories = {each for _, each in pairs}, {each for each, _ in pairs}
+    found |= {memory.version_id: memory.sha256 for memory in memories_by_id(tx, memories).values()}
+    for version_id in read - found.keys():  # an earlier version
         with suppress(NotFound):
             found[version_id] = tx.version(version_id)[0].sha256 or ""
-    wanted = {*read.values(), *(each.version_id for each in recorded)}
+    wanted = {*read, *(each.version_id for each in recorded)}
     return {version_id: hash_ for version_id, hash_ in found.items() if version_id in wanted and hash_}
 
 

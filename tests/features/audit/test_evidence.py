@@ -200,6 +200,17 @@ def altered_text(database: sqlite3.Connection, found: Evidence) -> None:
     database.execute("UPDATE versions SET text = ?, sha256 = ?, size_bytes = ? WHERE id = ?", values)
 
 
+def altered_before(database: sqlite3.Connection, found: Evidence) -> None:
+    """What another wrote, and the session read and replaced."""
+    version = found.stores[0].steps[0].read[0].memory_version_id
+    values = (b"forged\n", sha("forged\n"), 7, version)
+    database.execute("UPDATE versions SET text = ?, sha256 = ?, size_bytes = ? WHERE id = ?", values)
+
+
+def altered_decision(database: sqlite3.Connection, _: Evidence) -> None:
+    database.execute("UPDATE records SET value = replace(value, 'user:ann', 'user:bo') WHERE kind = 'reviewed'")
+
+
 def altered_actor(database: sqlite3.Connection, found: Evidence) -> None:
     version = found.stores[0].steps[1].changed[0].memory_version_id
     database.execute("UPDATE versions SET actor = 'user:ann' WHERE id = ?", (version,))
@@ -223,6 +234,8 @@ def forged_version(database: sqlite3.Connection, found: Evidence) -> None:
         (removed_entry, "entry missing: entry 4"),
         (removed_hashes, "entry altered: entry 4"),
         (altered_text, "version altered"),
+        (altered_before, "version altered"),
+        (altered_decision, "decision altered: entry 13"),
         (altered_actor, "version altered"),
         (removed_version, "version missing"),
         (forged_version, "version without an entry"),

@@ -19,6 +19,7 @@ from retentive.audit.reader import AuditEntry
 from retentive.engine import operation
 from retentive.engine.handlers import HANDLERS
 from retentive.errors import RetentiveError
+from retentive.evidence import gather
 from support.modules import by_function, import_operations
 
 from .doors import DOORS, Doors
@@ -90,6 +91,8 @@ def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
         "Promote",
     }  # removed, proposed
     assert len(entry.changes) == case.makes
+    found = gather([store], actor=case.actor, texts=True)
+    assert (found.findings, entry.seq in {step.log["seq"] for step in found.stores[0].steps}) == ([], True)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -120,17 +120,13 @@ class Telemetry:
         When the block ends, `state` must contain the route, status and code of the request.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        started, given = time.perf_counter(), scope["method"]
+        started, given = time.perf_counter(), scope["method"] if scope["method"] in METHODS else "HTTP"
+        method = "_OTHER" if given == "HTTP" else given  # clients may send any text
         try:
-            with self._tracer.start_as_current_span(
-                given,
-                propagate.extract(headers),
-                SpanKind.SERVER,
-                record_exception=False,
-                set_status_on_exception=False,
-            ) as span:
+            parent = propagate.extract(headers)
+            with self._tracer.start_as_current_span(given, parent, SpanKind.SERVER, **_QUIET) as span:
                 yield
-                found = {"http.request.method": given, "url.scheme": scope.get("scheme", "http")}
+                found = {"http.request.method": method, "url.scheme": scope.get("scheme", "http")}
                 found["http.response.status_code"] = state["status"]
                 if route := _route(scope):
                     found["http.route"] = route
@@ -142,7 +138,7 @@ class Telemetry:
                 span.set_attributes({**found, **own})
                 self._requests.record(time.perf_counter() - started, found)
         finally:
-            route, method = _route(scope) or "other", given if given in METHODS else "other"
+            route, method = _route(scope) or "other", "other" if given == "HTTP" else given
             code = state.get("code") or ""
             REQUESTS.labels(route, method, str(state["status"]), code).inc()
             if "is_stream" not in state:

@@ -140,6 +140,14 @@ def test_spans_follow_the_conventions_and_continue_the_trace(tmp_path: Path) -> 
     assert PATH not in shown
 
 
+def test_a_method_without_routes_names_no_span(tmp_path: Path) -> None:
+    with traced(tmp_path) as (api, _, exporter):
+        assert api.send("PROPFIND", "/v1/memory_stores").status == 405
+    (span,) = exporter.get_finished_spans()
+    assert (span.name, attributes(span)["http.request.method"]) == ("HTTP /v1/memory_stores", "_OTHER")
+    assert attributes(span)["client.address"] == "127.0.0.1"
+
+
 def test_contents_are_in_spans_only_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "true")
     with traced(tmp_path) as (api, store, exporter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -22,9 +23,11 @@ from retentive.errors import InvalidInput
 from retentive.server.oauth import Issuer, Tokens
 from retentive.server.openid import CHECK_S, GRACE_S, People
 from support.clock import Clock
+from support.command_line import here
 from support.console import Person, Seen
 from support.http_api import Api, serving
 from support.openid import CLIENT, SECRET, Provider, providing
+from support.served_process import started
 
 FORM = {"content_type": "application/x-www-form-urlencoded"}
 GROUPS = [
@@ -395,6 +398,44 @@ def test_a_client_secret_may_be_sent_in_the_form_and_a_new_one_needs_new_sign_in
     assert not site.is_in(ann)  # its tokens cannot be decrypted, so the provider cannot be asked
     answer = site.come_back(ann, site.provider.authorize(site.leave(ann), "ann"))
     assert answer.status == 503
+
+
+def test_a_server_of_two_processes_is_configured_by_a_file(tmp_path: Path) -> None:
+    """Each process knows the sign-ins of the other; groups of the location have people of the provider as members."""
+    at, secret = f"sqlite:///{tmp_path}/memory.db", tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n", "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with providing() as provider:
+        (tmp_path / "oauth.toml").write_text(
+            f"""
+            resource = "http://127.0.0.1:{port}"
+            [[issuers]]
+            name = "test"
+            issuer = "{provider.url}"
+            audience = "x"
+            workspace = "wrkspc_default"
+            client_id = "{CLIENT}"
+            client_secret_file = "{secret}"
+            """,
+            "utf-8",
+        )
+        key = here(at, "keys", "new", "admin", "--scope", "admin").stdout.strip()
+        options = ("--port", str(port), "--workers", "2", "--oauth", str(tmp_path / "oauth.toml"))
+        with started("--at", at, *options, directory=tmp_path):
+            api = Api(f"http://127.0.0.1:{port}", key, None)  # type: ignore[arg-type]  # not used here
+            group = {"name": "x", "members": ["group:staff"], "grants": [{"role": "read"}]}
+            assert api.post("/v1/organizations/groups", group).status == 200
+            provider.users = {"ann": {"groups": ["staff"]}, "ben": {"groups": ["others"]}}
+            for sub, status in (("ann", 303), ("ben", 403)):
+                person = Person(api, signs_in=False)
+                person.http.follow_redirects = False
+                url = person.get("/console/login/test").headers["location"]
+                back = provider.authorize(url, sub).removeprefix(api.url)
+                assert person.get(back).status == status
+                pages = {person.get("/console/").status for _ in range(12)}
+                assert pages == {200 if status == 303 else 303}
+                person.close()
 
 
 @pytest.mark.parametrize(

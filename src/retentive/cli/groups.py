@@ -19,11 +19,11 @@ from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.server.calls import Caller, Route, RouteCall, ServedLocation
 from retentive.server.handlers import people
-from retentive.server.people import ROLES
+from retentive.server.people import ROLES, described
 from retentive.server.rights import KeyRecord
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.wire.base import Fields
-from retentive.wire.people import ChangedGroup, GrantObject, GroupObject
+from retentive.wire.people import ChangedGroup, GroupObject
 
 Ask = Callable[..., Any]
 ROUTES = {route.handler: route for route in people.route}
@@ -76,10 +76,9 @@ def _sent(
 
 
 def _all(ask: Ask) -> list[GroupObject]:
-    found, page = list[GroupObject](), ask(people.list_groups, query={"limit": 1_000})
-    found += page.data
-    while page.has_more:
-        page = ask(people.list_groups, query={"limit": 1_000, "after_id": page.last_id})
+    found, page = list[GroupObject](), None
+    while page is None or page.has_more:
+        page = ask(people.list_groups, query={"limit": 1_000, "after_id": page and page.last_id})
         found += page.data
     return found
 
@@ -100,12 +99,12 @@ def _grant(text: str) -> dict[str, object]:
     return {"role": parts["role"], **given}
 
 
-def _described(grant: GrantObject) -> str:
-    return ":".join([grant.role, ",".join(grant.stores), *([",".join(grant.paths)] if grant.paths else [])])
-
-
 def _fields(group: GroupObject) -> dict[str, Any]:
     return group.model_dump(mode="json")
+
+
+def _roles(group: GroupObject) -> list[str]:
+    return [described(each.role, each.stores, each.paths) for each in group.grants]
 
 
 def _report(group: ChangedGroup, done: str) -> None:
@@ -122,19 +121,15 @@ def groups() -> None:
 
 
 @command("list", group=groups, json="Print a JSON list.")
+@click.argument("name", required=False)
 @_WORKSPACE
-def list_groups(location: Location, *, workspace: str) -> None:
-    """List the groups by name, with their members and roles."""
+def list_groups(location: Location, *, name: str | None, workspace: str) -> None:
+    """List the groups by name, or the group NAME, with their members, roles and ids."""
     with _server(location, workspace) as ask:
-        found = _all(ask)
-    rows = [
-        {"name": each.name, "members": list(each.members), "roles": list(map(_described, each.grants)), "id": each.id}
-        for each in found
-    ]
-    columns = {name: name for name in ("name", "members", "roles", "id")}
-    output.emit(
-        list(map(_fields, found)), output.table(rows, columns, empty="No groups.", shortens=("members", "roles", "id"))
-    )
+        found = _all(ask) if name is None else [_found(ask, name)]
+    rows = [{**_fields(each), "roles": _roles(each)} for each in found]
+    table = output.table(rows, {each: each for each in ("name", "members", "roles", "id")}, empty="No groups.")
+    output.emit(list(map(_fields, found)), table)
 
 
 @command("new", group=groups, json="Print a JSON object.")
@@ -153,20 +148,6 @@ def new(location: Location, *, name: str, members: Sequence[str], grants: Sequen
         _report(ask(people.create_group, body=body), "Created")
 
 
-@command("show", group=groups, json="Print a JSON object.")
-@click.argument("name")
-@_WORKSPACE
-def show(location: Location, *, name: str, workspace: str) -> None:
-    """Show the members and the roles of a group."""
-    with _server(location, workspace) as ask:
-        found = _found(ask, name)
-    lines = [f"{found.name}  {found.id}", *(f"member  {each}" for each in found.members)]
-    output.emit(
-        _fields(found),
-        "".join(f"{each}\n" for each in [*lines, *(f"role    {_described(each)}" for each in found.grants)]),
-    )
-
-
 @command("set", group=groups, json="Print a JSON object.")
 @click.argument("name")
 @click.option("--rename", metavar="NAME", help="New name.")
@@ -174,7 +155,7 @@ def show(location: Location, *, name: str, workspace: str) -> None:
 @click.option("--remove", metavar="MEMBER", multiple=True, help="Member to remove; may be repeated.")
 @click.option("--role", metavar="ROLE", multiple=True, help=f"Role to give: {_ROLE}")
 @click.option(
-    "--no-role", metavar="ROLE", multiple=True, help="Role to take away, as `show` prints it; may be repeated."
+    "--no-role", metavar="ROLE", multiple=True, help="Role to take away, as `list` prints it; may be repeated."
 )
 @_WORKSPACE
 def change(location: Location, /, *, name: str, workspace: str, rename: str | None, **given: Sequence[str]) -> None:
@@ -190,11 +171,8 @@ def change(location: Location, /, *, name: str, workspace: str, rename: str | No
         raise click.UsageError("Say what to change: --rename, --add, --remove, --role or --no-role.")
     with _server(location, workspace) as ask:
         found = _found(ask, name)
-        members, kept = set(found.members), set(map(_described, found.grants))
-        absent = [each for each in given["remove"] if each not in members]
-        absent += [each for each in given["no_role"] if each not in kept]
-        if absent:
-            raise NotFound(f"the group {found.name!r} has no {absent[0]!r}; `retentive groups show` prints what it has")
+        if absent := {*given["remove"], *given["no_role"]}.difference(found.members, _roles(found)):
+            raise NotFound(f"the group {found.name!r} has no {min(absent)!r}; `retentive groups` prints what it has")
         _report(ask(people.update_group, group_id=found.id, body=body), "Changed")
 
 
@@ -221,15 +199,10 @@ def access(location: Location, *, actor: str, claims: Sequence[str], workspace: 
             query = {"actor": actor, "claims": ",".join(claims) or None, "limit": 100, "page": page and page.next_page}
             page = ask(people.list_access, query=query)
             rows += [each.model_dump(mode="json") for each in page.data]
-    shown = [
-        {
-            "store": each["key"] or each["memory_store_id"],
-            "scopes": each["scopes"],
-            "reads": "-" if each["read_paths"] is None else each["read_paths"] or "all",
-            "writes": "-" if each["write_paths"] is None else each["write_paths"] or "all",
-            "through": each["through"],
-        }
-        for each in rows
-    ]
-    columns = {name: name for name in ("store", "scopes", "reads", "writes", "through")}
-    output.emit(rows, output.table(shown, columns, empty="No memory store.", shortens=("through", "reads", "writes")))
+    value = [dict(each) for each in rows]
+    for each in rows:
+        each["store"] = each["key"] or each["memory_store_id"]
+        for name in ("read_paths", "write_paths"):
+            each[name] = "-" if each[name] is None else each[name] or "all"
+    columns = {"store": "store", "scopes": "scopes", "reads": "read_paths", "writes": "write_paths"}
+    output.emit(value, output.table(rows, {**columns, "through": "through"}, empty="No memory store."))

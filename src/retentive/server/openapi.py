@@ -92,7 +92,7 @@ class _Schemas(GenerateJsonSchema):
     """Schemas without titles: the names of the fields and models say the same."""
 
     def normalize_name(self, name: str) -> str:
-        return super().normalize_name(re.sub(r"^AnswerPage\[(\w+)Object\]$", r"\1Page", name))
+        return super().normalize_name(re.sub(r"^(?:Answer|Id)Page\[(\w+)Object\]$", r"\1Page", name))
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False

@@ -108,9 +108,9 @@ def is_id(text: str) -> bool:
     return text.startswith(ID_PREFIX) and text.isascii() and text.replace("_", "").isalnum() and len(text) < 40
 
 
-def described(grant: Grant) -> str:
+def described(role: str, stores: Sequence[str], paths: Sequence[str]) -> str:
     """Return a grant as a text, such as `write:team-*:/memories/notes`, for the command line and the audit log."""
-    return ":".join([role_of(grant), ",".join(grant.stores), *([",".join(grant.paths)] if grant.paths else [])])
+    return ":".join([role, ",".join(stores), *([",".join(paths)] if paths else [])])
 
 
 def _checked(group: AccessGroup) -> AccessGroup:
@@ -134,12 +134,8 @@ def _named(present: Mapping[str, str], group: AccessGroup) -> AccessGroup | None
     return None
 
 
-def _taken(name: str) -> Conflict:
-    return Conflict(f"there is another group with the name {name!r}")
-
-
 def _facts(group: AccessGroup) -> dict[str, object]:
-    grants = [described(each) for each in group.grants]
+    grants = [described(role_of(each), each.stores, each.paths) for each in group.grants]
     return {"name": group.name, "members": list(group.members), "grants": grants}
 
 
@@ -160,16 +156,10 @@ class Groups:
     """Groups of a location. Threads may share it."""
 
     def __init__(
-        self,
-        records: LocationRecords,
-        *,
-        clock: Callable[[], float] = time.time,
+        self, records: LocationRecords, *, clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._records = records
-        self._clock = clock
-        self._monotonic = monotonic
-        self._known = _Known()
+    ) -> None:  # fmt: skip
+        self._records, self._clock, self._monotonic, self._known = records, clock, monotonic, _Known()
 
     @property
     def is_cached(self) -> bool:
@@ -189,63 +179,34 @@ class Groups:
             raise NotFound(NO_GROUP)
         return found
 
-    def create(
-        self,
-        name: str,
-        workspace_id: str,
-        members: Sequence[str],
-        grants: Sequence[Grant],
-        *,
-        by: str,
+    def save(
+        self, group_id: str | None, workspace_id: str, changed: Callable[[AccessGroup], AccessGroup], *, by: str,
         integration: str,
-    ) -> AccessGroup:
-        """Create a group. If there is the same one already, return it. Raises `InvalidInput` or `Conflict`."""
-        now = datetime.fromtimestamp(self._clock(), UTC).isoformat()
-        made = _checked(
-            AccessGroup(ID_PREFIX + secrets.token_hex(_RANDOM_BYTES), name, workspace_id, now, (*members,), (*grants,))
-        )
-        found = made
+    ) -> AccessGroup:  # fmt: skip
+        """Store what `changed` returns for a group, or for an empty new one if `group_id` is None.
 
-        def work(present: Mapping[str, str]) -> tuple[Mapping[str, str], LogEntry | None]:
-            nonlocal found
-            other = _named(present, made)
-            found = other or made
-            if other is None:
-                return {made.id: _text(made)}, self._entry("group_created", by, integration, made, _facts(made))
-            if (other.members, other.grants) != (made.members, made.grants):
-                raise _taken(made.name)
-            return {}, None
-
-        self._change(work)
-        return found
-
-    def change(
-        self,
-        group_id: str,
-        workspace_id: str,
-        changed: Callable[[AccessGroup], AccessGroup],
-        *,
-        by: str,
-        integration: str,
-    ) -> AccessGroup:
-        """Change the name, the members or the grants of a group, to what `changed` returns for the present group.
-
-        Changes at the same time are all made. Raises `NotFound`, `InvalidInput` or `Conflict`.
+        Changes at the same time are all made. If a new group equals one with its name, that one is returned. Raises
+        `NotFound`, `InvalidInput` or `Conflict`.
         """
-        after = self.get(group_id, workspace_id)
+        now = datetime.fromtimestamp(self._clock(), UTC).isoformat()
+        new = AccessGroup(ID_PREFIX + secrets.token_hex(_RANDOM_BYTES), "", workspace_id, now)
+        after = new if group_id is None else self.get(group_id, workspace_id)
 
         def work(present: Mapping[str, str]) -> tuple[Mapping[str, str], LogEntry | None]:
             nonlocal after
-            if group_id not in present:
+            if group_id not in {None, *present}:
                 raise NotFound(NO_GROUP)
-            before = parsed(present[group_id], group_id)
+            before = new if group_id is None else parsed(present[group_id], group_id)
             after = _checked(changed(before))
-            if after == before:
+            other = _named(present, after)
+            if other is not None and (before is not new or _facts(other) != _facts(after)):
+                raise Conflict(f"there is another group with the name {after.name!r}")
+            after = other or after
+            if after in {before, other}:
                 return {}, None
-            if _named(present, after) is not None:
-                raise _taken(after.name)
             facts = {name: value for name, value in _facts(after).items() if value != _facts(before)[name]}
-            return {group_id: _text(after)}, self._entry("group_changed", by, integration, after, facts)
+            operation = "group_created" if before is new else "group_changed"
+            return {after.id: _text(after)}, self._entry(operation, by, integration, after, facts)
 
         self._change(work)
         return after
@@ -294,7 +255,11 @@ class Groups:
         found = known.grants.get((record.workspace_id, *names))
         if found is None:
             groups = (each for each in known.groups if each.workspace_id == record.workspace_id and each.has(names))
-            found = tuple(replace(grant, group=group.id) for group in groups for grant in group.grants)
+            found = tuple(  # none is for the workspace, whatever is stored
+                replace(grant, stores=grant.stores or (ALL_STORES,), group=group.id)
+                for group in groups
+                for grant in group.grants
+            )
             known.grants[(record.workspace_id, *names)] = found
         return found
 

@@ -121,16 +121,27 @@ def _value(given: object) -> object:
     return tuple(map(_value, given)) if isinstance(given, list) else given
 
 
-class AnswerPage(Answer, Generic[T]):
-    """Page of a list. `next_page` is the cursor of the next page, null on the last page."""
-
+class _Page(Answer, Generic[T]):
     data: list[T]
-    next_page: str | None = None
 
     @classmethod
     def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
         """Return the name of the schema, such as `StorePage`."""
         return f"{getattr(params[0], '__name__', '').removesuffix('Object')}Page"
+
+
+class AnswerPage(_Page[T], Generic[T]):
+    """Page of a list. `next_page` is the cursor of the next page, null on the last page."""
+
+    next_page: str | None = None
+
+
+class IdPage(_Page[T], Generic[T]):
+    """Page of a list of the workspace. The ids of its ends are the cursors of the pages beside it."""
+
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
 
 
 def _refusal(error: ValidationError) -> InvalidInput:

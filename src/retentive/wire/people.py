@@ -78,15 +78,6 @@ class ChangedGroup(GroupObject):
     warnings: list[str]
 
 
-class GroupPage(base.Answer):
-    """Groups of a workspace, by name."""
-
-    data: list[GroupObject]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
 class GroupDeleted(base.Answer):
     """Answer to the deletion of a group."""
 
@@ -115,12 +106,7 @@ class OrganizationObject(base.Answer):
     type: Literal["organization"] = "organization"
 
 
-class DataResidency(base.Answer):
-    """Where data is: not used by this server."""
-
-    allowed_inference_geos: Literal["unrestricted"] = "unrestricted"
-    default_inference_geo: Literal["global"] = "global"
-    workspace_geo: Literal["us"] = "us"
+_ANYWHERE = {"allowed_inference_geos": "unrestricted", "default_inference_geo": "global", "workspace_geo": "us"}
 
 
 class WorkspaceObject(base.Answer):
@@ -132,30 +118,18 @@ class WorkspaceObject(base.Answer):
     created_at: base.UtcTime
     archived_at: base.UtcTime | None = None
     compartment_id: str
-    data_residency: DataResidency = DataResidency()
+    data_residency: dict[str, str] = Field(default_factory=lambda: dict(_ANYWHERE))
     display_color: str = "#6C5BB9"
     external_key_id: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     user_profile_id: str | None = None
 
 
-class WorkspacePage(base.Answer):
-    """Workspaces of the caller: those of its key."""
-
-    data: list[WorkspaceObject]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
-def _member_of_groups(given: object) -> object:
-    if isinstance(given, Actor) and given.kind in {"user", "service_account", "api_key"}:
-        return given
-    raise InvalidInput("must be user:NAME, service_account:NAME or api_key:ID")
-
-
 def _actor(text: object) -> object:
-    return _member_of_groups(Actor.parse(text) if isinstance(text, str) else text)
+    actor = Actor.parse(text) if isinstance(text, str) else text
+    if isinstance(actor, Actor) and actor.kind in {"user", "service_account", "api_key"}:
+        return actor
+    raise InvalidInput("must be user:NAME, service_account:NAME or api_key:ID")
 
 
 ActorName = Annotated[Actor, base.converted(_actor), base.WithJsonSchema({"type": "string", "maxLength": 300})]

@@ -311,15 +311,6 @@ class NewKeyObject(KeyObject):
     warnings: list[str]
 
 
-class KeyPage(base.Answer):
-    """API keys of a workspace, newest first."""
-
-    data: list[KeyObject]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
 WebhookEvent: TypeAlias = Literal[
     "memory_store.created",
     "memory_store.archived",

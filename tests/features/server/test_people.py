@@ -213,7 +213,7 @@ def test_groups_on_the_command_line(tmp_path: Path, *, is_remote: bool) -> None:
             "0 Changed writers.\n"
         )
         assert run("list").split("\t")[:3] == ["0 writers", "user:ann,group:staff", "write:team-*:/memories/notes"]
-        shown = json.loads(run("show", "writers", "--json")[2:])
+        shown = json.loads(run("list", "writers", "--json")[2:])[0]
         assert shown["grants"] == [{"role": "write", "stores": ["team-*"], "paths": ["/memories/notes"]}]
         seen = "team-a\tread,write\t/memories/notes\t/memories/notes"
         assert run("access", "user:ann") == run("access", "user:x", "--claim", "staff") == f"0 {seen}\t{shown['id']}\n"
@@ -222,7 +222,7 @@ def test_groups_on_the_command_line(tmp_path: Path, *, is_remote: bool) -> None:
         )
         assert run("new", "all", "--member", "user:*").startswith("2 Error: member 'user:*' matches everybody")
         assert run("set", "writers").startswith("2 Usage")
-        assert run("show", "docs").startswith("3 Error: there is no group 'docs'")
+        assert run("list", "docs").startswith("3 Error: there is no group 'docs'")
         assert run("delete", "writers") == "0 Deleted writers.\n"
         assert run() == "0 "
         operations = [each.operation for each in place.records.entries().items]

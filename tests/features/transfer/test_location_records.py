@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,8 @@ def populated(opened: Retentive) -> tuple[str, Endpoint]:
     hooks = Webhooks(opened)
     endpoint = hooks.create(WORKSPACE, URL, ["memory_store.created"])
     hooks.queue(endpoint, "memory_store.created", endpoint.created_at, "memstore_1")
-    Groups(opened.records).create("team", WORKSPACE, ["user:ann"], [granted("write")], by="user:bo", integration="cli")
+    team: dict[str, Any] = {"name": "team", "members": ("user:ann",), "grants": (granted("write"),)}
+    Groups(opened.records).save(None, WORKSPACE, lambda new: replace(new, **team), by="user:bo", integration="cli")
     opened.records.put("console_session", "s", '{"key": "k"}')
     return made.text, hooks.endpoints()[0]
 

@@ -17,7 +17,7 @@ from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire
-from retentive.wire.base import PRINCIPALS, AnswerPage
+from retentive.wire.base import PRINCIPALS, AnswerPage, IdPage
 
 KEYS = "/v1/organizations/api_keys"
 KEY = f"{KEYS}/{{api_key_id}}"
@@ -61,7 +61,7 @@ def list_api_keys(
     limit: Count = 20,
     status: Annotated[wire.KeyStatus | None, Field(description="List the keys with this status")] = None,
     workspace_id: Annotated[str | None, Field(max_length=255, description="List the keys of this workspace")] = None,
-) -> wire.KeyPage:
+) -> IdPage[wire.KeyObject]:
     """List the API keys of the workspace, newest first."""
     keys = call.location.keys
     now, uses = keys.now(), keys.last_uses()
@@ -74,7 +74,7 @@ def list_api_keys(
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
     shown = [key_object(record, now, uses.get(record.id)) for record in found]
-    return wire.KeyPage(**page_of(shown, after_id, before_id, limit))
+    return IdPage[wire.KeyObject](**page_of(shown, after_id, before_id, limit))
 
 
 @route("GET", KEY, ADMIN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -19,6 +19,7 @@ from retentive.server.webhooks import ORGANIZATION
 from retentive.storage.contract import StoreInfo
 from retentive.wire import base
 from retentive.wire import people as wire
+from retentive.wire.base import IdPage
 from retentive.wire.stores import KeyObject
 
 T = TypeVar("T", KeyObject, wire.GroupObject, wire.WorkspaceObject)
@@ -34,18 +35,18 @@ route = Routes()
 @route("POST", GROUPS, ADMIN, conflicts=True)
 def create_group(call: RouteCall, body: wire.GroupCreation) -> wire.ChangedGroup:
     """Create a group; if there is the same one already, return it."""
-    grants, own = _grants(call, body.grants), call.caller.workspace_id
-    return _changed(call, call.location.keys.groups.create(body.name, own, body.members, grants, **call.logged))
+    grants = _grants(call, body.grants)
+    return _saved(call, lambda new: replace(new, name=body.name, members=(*body.members,), grants=grants))
 
 
 @route("GET", GROUPS, ADMIN)
 def list_groups(
     call: RouteCall, *, after_id: After = None, before_id: Before = None, limit: Count = 20
-) -> wire.GroupPage:
+) -> IdPage[wire.GroupObject]:
     """List the groups of the workspace, by name."""
     _check_admin(call)
     found = [wire.GroupObject(**_shown(each)) for each in call.location.keys.groups.all(call.caller.workspace_id)]
-    return wire.GroupPage(**page_of(found, after_id, before_id, limit))
+    return IdPage[wire.GroupObject](**page_of(found, after_id, before_id, limit))
 
 
 @route("GET", GROUP, ADMIN)
@@ -70,8 +71,7 @@ def update_group(call: RouteCall, body: wire.GroupUpdate) -> wire.ChangedGroup:
             grants=(*(each for each in grants if each not in removes), *adds),
         )
 
-    groups, own = call.location.keys.groups, call.caller.workspace_id
-    return _changed(call, groups.change(call.ids["group_id"], own, changed, **call.logged))
+    return _saved(call, changed)
 
 
 @route("DELETE", GROUP, ADMIN)
@@ -100,7 +100,9 @@ def _shown(group: AccessGroup) -> dict[str, Any]:
     return {**about, "members": group.members, "grants": grants}
 
 
-def _changed(call: RouteCall, group: AccessGroup) -> wire.ChangedGroup:
+def _saved(call: RouteCall, changed: Callable[[AccessGroup], AccessGroup]) -> wire.ChangedGroup:
+    groups, own = call.location.keys.groups, call.caller.workspace_id
+    group = groups.save(call.ids.get("group_id"), own, changed, **call.logged)
     patterns = (pattern for grant in group.grants for pattern in grant.stores)
     return wire.ChangedGroup(**_shown(group), warnings=warnings_of(call, patterns))
 
@@ -186,9 +188,9 @@ def list_workspaces(
     limit: Count = 20,
     include_archived: Annotated[base.QueryFlag, Field(description="Has no effect: none is archived")] = False,
     include_default: Annotated[base.QueryFlag, Field(description="Has no effect: it is listed")] = True,
-) -> wire.WorkspacePage:
+) -> IdPage[wire.WorkspaceObject]:
     """List the workspaces that the caller may see: that of its key."""
-    return wire.WorkspacePage(**page_of([_workspace(call)], after_id, before_id, limit))
+    return IdPage[wire.WorkspaceObject](**page_of([_workspace(call)], after_id, before_id, limit))
 
 
 @route("GET", f"{WORKSPACES}/{{workspace_id}}", SCOPES)

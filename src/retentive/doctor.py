@@ -45,7 +45,7 @@ from retentive.storage.sql.schema import ForeignSchema
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
 from retentive.values.properties import listed
-from retentive.values.provenance import NOTHING
+from retentive.values.provenance import CARRIED, NOTHING
 from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
@@ -303,10 +303,13 @@ def _versions(snapshot: Snapshot, present: dict[str, Memory], tick: Callable[[],
         is_redacted = version.redacted_at is not None
         subject = version.id if is_redacted else f"{visible(version.path)} ({version.id})"  # no path that was redacted
         is_ordered = later is None or (
-            version.id < later.id and version.created_at <= later.created_at and version.revision <= later.revision
+            version.id < later.id
+            and (version.created_at <= later.created_at or later.is_carried)
+            and version.revision <= later.revision
         )
+        is_carried = version.is_carried and (is_redacted or version.provenance.cause == CARRIED)
         is_sound = (
-            time_in_id(version.id) in {None, to_us(version.created_at)}
+            (time_in_id(version.id) in {None, to_us(version.created_at)} or is_carried)
             and (version.provenance_text is None or version.provenance is not NOTHING)
             and version.operation in get_args(Operation)
             and (is_redacted or _is_canonical(version.path))

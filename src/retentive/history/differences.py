@@ -14,6 +14,7 @@ from retentive.history.log import LogFilter, LoggedChange, grouped
 from retentive.history.revisions import (
     Revision,
     check_kept,
+    first_id,
     in_scope,
     memory_at,
     moment,
@@ -25,6 +26,7 @@ from retentive.history.revisions import (
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import to_us
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
@@ -134,7 +136,7 @@ class Compare(ReadOperation[Differences]):
         looked_at = islice(versions, self.most_read)
         chosen, unread = list(self.only.chosen(looked_at, settings)), next(versions, None)
         since = self.only.since
-        is_over = unread is None or (since is not None and unread.created_at < since)
+        is_over = unread is None or (since is not None and unread.id < first_id(to_us(since)))
         return chosen, None if is_over else unread
 
     def _states(self, found: Snapshot) -> list[Pair]:

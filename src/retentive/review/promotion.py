@@ -30,7 +30,7 @@ from retentive.storage.contract import (
     to_datetime,
 )
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import Origin
+from retentive.values.provenance import CARRIED, Origin
 from retentive.values.records import EPOCH, NOW, to_us
 from retentive.values.text import decoded
 
@@ -100,7 +100,12 @@ def _past(snapshot: Snapshot, memory: Memory, assessed: Assessment | None) -> It
         if size > MAX_BYTES and version.id != memory.version_id:
             return
         by = contributors_of(snapshot, version.provenance)
-        made = {**_parsed(version.provenance_text), "by": by, "older": ""}  # those in records of the source are named
+        made = {
+            **_parsed(version.provenance_text),
+            "by": by,
+            "older": "",
+            "cause": CARRIED,
+        }  # those in records of the source are named
         yield PastVersion(
             _name(version.actor), to_us(version.created_at), json.dumps(made), decoded(snapshot.version(version.id)[1])
         )

@@ -223,7 +223,9 @@ def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Head
 def _check_version(header: Header, last: Version | None, copied: Copied, max_text_bytes: int) -> None:
     version, data = copied.version, copied.data
     is_later = last is None or (
-        last.id < version.id and last.created_at < version.created_at and last.revision <= version.revision
+        last.id < version.id
+        and (last.created_at < version.created_at or version.is_carried)
+        and last.revision <= version.revision
     )
     if not is_later or version.revision > header.revision:
         raise Damaged(f"version {version.id} is not later than the previous version")

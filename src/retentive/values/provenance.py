@@ -13,6 +13,8 @@ from retentive.errors import InvalidInput
 from retentive.values.text import plain_name
 
 MAX_SOURCE_CHARS = 2_000
+CARRIED = "carried by a promotion"
+"""Cause of a version that a promotion carried to another memory store, where it is older than its id."""
 
 
 class Flag(NamedTuple):

@@ -149,6 +149,12 @@ class Version:
         return f"<Version {self.id} {self.operation} {path} by {self.actor or 'nobody'}>"
 
     @property
+    def is_carried(self) -> bool:
+        """True if a promotion carried the version here from another memory store: it is older than its id."""
+        recorded_us = time_in_id(self.id)
+        return recorded_us is not None and to_us(self.created_at) < recorded_us
+
+    @property
     def provenance(self) -> Provenance:
         """Origin of the change, contributors and flags; empty if none was recorded."""
         return parse_provenance(self.provenance_text)

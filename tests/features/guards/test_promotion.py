@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,31 @@ def test_promote_on_the_command_line(tmp_path: Path) -> None:
     assert (made.exit_code, json.loads(made.stdout)["versions"]) == (0, 3)
     assert "created /memories/new.md" in here(at, "--store", "team", "review", "list").stdout
     assert here(at, "--store", "private", "promote", "a.md", "--to", "none").exit_code == 3
+
+
+def test_a_store_with_carried_versions_is_sound_and_restorable(tmp_path: Path) -> None:
+    """The doctor, a backup, its restore to another backend and a state in the past know that they are older."""
+    at, now = f"sqlite:///{tmp_path}/memory.db", [time.time() - 5 * 86_400]
+    with retentive.open(at, clock=lambda: now[0], sweep=False) as place:
+        source, team = private(place), place.store("team")
+        now[0] += 86_400
+        team.create("/memories/own.md", "own\n", actor=BOB)
+        now[0] += 3 * 86_400
+        source.promote(A, team, actor=ANN)
+        team.review.accept(actor=BOB)
+        team.history.redact([team.history.log(A)[-1].id])
+        expected = past(team, A)
+        steps = team.history.restore("/memories", datetime.now(UTC) - timedelta(days=3), dry_run=True).steps
+        assert [(step.what, step.path) for step in steps] == [("deleted", A)]
+        assert len(team.history.log(since=datetime.now(UTC) - timedelta(days=2))) == 4
+    backup = str(tmp_path / "backup.tar.zst")
+    for place_there, arguments in (
+        (at, ["doctor"]),
+        (at, ["admin", "backup", backup]),
+        (str(tmp_path / "there"), ["admin", "restore-backup", backup]),
+        (str(tmp_path / "there"), ["doctor"]),
+    ):
+        ended = here(place_there, *arguments)
+        assert ended.exit_code == 0, ended.output
+    with retentive.open(tmp_path / "there") as place:
+        assert past(place.store("team"), A) == expected

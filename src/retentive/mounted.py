@@ -12,8 +12,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard, setting_against
 from retentive.engine.lists import list_memories, load
-from retentive.engine.operation import Plan, Write
-from retentive.engine.pending import with_own_proposals
+from retentive.engine.operation import DryRun, Plan, Write
 from retentive.engine.read import read
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.differences import Differences, MemoryDifference
@@ -127,25 +126,7 @@ class Mount:
             if any(setting_against(settings, who, path) for path in paths):
                 raise Refused("read_only", path=self.point)
             return
-        core, call = self.core, self.core.invocation(actor)
-
-        def asked(snapshot: Snapshot) -> None:
-            settings = core.settings_of(snapshot)
-            view = with_own_proposals(snapshot, settings, call.actor or core.actor)
-            self._removable(view, Guard(core, view, settings, call))
-
-        core.read(asked)
-
-    def _removable(self, view: Snapshot, guard: Guard) -> list[Memory]:
-        """Return the visible memories. Raises `Refused` if the actor may not change one, or the root if there is none.
-
-        Also raises `Refused` if a memory is hidden from the actor.
-        """
-        found = [memory for memory, _ in view.list(ROOT) if self.shows(memory.path)]
-        is_hidden = guard.hidden is not None and guard.hidden.blocks(ROOT)
-        if is_hidden or not all(map(guard.may_change, [memory.path for memory in found] or [ROOT])):
-            raise Refused("read_only", path=self.point)
-        return found
+        read(self.core, DryRun(self._clearing()), self.core.invocation(actor), is_audited=False).value()
 
     def clear(self, actor: Actor | None, **origin: Unpack[Origin]) -> None:
         """Delete all memories in the visible part of the store. Raises `Refused` if the actor may not change one.
@@ -161,11 +142,17 @@ class Mount:
                     self.store.delete(each.path, actor=actor, **origin)
             return
 
-        def work(view: Snapshot, guard: Guard) -> Plan[None]:
-            return Plan(None, guard.delete(view, self._removable(view, guard)))
+        self.core.run(self._clearing(), self.core.invocation(actor, **origin)).value()
 
-        clear = Write("clear", work, MemoryPath.known(ROOT), under_review="propose", only_removes=True)
-        self.core.run(clear, self.core.invocation(actor, **origin)).value()
+    def _clearing(self) -> Write[None]:
+        def work(view: Snapshot, guard: Guard) -> Plan[None]:
+            found = [memory for memory, _ in view.list(ROOT) if self.shows(memory.path)]
+            is_hidden = guard.hidden is not None and guard.hidden.blocks(ROOT)  # something in it, from the actor
+            if is_hidden or not all(map(guard.may_change, [memory.path for memory in found] or [ROOT])):
+                raise Refused("read_only", path=self.point)
+            return Plan(None, guard.delete(view, found))
+
+        return Write("clear", work, MemoryPath.known(ROOT), under_review="propose", only_removes=True)
 
 
 Part: TypeAlias = tuple[Mount, "str | None"]

@@ -371,6 +371,11 @@ def tree_of(stores: Mapping[str, MemoryStore]) -> StoreOrMounts:
     return Mounts(stores) if len(stores) > 1 else stores[ROOT]
 
 
+def store_at(memory: StoreOrMounts, path: str) -> tuple[MemoryStore, str]:
+    """Return the memory store that a path belongs to, and the path in it."""
+    return memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
+
+
 def shown_path(memory: StoreOrMounts, point: str, path: str) -> str:
     """Return the path in the tree of a path in the store at a mount point. Empty if the tree does not show it."""
     if not isinstance(memory, Mounts):

@@ -10,9 +10,8 @@ from mcp import types as t
 from retentive.errors import InvalidInput, PermissionDenied
 from retentive.history.differences import MemoryDifference
 from retentive.mcp.answers import Arguments, number_field, result_of, text_field, within_limit
-from retentive.mounts import Mounts, StoreOrMounts, stores_of
+from retentive.mounts import StoreOrMounts, store_at, stores_of
 from retentive.remote import is_remote
-from retentive.store import MemoryStore
 from retentive.values import diff
 from retentive.values.paths import visible_path
 from retentive.values.records import Version, time_in_id, to_datetime
@@ -55,13 +54,9 @@ def _hidden(tree: StoreOrMounts, versions: Sequence[Version]) -> set[str]:
             settings = store.settings()
             if not (settings.trust or settings.quarantine):
                 continue
-        own = {each.memory_id for each in versions if isinstance(tree, MemoryStore) or _is_in(store, tree, each.path)}
+        own = {each.memory_id for each in versions if not each.path or store_at(tree, each.path)[0] is store}
         hidden |= own - {memory.id for memory in store.memories()}
     return hidden
-
-
-def _is_in(store: MemoryStore, tree: Mounts, path: str) -> bool:
-    return path != "" and tree.store_of(path)[0] is store
 
 
 def _line(version: Version, *, is_hidden: bool, numbers: bool) -> str:

@@ -24,7 +24,7 @@ from retentive.mcp import resources
 from retentive.mcp.answers import Arguments, result_of
 from retentive.mcp.changes import TreeChanges
 from retentive.mcp.tools import EXPECTED_COUNT, ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
-from retentive.mounts import Mounts, StoreOrMounts
+from retentive.mounts import StoreOrMounts, store_at
 from retentive.remote import is_remote
 from retentive.store import core_of
 from retentive.values.commands import Delete, parse
@@ -251,7 +251,7 @@ def _mass_delete(tree: StoreOrMounts, arguments: Arguments) -> int:
     try:
         command = parse({**arguments, "command": "delete"})
         assert isinstance(command, Delete)
-        store, inner = tree.store_of(command.path.text) if isinstance(tree, Mounts) else (tree, command.path.text)
+        store, inner = store_at(tree, command.path.text)
         if inner == ROOT:  # it cannot be deleted
             return 0
         if not is_remote(store):

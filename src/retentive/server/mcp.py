@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from retentive.errors import InvalidInput, NotFound, OutcomeUnknown, RetentiveError, Unavailable
-from retentive.mounts import Mounts, StoreOrMounts, stores_of
+from retentive.mounts import Mounts, StoreOrMounts, store_at, stores_of
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
 from retentive.server.options import is_loopback
@@ -213,8 +213,7 @@ class McpEndpoint:
         base = self._server.public_url(request) or str(request.base_url).rstrip("/")  # where browsers reach the server
 
         def page(path: str, memory_id: str) -> str:
-            store = tree.store_of(path)[0] if isinstance(tree, Mounts) else tree
-            return f"{base}/console/s/{store.id}/id/{memory_id}"  # stays valid after a rename
+            return f"{base}/console/s/{store_at(tree, path)[0].id}/id/{memory_id}"  # stays valid after a rename
 
         return McpTarget(
             tree,

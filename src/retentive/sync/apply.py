@@ -16,11 +16,10 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
-from retentive.mounts import Mounts, StoreOrMounts
+from retentive.mounts import StoreOrMounts, store_at
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
-from retentive.store import MemoryStore
 from retentive.sync import texts
 from retentive.sync.folder import FileChanged, Folder, LocalFile
 from retentive.sync.plan import ONE_STORE, Act, Base, Files, Memories, Places, Side, SyncStep
@@ -191,7 +190,7 @@ class SyncRound:
             found = {path: self.folder.text(file) for path, file in new.items()}
             if any(self._secrets(path, text) for path, text in found.items()):
                 return False
-            inside = {path: self._in_store(path) for path in found}
+            inside = {path: store_at(self.store, path) for path in found}
             results = inside[batch[0].path][0].batch(
                 [
                     {"command": "write", "path": inside[path][1], "file_text": text, "if_version": ""}
@@ -207,10 +206,6 @@ class SyncRound:
         for (path, text), written in zip(found.items(), results, strict=True):
             self._try(path, partial(self._pushed, path, text, written))
         return True
-
-    def _in_store(self, path: str) -> tuple[MemoryStore, str]:
-        """Return the store of a path, and the path in it."""
-        return self.store.store_of(path) if isinstance(self.store, Mounts) else (self.store, path)
 
     def _push(self, path: str) -> None:
         memory, text = self.memories.get(path), self.folder.text(self.files[path])
@@ -270,7 +265,7 @@ class SyncRound:
 
     def _write_merged(self, path: str, memory: Memory, ours: str, joined: str) -> None:
         """Write the merged text to both sides. The memory gets the text of the file first: the history has both."""
-        store, inner = self._in_store(path)
+        store, inner = store_at(self.store, path)
         commands: list[dict[str, object]] = [
             {"command": "write", "path": inner, "file_text": text} for text in dict.fromkeys([ours, joined])
         ]
@@ -287,7 +282,7 @@ class SyncRound:
     def _is_earlier(self, path: str, file: LocalFile) -> bool:
         """Return whether the file has a text that the memory had before its present one."""
         memory = self.memories[path]
-        versions = self._in_store(path)[0].versions(memory_id=memory.id, limit=EARLIER)
+        versions = store_at(self.store, path)[0].versions(memory_id=memory.id, limit=EARLIER)
         return file.sha256 != memory.sha256 and any(version.sha256 == file.sha256 for version in versions)
 
     def _as_written(self, path: str, written: Written) -> Memory:
@@ -315,7 +310,7 @@ class SyncRound:
 
     def _base_text(self, path: str, base: Base | None) -> str | None:
         try:
-            return None if base is None else self._in_store(path)[0].version_text(base.version_id)
+            return None if base is None else store_at(self.store, path)[0].version_text(base.version_id)
         except RetentiveError as error:
             if error.retryable:
                 raise

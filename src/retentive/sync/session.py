@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
-from retentive.mounts import Mounts, StoreOrMounts, stores_of
+from retentive.mounts import StoreOrMounts, store_at, stores_of
 from retentive.storage.disk import expanded
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
@@ -184,8 +184,7 @@ class SyncSession:
         present = {memory.id for memory in memories.values()}
         for path, base in bases.items():
             if path in files and path not in memories and base.memory_id not in present:
-                store = self.store.store_of(path)[0] if isinstance(self.store, Mounts) else self.store
-                versions = store.versions(memory_id=base.memory_id, limit=1)
+                versions = store_at(self.store, path)[0].versions(memory_id=base.memory_id, limit=1)
                 if base.memory_id in self.foreign or (versions and versions[0].operation == "deleted"):
                     yield base.memory_id
 

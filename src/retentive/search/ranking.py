@@ -86,11 +86,11 @@ def scored(
     all documents: if hidden documents were counted, the order of the results would reveal their words. If no document
     contains all phrases of the query, the words of the phrases are searched instead.
 
-    With `is_coarse`, sizes and numbers of documents count as powers of two, so that a change elsewhere in the store
+    With `is_coarse`, sizes and numbers of documents count as powers of four, so that a change elsewhere in the store
     hardly ever changes a score.
     """
     admit, counted, sees = which.get("admit"), which.get("counted"), which.get("sees")
-    sized = _power_of_two if is_coarse else float
+    sized = _power_of_four if is_coarse else float
     # The terms to find, and their places.
     every = terms_in(query.text, index.languages)
     left_out = function_words(every, index.languages)
@@ -127,7 +127,7 @@ def scored(
     memories = max(sized(len(shown)), 1)
     rarity = {term: _rarity(memories, min(len(shown.keys() & counts[term].keys()), memories)) for term in words}
     size = index.size if shown is index.documents else sum(len(each.data) for each in shown.values())
-    slope = K1 * B * memories / max(sized(size), 1)
+    slope = K1 * B / max(sized(size / max(len(shown), 1)), 1)
     norms = {number: K1 * (1 - B) + slope * sized(len(index.documents[number].data)) for number in having}
     scores = _scores(norms, [(counts[term], rarity[term]) for term in words])
     keep = len(scores) if limit is None else max(limit, RESCORED)
@@ -168,8 +168,8 @@ def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(r"[^\S\n]+".join([first + start, *others]) + end)
 
 
-def _power_of_two(size: int) -> float:
-    return 2.0 ** round(log2(size)) if size else 0.0
+def _power_of_four(size: float) -> float:
+    return 4.0 ** round(log2(size) / 2) if size else 0.0
 
 
 def _rarity(memories: float, having: float) -> float:

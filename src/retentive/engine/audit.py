@@ -20,6 +20,7 @@ from retentive.values.replies import ERROR_CODES
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
 
+MAX_HASHES = 10_000  # of an import, as many as a store has by default; a record of MariaDB has 8 MB at most
 _read_without_entry: set[str] = set()
 """Ids of the stores of which this process has logged that a read left no entry."""
 
@@ -53,7 +54,7 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
 
 def _hashes(tx: Transaction, body: Mapping[str, Any], recorded: Sequence[Recorded]) -> dict[str, str]:
     """Return the hash of each text that an operation read or recorded, by version id. Proposed texts have none yet."""
-    newest = tx.versions(limit=len(recorded)) if recorded else ()
+    newest = tx.versions(limit=len(recorded)) if 0 < len(recorded) <= MAX_HASHES else ()
     found = {version.id: version.sha256 or "" for version in newest}
     pairs = (*body.get("reads", ()), *([body["read"]] if "read" in body else []))
     read, memories = {each for _, each in pairs}, {each for each, _ in pairs}

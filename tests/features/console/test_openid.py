@@ -374,6 +374,9 @@ def test_irreversible_changes_need_a_fresh_sign_in(site: Site, monkeypatch: pyte
     again = next(each for each in page.links if "/console/login/test" in each)
     asked = parse_qs(urlsplit(eve.get(again).headers["location"]).query)
     assert (asked["prompt"], "next=%2Fconsole%2Fkeys" in again) == (["login"], True)
+    site.people.providers["test"].issuer.sign_in_parameters.update(prompt="consent", state="x")
+    asked = parse_qs(urlsplit(eve.get(again).headers["location"]).query)
+    assert (asked["prompt"], len(asked["state"][0])) == (["consent"], 43)
 
 
 def test_a_new_sign_in_gets_a_new_session(site: Site) -> None:

@@ -23,7 +23,8 @@ ROOT_OF_DEBIAN = os.environ.get("RETENTIVE_DEBIAN_ROOT")
 """A directory with an unpacked Debian that has Python and venv. Without it, debootstrap downloads one."""
 MIRROR = "http://deb.debian.org/debian"
 SERVES = """
-RETENTIVE_SERVE_INSECURE_NO_TLS=true retentive serve &
+export RETENTIVE_SERVE_INSECURE_NO_TLS=true  # the port is a flag, which the health check must follow
+retentive serve --port 9090 &
 for _ in $(seq 60); do python3 -m retentive.server.health && break; sleep 1; done
 python3 -m retentive.server.health && id -u && kill -TERM $! && wait $!
 """

@@ -279,6 +279,10 @@ def test_a_member_at_mcp(other: Api, store: MemoryStore) -> None:
     bob = member(other, principal="user:bob")
     absent = bob.post("/mcp?store=nothing", {}).error
     assert bob.post("/mcp?store=team-a", {}).error == absent
+    other.place.opened.store("else")
+    mounted = [bob.post(f"/mcp?store=else&mount=/memories/t={key}", {}) for key in ("nothing", "team-a")]
+    assert mounted[0].status == mounted[1].status == 404
+    assert mounted[0].error == mounted[1].error
 
 
 def test_a_stream_has_only_what_its_member_may_see_and_ends_with_the_role(other: Api, store: MemoryStore) -> None:

@@ -151,12 +151,14 @@ class Terminal:
 
 
 @contextmanager
-def interactive(directory: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
-    """Run `retentive` on a controlling terminal, and kill it at the end of the block."""
+def interactive(
+    directory: Path, *arguments: str, program: Sequence[str] = (RETENTIVE,), **variables: str
+) -> Iterator[Terminal]:
+    """Run `retentive` or another program on a controlling terminal, and kill it at the end of the block."""
     import pty  # Windows lacks it, and other tests of these modules run there
 
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", _OWN_TERMINAL, RETENTIVE, *arguments]
+    command = [sys.executable, "-c", _OWN_TERMINAL, *program, *arguments]
     env = environment(directory, variables)
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=env, start_new_session=True

@@ -269,7 +269,7 @@ class Server:
             record = await self.workers.run(partial(self.authorization.authenticated, text, base))
             if record is None:
                 raise unauthorized()
-            return Caller(record, record.actor)
+            return Caller(record, named_actor(request.headers, record))
         record = await self.authenticated(text)
         return Caller(record, named_actor(request.headers, record))
 

@@ -36,6 +36,7 @@ from support.listener import Received, listening
 from support.mcp_clients import MODES, reply_of
 from support.served_process import started
 from support.tls import self_signed
+from support.waiting import until
 
 CALLBACK = "http://127.0.0.1:7777/callback"
 VERIFIER = "v" * 64
@@ -522,6 +523,27 @@ def test_a_revoked_key_takes_its_clients_along(api: Api) -> None:
     assert flow.status(found["access_token"]) == 401
     assert flow.refresh(found["refresh_token"]).body["error"] == "invalid_grant"
     assert flow.redeem(code).body["error"] == "invalid_grant"
+    flow.person.close()
+
+
+def test_a_client_has_the_limits_and_groups_of_the_person(api: Api) -> None:
+    grant = {"role": "read", "stores": ["own"]}
+    group = api.post("/v1/organizations/groups", {"name": "readers", "members": ["user:ann"], "grants": [grant]}).body
+    limits = {"stores": ("team",), "paths": ("/memories/a/**",), "principal": "user:ann"}
+    flow = Flow(api, Person(api.with_key("read", "write", **limits)))
+    token = flow.tokens()["access_token"]
+    assert api.server is not None
+    assert api.server.authorization is not None
+    rights = partial(api.server.authorization.authenticated, token, api.url)
+    found = rights()
+    assert found is not None
+    held = [(each.stores, each.scopes, each.paths) for each in found.held]
+    assert held == [(("team",), ("read", "write"), ("/memories/a/**",)), (("own",), ("read",), ())]
+    assert [flow.status(token, f"/mcp?store={name}") for name in ("team", "own")] == [200, 200]
+    assert Api(api.url, token, api.place, headers={"retentive-actor": "user:eve"}).post("/mcp", {}).status == 403
+    api.delete(f"/v1/organizations/groups/{group['id']}")
+    until(lambda: flow.status(token, "/mcp?store=own") == 404)
+    assert flow.status(token) == 200
     flow.person.close()
 
 

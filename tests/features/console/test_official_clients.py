@@ -1,19 +1,24 @@
-"""The official TypeScript client and the conformance suite for authorization servers, which a person connects."""
+"""A person connects Claude Code, the official TypeScript client, and the suite for authorization servers."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from support.command_line import environment, interactive
 from support.console import Person
 from support.http_api import Api
 from support.mcp_clients import MODES
 from support.node import executable, modules
 
+CLAUDE = "@anthropic-ai/claude-code"
+CLIENT_ID = "https://claude.ai/oauth/claude-code-client-metadata"
 CONFORMANCE = "@modelcontextprotocol/conformance"
 pytestmark = pytest.mark.long
 
@@ -42,3 +47,32 @@ def test_a_client_of_another_language_signs_in(tmp_path: Path, alone: Api, revis
             last = line.strip() or last
     person.close()
     assert (process.returncode, last) == (0, "done" if revision in MODES else "Total: 3 passed, 0 failed")
+
+
+def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
+    """Its metadata document is on the Internet, so the server finds it in its cache here."""
+    claude = str(modules(CLAUDE) / CLAUDE / "bin" / "claude.exe")
+    document = {"client_id": CLIENT_ID, "client_name": "Claude Code", "redirect_uris": ["http://localhost/callback"]}
+    assert alone.server is not None
+    assert alone.server.authorization is not None
+    cached = vars(alone.server.authorization.clients)["_cached"]
+    cached[CLIENT_ID] = float("inf"), json.dumps(document).encode()
+    alone.place.opened.store("team")
+    person = Person(alone.with_key("read", "write"))
+    given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": alone.url}
+    given |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+    def run(*arguments: str) -> str:
+        env, command = environment(tmp_path, given), [claude, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, check=True).stdout
+
+    run("mcp", "add", "--transport", "http", "memory", f"{alone.url}/mcp")
+    assert "Needs authentication" in run("mcp", "list")
+    with interactive(tmp_path, "mcp", "login", "memory", "--no-browser", program=(claude,), **given) as terminal:
+        shown = terminal.expect("Waiting for authorization")
+        link = re.search(r"\]8;;(http[^\x07\x1b]+)", shown)
+        assert link is not None, shown
+        terminal.type(person.connect(link[1]) + "\r")
+        terminal.expect("Authenticated with")
+    person.close()
+    assert "Connected" in run("mcp", "list")

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from retentive.errors import InvalidInput, NotFound, OutcomeUnknown, RetentiveError, Unavailable
-from retentive.mounts import Mounts, StoreOrMounts, store_at, stores_of
+from retentive.mounts import StoreOrMounts, store_at, stores_of, tree_of
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
 from retentive.server.options import is_loopback
@@ -27,7 +27,7 @@ from retentive.server.rights import OF_PATHS, KeyRecord
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
-from retentive.values.mounting import mounts_in
+from retentive.values.mounting import MountOption, mounts_in
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -140,22 +140,18 @@ class McpEndpoint:
         Also return the caller with its rights in each store, first in the one at `/memories`. Each mounted store is
         checked as if the request were for it alone. Without the right to write there, it is mounted read-only.
         """
-        own, store = self._store(caller, request.query_params.get("store"))
-        callers, stores = [own], {ROOT: store}
-        for mount in mounts_in(request.query_params.getlist("mount")):
+        callers, stores = list[Caller](), dict[str, MemoryStore]()
+        given = request.query_params
+        for mount in (MountOption(ROOT, given.get("store") or ""), *mounts_in(given.getlist("mount"))):
             if mount.url:
                 raise InvalidInput("a mount in this URL must be a memory store of this server: POINT=KEY")
             own, store = self._store(caller, mount.key)
             callers.append(own)
-            stores[mount.point] = store.read_only() if mount.is_read_only else store
-        if len(stores) == 1:
-            return callers, store
-        if not all(each.key.allows("read") for each in callers):
+            is_read_only = mount.is_read_only or not own.key.allows("write")
+            stores[mount.point] = store.read_only() if is_read_only else store
+        if len(stores) > 1 and not all(each.key.allows("read") for each in callers):
             raise forbidden("the API key needs the scope read in each mounted memory store")
-        rights = zip(callers, stores.items(), strict=True)
-        return callers, Mounts(
-            {point: each if own.key.allows("write") else each.read_only() for own, (point, each) in rights}
-        )
+        return callers, tree_of(stores)
 
     def _store(self, caller: Caller, given: str | None) -> tuple[Caller, MemoryStore]:
         """Return the memory store that the URL names (`given`), or the only one that the caller sees.

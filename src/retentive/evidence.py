@@ -119,7 +119,7 @@ class StoreEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence of what a session, an actor or a run did. It is not sound if there are findings."""
+    """Evidence of what a session, an actor or a run did. `is_anchored`: it was compared with anchors."""
 
     format: int = FORMAT
     made_at: str
@@ -128,6 +128,7 @@ class Evidence:
     actor: str | None
     run: str | None
     is_sound: bool
+    is_anchored: bool
     findings: Sequence[EvidenceFinding]
     stores: Sequence[StoreEvidence]
 
@@ -173,6 +174,7 @@ def gather(
         actor=names["actor"],
         run=names["run"],
         is_sound=not findings,
+        is_anchored=anchor is not None,
         findings=findings,
         stores=found,
     )

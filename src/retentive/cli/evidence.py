@@ -75,7 +75,14 @@ def evidence(
         asdict(found),
         output.table(rows, ("time", "entry", "operation", "outcome", "version"), header=False),
         rows="stores",
-        notes=[*heads, *off, "Nothing was altered." if found.is_sound else "Not sound:", *wrong],
+        notes=[
+            *heads,
+            *off,
+            f"No alteration was found{'' if found.is_anchored else ' (no anchor was compared)'}."
+            if found.is_sound
+            else "Not sound:",
+            *wrong,
+        ],
         status=0 if found.is_sound else status_of("damaged"),
     )
 

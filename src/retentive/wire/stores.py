@@ -192,6 +192,7 @@ class EvidenceObject(base.ObjectOf[Evidence]):
     actor: str | None
     run: str | None
     is_sound: bool
+    is_anchored: bool
     findings: list[EvidenceFinding]
     stores: list[StoreEvidence]
 

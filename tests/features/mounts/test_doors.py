@@ -388,3 +388,20 @@ def test_a_malformed_mount_is_refused(tmp_path: Path, mounts: list[str], said: s
         query = "".join(f"&mount={quote(mount)}" for mount in mounts)
         found = api.post(f"/mcp?store=mine{query}", {})
     assert (found.status, said in found.error["message"]) == (400, True), found.error
+
+
+def test_an_undo_without_arguments_is_of_the_only_writable_store() -> None:
+    """A repeated call answers as the first one, and undoes nothing more."""
+    meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
+    with retentive.open("sqlite://", actor="user:ann") as opened:
+        tree = Mounts({"/memories": opened.store("me"), "/memories/team": opened.store("team").read_only()})
+        opened.store("team").create("/memories/a.md", "tea")
+        for path in ("/memories/a.md", "/memories/b.md"):
+            tree.create(path, "tea")
+
+        async def run() -> list[tuple[str, bool]]:
+            async with connected(tree) as client:
+                return [await reply_of(client, "memory_undo", {}, meta=meta) for _ in range(2)]
+
+        assert asyncio.run(run()) == [("deleted /memories/b.md", False)] * 2
+        assert [each.path for each in tree.memories()] == ["/memories/a.md", "/memories/team/a.md"]

@@ -121,7 +121,8 @@ def _number(store: MemoryStore, revision: Revision) -> int:
 def _summary(change: LoggedChange) -> str:
     operation, path = described(change.versions[-1], change)
     more = f" and {len(change.versions) - 1:,} more" if len(change.versions) > 1 else ""
-    return change.cause or f"{operation} {path or _GONE}{more}"
+    by = change.versions[-1].provenance.accepted_by
+    return (change.cause or f"{operation} {path or _GONE}{more}") + (f", accepted by {by}" if by else "")
 
 
 def described(version: Version, change: LoggedChange) -> tuple[str, str]:

@@ -37,7 +37,7 @@ def completed(directory: Path, *words: str, at: str = AT) -> list[str]:
 
 
 def test_commands_and_options_are_completed(directory: Path) -> None:
-    assert completed(directory, "re") == ["replace", "restore", "review", "redact"]
+    assert completed(directory, "re") == ["recall", "replace", "restore", "review", "redact"]
     assert completed(directory, "admin", "ma") == ["maintain"]
     assert {"--at", "--store", "--json", "--as-of"} <= set(completed(directory, "cat", "--"))
     assert completed(directory, "ls", "--format", "c") == ["csv"]

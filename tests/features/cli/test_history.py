@@ -120,7 +120,9 @@ def test_log_json_has_all_fields(location: str) -> None:
         "redacted_by": "user:bob",
         "change": "r1",
         "path_before": None,
-        "provenance": dict.fromkeys(("integration", "tool_use_id", "session", "source", "cause", "api_key_id"), "")
+        "provenance": dict.fromkeys(
+            ("integration", "tool_use_id", "session", "source", "cause", "api_key_id", "accepted_by"), ""
+        )
         | {"flags": [], "contributors": []},
     }
     assert found[-2]["provenance"]["integration"] == "python"

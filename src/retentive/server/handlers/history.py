@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -310,23 +310,19 @@ def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionOb
     With `partial`, the others are applied, and `conflicts` lists the rest.
     """
     mode: Mode = "partial" if body.partial else "force" if body.force else "merge" if body.merge else "refuse"
-    return _decided(call.store.review.accept(_ids_of(body), **_selection(body), mode=mode))
+    return _decided(call.store.review.accept(**_chosen(body), mode=mode))
 
 
 @route("POST", f"{STORE}/proposals/refuse", REVIEW, conflicts=True)
 def refuse_proposals(call: RouteCall, body: wire.Refusal) -> wire.DecisionObject:
     """Remove several proposals, such as all of one session, and those that build on them."""
-    return _decided(call.store.review.refuse(_ids_of(body), **_selection(body)))
+    return _decided(call.store.review.refuse(**_chosen(body)))
 
 
-def _ids_of(body: wire.Refusal) -> list[str] | None:
+def _chosen(body: wire.Refusal) -> dict[str, Any]:
     if body.ids is None and body.actor is None and body.session is None:
         raise invalid("name the ids of proposals, an actor or a session")
-    return body.ids
-
-
-def _selection(body: wire.Refusal) -> dict[str, str | None]:
-    return {"proposed_by": body.actor, "session": body.session}
+    return {"ids": body.ids, "proposed_by": body.actor, "session": body.session}
 
 
 @route("GET", PROPOSAL, REVIEW)

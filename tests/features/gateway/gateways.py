@@ -70,6 +70,9 @@ def gateway(script: Any, at: str, *, mode: str = "declared", **options: Any) -> 
 
 
 def scripted(script: Any, **options: Any) -> ScriptedClaude:
+    """The scripted Claude. A text is the answer to each request."""
+    if isinstance(script, str):
+        return ScriptedClaude(lambda _: script, **options)
     return ScriptedClaude(*(script if isinstance(script, tuple) else (script,)), **options)
 
 

@@ -48,8 +48,9 @@ class MemoryCalls:
         core, now = core_of(self.store), time.time()
 
         def read() -> dict[str, KeptCall]:
-            self.rounds = core.read(lambda view: records.rounds(view, self.digest, now))
-            found, is_old = core.read(lambda view: records.calls(view, ids, core.scope, now))
+            self.rounds, (found, is_old) = core.read(
+                lambda view: (records.rounds(view, self.digest, now), records.calls(view, ids, core.scope, now))
+            )
             if is_old:
                 core.follow_up(lambda tx: records.use(tx, found.values(), now))
             return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -52,9 +52,9 @@ _CREDENTIALS = {b"x-api-key", b"authorization"}
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Caller of a request. `store` is opened for its actor. `path` is that of the API."""
+    """Caller of a request. `open_store` opens the memory store for its actor. `path` is that of the API."""
 
-    store: MemoryStore
+    open_store: Callable[[], MemoryStore]
     mode: GatewayMode
     owner: str
     session: str | None
@@ -106,53 +106,49 @@ class Gateway:
 
     async def _answer(self, request: Request, client: ClientResponse, has_body: asyncio.Event) -> None:
         found = await self._admitted(request)
-        path, method = found.path.partition(b"?")[0], request.method
-        if method != "POST" or path not in {MESSAGES, BATCHES}:
+        path, run = found.path.partition(b"?")[0], self._server.workers.run
+        if request.method != "POST" or path not in {MESSAGES, BATCHES}:
+            await run(found.open_store)
             length = [(name, value) for name, value in request.headers.raw if name == b"content-length"]
             has_pieces = bool(length) or "transfer-encoding" in request.headers
             body = _pieces(request, has_body) if has_pieces else await request.body()
             if not has_pieces:
                 has_body.set()
-            async with self._upstream.send(method, found.path, found.headers + length, body) as answer:
-                await client.forward(answer)
+            await self._forward(client, request.method, found.path, found.headers + length, body)
             return
-        limit = MAX_BODY_BYTES if path == MESSAGES else MAX_BATCH_BYTES
-        data = await self._server.read_body(request, limit)
+        data = await self._server.read_body(request, MAX_BODY_BYTES if path == MESSAGES else MAX_BATCH_BYTES)
         has_body.set()
-        if path == BATCHES:
-            check_batch(await heavy(len(data), parsed, data) if b"memory_20250818" in data else None)
-            asked = None
-        else:
+        asked = None
+        if path == MESSAGES:
             asked = await heavy(len(data), _read, data, found.mode)
-        await self._messages(found, data, asked, client)
-
-    async def _messages(
-        self, found: Admitted, data: bytes, asked: MessagesRequest | None, client: ClientResponse
-    ) -> None:
-        """Answer a request for a message, or forward it if it cannot use the memory tool."""
+        elif b"memory_20250818" in data:
+            check_batch(await heavy(len(data), parsed, data))
         ids = [] if asked is None else asked.memory_ids()
         if asked is None or not (asked.acts or ids):
-            async with self._upstream.send("POST", found.path, found.headers, data) as answer:
-                await client.forward(answer)
+            await run(found.open_store)
+            await self._forward(client, "POST", found.path, found.headers, data)
             return
-        digest = digest_of(found.owner, found.store.id, *asked.identity)
-        memory = MemoryCalls(found.store, digest, found.session, self._on_call)
-        try:
-            while job := self._answering.get(digest):  # the client has gone and asks again
-                await asyncio.wait([job])
-            known = await self._server.workers.run(partial(memory.load, ids))
-        except HttpError:
-            known, memory.has_failed = {}, True
-        if ids:
-            asked = await heavy(len(data), asked.with_calls, known)
+        digest = digest_of(found.owner, request.scope["path"], *asked.identity)
+        while job := self._answering.get(digest):  # the client has gone and asks again
+            await asyncio.wait([job])
+
+        def prepared() -> tuple[MemoryCalls, dict[str, KeptCall]]:
+            memory = MemoryCalls(found.open_store(), digest, found.session, self._on_call)
+            return memory, memory.load(ids)
+
+        memory, known = await run(prepared)
+        asked = await heavy(len(data), asked.with_calls, known) if ids else asked
         body = await heavy(len(data), asked.body, data)
         if not asked.acts:
-            async with self._upstream.send("POST", found.path, found.headers, body) as answer:
-                await client.forward(answer)
+            await self._forward(client, "POST", found.path, found.headers, body)
             return
         headers, client.is_stream = encoding_for(found.headers), asked.is_stream
         parts = (self._server, self._upstream, client, asked, memory, headers, found.path, body)
         await Loop(*parts, self._max_rounds, self._answering).run()
+
+    async def _forward(self, client: ClientResponse, method: str, path: bytes, headers: Headers, body: Any) -> None:
+        async with self._upstream.send(method, path, headers, body) as answer:
+            await client.forward(answer)
 
     async def _admitted(self, request: Request) -> Admitted:
         """Return who sends a request, and for which memory store. Raises `HttpError`."""
@@ -186,7 +182,7 @@ class Gateway:
         if text == in_path and {scope for each in record.held for scope in each.scopes} != {"gateway"}:
             raise forbidden("a key in a URL must have only the scope gateway, because proxies may log it")
         session, actor = _who(request)
-        store = await self._server.workers.run(partial(self._store, record, actor or record.actor, name))
+        store = partial(self._store, record, actor or record.actor, name)
         return Admitted(store, record.gateway_mode, record.id, session, path, headers)
 
     def _admitted_here(self, request: Request, name: str, path: bytes, headers: Headers) -> Admitted:
@@ -198,7 +194,8 @@ class Gateway:
         if name not in {store.key, store.id}:
             raise missing(NO_STORE)
         session, actor = _who(request)
-        return Admitted(store if actor is None else store.acting_as(actor), "added", "", session, path, headers)
+        mine = store if actor is None else store.acting_as(actor)
+        return Admitted(lambda: mine, "added", "", session, path, headers)
 
     def _store(self, record: KeyRecord, actor: Actor, name: str) -> MemoryStore:
         """Return a memory store, opened for a caller. Raises `HttpError` 404, also if the key may not see it."""

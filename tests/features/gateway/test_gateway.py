@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_the_added_tool_is_the_last_and_sets_no_cache_breakpoint(at: str) -> Non
 
 
 CUSTOM = {"name": "memory", "input_schema": {"type": "object"}}
-UNTOUCHED = {
+UNTOUCHED: dict[str, tuple[str, dict[str, Any]]] = {
     "declared, and no tool": ("declared", {}),
     "forced": ("added", {"tools": [OWN], "tool_choice": {"type": "any"}}),
     "forbidden": ("added", {"tools": [OWN], "tool_choice": {"type": "none"}}),
@@ -227,14 +228,12 @@ def test_records_go_with_an_erasure_and_after_thirty_days(at: str) -> None:
 
 def test_old_records_are_removed_by_maintenance(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with gateway(
-        Script((CREATE, "Done.")) if False else Script((Turn((CREATE,)), "Done.")), f"sqlite:///{path}"
-    ) as place:
+    with gateway(Script((Turn((CREATE,)), "Done.")), f"sqlite:///{path}") as place:
         conversation(place)
     now = time.time()
     kinds = ("gateway.call", "gateway.rounds", "gateway.until")
     for days, gone in ((1, {"gateway.rounds"}), (32, set(kinds))):
-        with retentive.open(f"sqlite:///{path}", clock=lambda days=days: now + days * 86_400, sweep=False) as opened:
+        with retentive.open(f"sqlite:///{path}", clock=partial(float, now + days * 86_400), sweep=False) as opened:
             store = opened.store("team")
             store.sweep(accept_clock=True)
             left = opened.backend.read(store.id, lambda view: {kind for kind in kinds if list(view.records(kind))})

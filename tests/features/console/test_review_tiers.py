@@ -272,7 +272,7 @@ def test_proposals_expire_unless_a_newer_one_builds_on_them(tmp_path: Path) -> N
         assert store.review.pending()[0].id == kept.id
         (decision,) = store.review.decisions()
         assert (decision.proposal_id, decision.accepted, str(decision.by)) == (stale.id, False, "job:expiry")
-        entry = next(each for each in store.audit.entries() if each.operation == "review.refuse")
+        entry = next(each for each in store.audit.entries() if "proposals" in each.facts)
         assert (str(entry.actor), entry.facts["proposals"]) == ("job:expiry", [stale.id])
         store.change_settings({"proposals_expire_days": 0})
         now[0] += 1_000 * 86_400

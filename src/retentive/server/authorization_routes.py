@@ -55,7 +55,6 @@ class OAuthEndpoint:
 
     async def _answered(self, request: Request) -> JSONResponse:
         base, authorization = self._server.public_url(request), self._server.authorization
-        request.scope["state"]["route"] = request.url.path
         if base is None or authorization is None:
             raise missing("route")
         if request.method not in {self._method, "HEAD" if self._method == "GET" else ""}:

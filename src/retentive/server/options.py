@@ -54,7 +54,9 @@ class ServeOptions:
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     lease_s: int = option(30, "Seconds until another process takes over webhooks and maintenance.", low=1, high=3_600)
-    webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
+    webhooks_to_private: bool = option(
+        False, "Send webhooks to private addresses and without TLS too, and read documents of MCP clients there."
+    )
     public_url: str | None = option(None, "URL at which clients reach the server (docs/mcp.md).", metavar="URL")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/security.md).", metavar="FILE")
     trusted_proxies: str | None = option(

@@ -287,11 +287,13 @@ def test_a_code_that_comes_again_ends_the_access(flow: Flow) -> None:
     assert flow.status(token) == 401
 
 
-def test_a_token_is_for_mcp_only_and_has_the_chosen_rights(flow: Flow) -> None:
+def test_a_token_is_for_mcp_only_and_has_the_chosen_rights(flow: Flow, served: Serve) -> None:
     team = flow.api.place.opened.store("team")
     found = flow.tokens(scope=["read"], store=team.id)
     assert found["scope"] == "read"
     assert flow.status(found["access_token"], "/v1/memory_stores") == 401
+    with served(flow.api.place.opened, public_url="https://other.example") as other:
+        assert Flow(other, flow.person).status(found["access_token"]) == 401
     assert flow.status(found["access_token"], "/mcp?store=own") == 404
     assert flow.status(found["access_token"], "/mcp") == 200
 

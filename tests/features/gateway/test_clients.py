@@ -12,7 +12,8 @@ import anthropic
 import pytest
 from anthropic import beta_tool
 
-from retentive.testing.scripted_claude import Call, Check, Script, Turn
+from retentive.testing.scripted_claude import Call, Check, Prompt, Script, Turn
+from support import node
 
 from .gateways import MODEL, NOTES, TOOL, Place, gateway, said
 
@@ -179,3 +180,30 @@ def test_a_key_in_the_url_is_for_apps_that_set_no_header(place: Place) -> None:
     assert sent == "Bearer sk-of-the-app"
     assert not [name for exchange in place.claude.requests for name in exchange.headers if "retentive" in name]
     assert place.key not in json.dumps([dict(exchange.headers) for exchange in place.claude.requests])
+
+
+@pytest.mark.long
+def test_typescript(tmp_path: Path) -> None:
+    folder = node.modules(node.SDK)
+
+    def model(prompt: Prompt) -> Any:
+        number = len([message for message in prompt.messages if message.role == "assistant"])
+        name = prompt.opening.removeprefix("hello ")
+        create = Call({**CREATE.input, "path": f"/memories/{name}"})
+        assert all(call.result is not None for call in prompt.calls)
+        turns = (
+            ("I look. ", create),
+            (Call({**VIEW.input, "path": f"/memories/{name}"}), WEATHER),
+            "It is sunny.",
+            "Bye.",
+        )
+        return turns[number]
+
+    with gateway(model, f"sqlite:///{tmp_path}/memory.db") as place:
+        said_by_all = node.output(
+            Path(__file__).with_name("every_way.mjs"), tmp_path, folder, GATEWAY=place.url, KEY=place.key
+        )
+        ways = ("create", "stream", "beta", "beta stream")
+        assert said_by_all.splitlines() == [f"{way} {text}" for way in ways for text in ("It is sunny.", "Bye.")]
+        assert not place.claude.failures
+        assert len(place.store.history.log()) == 4

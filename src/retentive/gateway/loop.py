@@ -109,13 +109,9 @@ class Loop:
     def _turn(self) -> ModelTurn:
         return ModelTurn(len(self.turns) + 1, sum(len(turn.content) + len(found) for turn, found in self.turns))
 
-    @property
-    def _is_last(self) -> bool:
-        return len(self.turns) >= self.max_rounds
-
     async def _ask(self, events: list[bytes]) -> bool:
         """Ask the API for the next turn, after sending `events`. Return whether the response is complete."""
-        turn, is_last = self._turn(), self._is_last
+        turn, is_last = self._turn(), len(self.turns) >= self.max_rounds
         body = self.body if not self.turns else await heavy(len(self.body), self._next_body, is_last)
         async with self.upstream.send("POST", self.path, self.headers, body) as response:
             kind = response.headers.get("content-type", "")

@@ -157,9 +157,7 @@ class MessagesRequest:
         if container is not None:
             fields["container"] = _json(container)
         if is_last:
-            tools = [
-                tool for tool in self.fields["tools"][1] if not (isinstance(tool, dict) and tool.get("name") == NAME)
-            ]
+            tools = [each for each in self.fields["tools"][1] if not isinstance(each, dict) or each.get("name") != NAME]
             fields["tools"] = _json(tools or [_NO_TOOL])  # the API wants tools if there are calls in the messages
             fields |= {} if tools else {"tool_choice": '{"type":"none"}'}
         return _joined(fields)
@@ -174,10 +172,9 @@ def check_batch(fields: Mapping[str, tuple[str, Any]] | None) -> None:
     requests = (fields or {}).get("requests", ("", None))[1]
     for each in requests if isinstance(requests, list) else ():
         params = each.get("params") if isinstance(each, dict) else None
-        tools = params.get("tools") if isinstance(params, dict) else None
-        if any(
-            isinstance(tool, dict) and tool.get("type") == TYPE for tool in (tools if isinstance(tools, list) else ())
-        ):
+        given = params.get("tools") if isinstance(params, dict) else None
+        tools = given if isinstance(given, list) else []
+        if any(isinstance(tool, dict) and tool.get("type") == TYPE for tool in tools):
             raise invalid(
                 "a batch cannot use the memory tool through the gateway, because its calls could not be answered; "
                 "send single requests, or leave out the tool"
@@ -237,12 +234,12 @@ def _turns(content: Sequence[Any], calls: Mapping[str, KeptCall]) -> Iterator[tu
     blocks, results, turn, is_over = list[Any](), dict[str, JsonObject](), "", False
     ours = {str(block.get("id")) for block in content if _is_use(block)}
     for block in content:
-        if _is_result(block) and block.get("tool_use_id") in ours:
-            if (result := results.get(block["tool_use_id"])) is not None:
+        if _is_result(block) and str(block.get("tool_use_id")) in ours:
+            if (result := results.get(str(block["tool_use_id"]))) is not None:
                 is_over = True
                 result |= _marks(block)
             continue
-        call = calls.get(str(block["id"])) if _is_use(block) else None
+        call = calls.get(str(block.get("id"))) if _is_use(block) else None
         if results and (is_over if call is None else call.turn != turn):
             yield blocks, list(results.values())
             blocks, results = [], {}
@@ -250,7 +247,7 @@ def _turns(content: Sequence[Any], calls: Mapping[str, KeptCall]) -> Iterator[tu
         if call is not None:
             turn = call.turn
             blocks.append({**call.block, **_marks(block)})
-            results[block["id"]] = result_block(call)
+            results[call.id] = result_block(call)
         else:
             blocks.append({"type": "text", "text": LOST} if _is_use(block) else block)
     yield blocks, list(results.values())
@@ -295,11 +292,6 @@ class ModelTurn:
     has_failed: bool = False
     _parts: list[str] = field(default_factory=list)
     _held: list[tuple[bytes, JsonObject]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, message: JsonObject, number: int, start: int = 0) -> ModelTurn:
-        """Return the turn of a whole message."""
-        return cls(number, start, message, is_complete=True)
 
     @property
     def content(self) -> list[JsonObject]:

@@ -34,6 +34,9 @@ def use(name: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"type": st.just("tool_use"), "id": IDS, "name": st.just(name), "input": INPUTS})
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS, lambda each: st.lists(each) | st.dictionaries(TEXTS, each)
+)
 TEXT = st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})
 THINKING = st.fixed_dictionaries({"type": st.just("thinking"), "thinking": TEXTS, "signature": TEXTS})
 SERVER = st.just({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tea"}})
@@ -175,6 +178,14 @@ def test_a_call_without_a_record_is_a_text(given: list[Any]) -> None:
     assert sum(block.get("text") == LOST for block in blocks) == sum(len(results) for _, results in turns)
 
 
+@given(st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"])}, optional={"content": JSON})))
+def test_what_a_client_sends_never_fails(given: list[Any]) -> None:
+    broken = {"type": "mcp_tool_use", "server_name": "retentive", "id": []}
+    result = {"type": "mcp_tool_result", "tool_use_id": {}}
+    assert restored(given, {}) == given
+    assert restored([*given, {"role": "assistant", "content": [broken, result]}], {})[: len(given)] == given
+
+
 @given(messages())
 def test_usage_is_that_of_the_last_turn_and_of_all(given: list[Any]) -> None:
     turns, _ = through(given)
@@ -184,11 +195,6 @@ def test_usage_is_that_of_the_last_turn_and_of_all(given: list[Any]) -> None:
         assert [each["input_tokens"] for each in usage["iterations"]] == [
             each["usage"]["input_tokens"] for each in given
         ]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXTS, lambda each: st.lists(each) | st.dictionaries(TEXTS, each)
-)
 
 
 @given(st.dictionaries(TEXTS, JSON), st.sampled_from([None, 1, 3]), st.booleans())

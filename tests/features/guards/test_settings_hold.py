@@ -125,6 +125,7 @@ with retentive.open(place, clock=clock) as opened:
         if command == "sweep":
             swept = store.sweep(dry_run=True, accept_clock=True)
             said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
+            said += f", {len(swept.proposals)} refused"
         elif command == "search":
             said = str([hit.path for hit in store.search("texten").hits])
         elif command == "audit":
@@ -149,6 +150,8 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
         said(store, create())
         said(store, {"command": "insert", "path": A, "insert_line": 2, "insert_text": "three"})
         said(store, create("/memories/old", "text\n"))
+        store.change_settings({"review": ["session:w"]})
+        store.execute(create("/memories/waits"), actor="session:w")
         other = subprocess.Popen(
             [sys.executable, "-c", OTHER_PROCESS, place, "40"],
             stdin=subprocess.PIPE,
@@ -187,6 +190,8 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({}, "sweep", "[] expired, 0 pruned"),
             ({"keep_versions": 1, "keep_versions_days": 30}, "sweep", "[] expired, 1 pruned"),
             ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
+            ({"proposals_expire_days": 39}, "sweep", "1 refused"),
+            ({"proposals_expire_days": 41}, "sweep", "0 refused"),
             ({}, "search", "[]"),
             ({"search_languages": ["german"]}, "search", "['/memories/old']"),
             ({"audit": True}, VIEW, "Here's the content"),

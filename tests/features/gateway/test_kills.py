@@ -147,7 +147,7 @@ def here(tmp_path: Path, **faults: Any) -> Iterator[tuple[Running, ScriptedClaud
 
 def faults() -> list[tuple[int, Any]]:
     """Failures of the first, the second and the last request to the API, at each event."""
-    every = sized(quick=7, long=1, full=1)
+    every = sized(quick=12, long=1, full=1)
     cut = [(n, kind(at)) for n in (1, 2, 3) for kind in (Disconnect, StreamError) for at in range(n, 40, every)]
     return [*cut, *((n, fault) for n in (1, 2, 3) for fault in (ErrorResponse(529), ErrorResponse(500), Disconnect()))]
 
@@ -176,7 +176,7 @@ def test_the_gateway_is_killed(tmp_path: Path) -> None:
     """At every event; each time, another store of one location, and the gateway that was started for the last one."""
     with placed(tmp_path) as (running, claude, opened), ExitStack() as gateways:
         process = gateways.enter_context(running.process())
-        for number, count in enumerate(EVERY):
+        for number, count in enumerate(EVERY[:: sized(quick=3, long=1, full=1)]):
             running.store = opened.store(f"team-{number}")
             events = running.events(None)
             for _ in zip(range(count), events, strict=False):

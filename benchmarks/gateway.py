@@ -1,17 +1,17 @@
 """The gateway beside a plain reverse proxy: time to the first byte of a stream, and memory for 100 open streams.
 
-    python benchmarks/gateway.py
-
-Both are processes with uvicorn and httpx2, before one API that answers at once; the proxy only forwards bytes.
+Each is a process with uvicorn and httpx2, before an API that answers at once: `python benchmarks/gateway.py`
 """
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import random
 import socket
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +55,6 @@ def _serve(port: int, upstream: int | None) -> None:
     uvicorn.run(app, port=port, log_level="error", access_log=False, timeout_keep_alive=75)
 
 
-def _gateway(port: int, upstream: int, at: str) -> None:
-    options = ServeOptions(
-        at, port=port, gateway=True, gateway_upstream=f"http://127.0.0.1:{upstream}", request_log=False
-    )
-    serve(options, on_start=lambda *_: None)
-
-
-def _memory_mb(pid: int) -> float:
-    with Path(f"/proc/{pid}/smaps_rollup").open() as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1_024
-
-
 async def _first_byte(client: httpx2.AsyncClient, url: str, key: str, text: str, **more: int) -> tuple[float, Any]:
     """Return the milliseconds until the first byte, and the rest of the stream."""
     body = {**BODY, **more, "messages": [{"role": "user", "content": text}]}
@@ -78,17 +66,15 @@ async def _first_byte(client: httpx2.AsyncClient, url: str, key: str, text: str,
 
 
 async def _main() -> None:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [random.randrange(20_000, 30_000) + number for number in range(3)]
     at = f"sqlite:///{tempfile.mkdtemp()}/memory.db"
     with retentive.open(at) as opened:
         opened.store("team")
         key = ServedLocation(opened).keys.create("app", scopes=("gateway",)).text
-    jobs = (_serve, (ports[0], None)), (_serve, (ports[1], ports[0])), (_gateway, (ports[2], ports[0], at))
-    context: Any = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=job, args=given, daemon=True) for job, given in jobs]
+    upstream = f"http://127.0.0.1:{ports[0]}"
+    options = ServeOptions(at, port=ports[2], gateway=True, gateway_upstream=upstream, request_log=False)
+    jobs = partial(_serve, ports[0], None), partial(_serve, ports[1], ports[0]), partial(serve, options, on_start=print)
+    processes = [multiprocessing.get_context("spawn").Process(target=job, daemon=True) for job in jobs]
     for process, port in zip(processes, ports, strict=True):
         process.start()
         while socket.socket().connect_ex(("127.0.0.1", port)):
@@ -102,12 +88,12 @@ async def _main() -> None:
                 times[url] += [ms] if number >= COUNT else []
                 _ = [piece async for piece in pieces]
         for name, url, process in zip(("proxy", "gateway"), urls, processes[1:], strict=True):
-            before, found = _memory_mb(process.pid or 0), sorted(times[url])
+            found, statm = sorted(times[url]), Path(f"/proc/{process.pid}/statm")
+            before = int(statm.read_text().split()[1])
             held = [await _first_byte(client, url, key, f"held {number}", hold=1) for number in range(STREAMS)]
-            mb, at_p = _memory_mb(process.pid or 0) - before, (found[COUNT // 2], found[COUNT * 99 // 100])
-            print(
-                f"{name}: first byte p50 {at_p[0]:.2f} ms, p99 {at_p[1]:.2f} ms; {len(held)} open streams {mb:.1f} MB"
-            )
+            mb = (int(statm.read_text().split()[1]) - before) / 256  # pages of 4 KB
+            p50, p99 = found[COUNT // 2], found[COUNT * 99 // 100]
+            print(f"{name}: first byte p50 {p50:.2f} ms, p99 {p99:.2f} ms; {len(held)} open streams {mb:.1f} MB")
 
 
 if __name__ == "__main__":

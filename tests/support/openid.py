@@ -114,8 +114,6 @@ class Provider:
         code = secrets.token_urlsafe(16)
         self.codes[code] = {**asked, "sub": sub}
         answer = {"code": code, "state": asked["state"]}
-        if self.metadata.get("authorization_response_iss_parameter_supported"):
-            answer["iss"] = self.url
         return f"{asked['redirect_uri']}?{urlencode(answer)}"
 
     def _token(self, form: dict[str, str], authorization: str) -> Answer:

@@ -27,7 +27,7 @@ from retentive.server.errors import HttpError, api_error, forbidden, invalid, mi
 from retentive.server.limits import FAILURES_S
 from retentive.server.options import ServeOptions
 from retentive.server.requests import client_address
-from retentive.server.rights import SCOPES
+from retentive.server.rights import SCOPES, KeyRecord
 from retentive.server.sessions import IDLE_S, LONGEST_S, OneTimeCode, Sessions, SignInRefused, form_token, is_form_token
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Console:
     async def _login(self, request: Request) -> Response:
         """Show the sign-in page. With POST, sign a person in."""
         wanted, problem = _own_url(request.query_params.get("next", "")), ""
-        address, status = client_address(request.scope), 403
+        status = 403
         if request.method == "POST":
             form = await self._form(request)
             wanted = _own_url(_first(form, "next"))
@@ -127,9 +127,9 @@ class Console:
                 problem = "The sign-in page was open for too long. Try again."
             else:
                 try:
-                    signed_in = partial(self._signed_in, _first(form, "key"), address, _token(request))
-                    if token := await self.server.workers.run(signed_in):
-                        return _entered(request, wanted, token, "_form")
+                    tried = partial(self._tried, request, wanted, _first(form, "key"))
+                    if (response := await self.server.workers.run(tried)) is not None:
+                        return response
                     problem = "This did not work. Check what you typed."
                 except HttpError as error:
                     if error.status != 429:
@@ -137,6 +137,11 @@ class Console:
                     problem, status = error.message, 429
                 request.scope["state"]["code"] = "sign_in_failed"
         return self._sign_in_page(request, wanted, problem, status if problem else 200)
+
+    def _tried(self, request: Request, wanted: str, given: str) -> Response | None:
+        """Sign in a person who typed a key or a code. None if it is wrong."""
+        key = self.sessions.authenticated(given, client_address(request.scope))
+        return None if key is None else self._entered(request, wanted, key, "_form")
 
     def _sign_in_page(self, request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
         secret, is_local, people = secrets.token_urlsafe(24), self.sessions.is_local, self.sessions.people
@@ -156,47 +161,44 @@ class Console:
         if request.method != "GET":
             raise _no_method()
         provider, back = people.providers[name], people.resource + _BACK.format(provider=name)
-        if not is_back:
-            secret, wanted = secrets.token_urlsafe(32), _own_url(request.query_params.get("next", ""))
-            asks_again = "again" in request.query_params
-            url = partial(provider.authorization_url, secret, back, asks_again=asks_again)
-            response = redirect(await self.server.workers.run(url))
-            kept = f"{name}.{secret}.{quote(wanted if len(wanted) < MAX_NEXT else f'{BASE}/', safe='')}"
-            _set_cookie(response, request, "_flow", kept, FLOW_S)
-            return response
-        wanted = _flow(request)[2]
+        step = partial(self._came_back, people) if is_back else self._sent
         try:
-            token = await self.server.workers.run(partial(self._came_back, people, provider, request, back))
-            return _entered(request, wanted, token, "_flow")
+            return await self.server.workers.run(partial(step, provider, request, back))
         except SignInRefused as refusal:
             request.scope["state"]["code"] = "sign_in_failed"
             facts = {**refusal.facts, "provider": name}
             noted = partial(self.sessions.refused, refusal.outcome, client_address(request.scope), **facts)
             await self.server.workers.run(noted)
             problem = REFUSALS.get(refusal.outcome, f"{name} did not let you sign in.")
-            return self._sign_in_page(request, wanted, problem, 403)
+            return self._sign_in_page(request, _flow(request)[2], problem, 403)
 
-    def _came_back(self, people: People, provider: Provider, request: Request, back: str) -> str:
-        """Return the token of a new sign-in, which replaces the one of the same browser. Raises `SignInRefused`."""
-        began, secret, _ = _flow(request)
+    def _sent(self, provider: Provider, request: Request, back: str) -> Response:
+        """Return the redirect to the provider. The browser keeps the secret of the sign-in, and the page to open."""
+        secret, wanted = secrets.token_urlsafe(32), _own_url(request.query_params.get("next", ""))
+        response = redirect(provider.authorization_url(secret, back, asks_again="again" in request.query_params))
+        kept = f"{provider.name}.{secret}.{quote(wanted if len(wanted) < MAX_NEXT else f'{BASE}/', safe='')}"
+        _set_cookie(response, request, "_flow", kept, FLOW_S)
+        return response
+
+    def _came_back(self, people: People, provider: Provider, request: Request, back: str) -> Response:
+        """Sign in a person whom the provider sent back. Raises `SignInRefused`."""
+        began, secret, wanted = _flow(request)
         if began != provider.name:
             raise SignInRefused("invalid_state")
-        person = provider.signed_in(dict(request.query_params), secret, back)
-        key = self.server.location.keys.groups.with_groups(people.rights(provider, person.claims))
+        person = provider.signed_in(request.query_params, secret, back)
+        key = self.server.location.keys.groups.with_groups(provider.rights(person))
         if not any(map(key.allows_somewhere, SCOPES)):
             raise SignInRefused("no_access", str(key.actor), key.workspace_id)
-        people.keep(provider, person, key.id)
-        address = client_address(request.scope)
-        self.sessions.end(_token(request), address)
-        return self.sessions.begin(key, address, provider=provider.name)
+        people.keep(person, key.id)
+        return self._entered(request, wanted, key, "_flow", provider=provider.name)
 
-    def _signed_in(self, given: str, address: str, before: str) -> str | None:
-        """Return the token of a new sign-in, which replaces the one with the token `before`. None if it is refused."""
-        key = self.sessions.authenticated(given, address)
-        if key is None:
-            return None
-        self.sessions.end(before, address)
-        return self.sessions.begin(key, address)
+    def _entered(self, request: Request, wanted: str, key: KeyRecord, kind: str, **facts: str) -> Response:
+        """Begin a sign-in, which replaces the one of the same browser. The cookie `kind` is no longer needed."""
+        address, response = client_address(request.scope), redirect(wanted)
+        self.sessions.end(_token(request), address)
+        _set_cookie(response, request, "", self.sessions.begin(key, address, **facts))
+        _set_cookie(response, request, kind, "", 0)
+        return response
 
     async def _logout(self, request: Request) -> Response:
         """End the sign-in."""
@@ -322,14 +324,6 @@ def _flow(request: Request) -> tuple[str, str, str]:
     name, _, rest = request.cookies.get(_cookie_name(request, "_flow"), "").partition(".")
     secret, _, wanted = rest.partition(".")
     return name, secret, _own_url(unquote(wanted))
-
-
-def _entered(request: Request, wanted: str, token: str, kind: str) -> Response:
-    """Return the answer to a sign-in. The cookie `kind`, which was needed until now, is removed."""
-    response = redirect(wanted)
-    _set_cookie(response, request, "", token)
-    _set_cookie(response, request, kind, "", 0)
-    return response
 
 
 def _token(request: Request) -> str:

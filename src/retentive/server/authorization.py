@@ -28,7 +28,7 @@ from retentive.server.clients import Clients, OAuthClient, OAuthError
 from retentive.server.keys import TOKEN_PREFIX
 from retentive.server.requests import MCP
 from retentive.server.rights import KeyRecord
-from retentive.store.location_records import LocationRecords
+from retentive.store.location_records import LocationRecords, entry_of
 from retentive.wire.stores import Scope
 
 DESCRIPTION = "/.well-known/oauth-authorization-server"
@@ -299,9 +299,8 @@ class Authorization:
         self._records.put(KIND, record.id, _RECORD.dump_json(record).decode(), expected=expected)
 
     def _log(self, operation: str, actor: str, workspace: str, outcome: str = "ok", **facts: str) -> None:
-        present = {name: value for name, value in facts.items() if value}
-        own = {"integration": "oauth", "workspace": workspace}
-        self._records.log(operation, actor, outcome, clock=self._clock, **own, **present)
+        present = {"workspace": workspace, **{name: value for name, value in facts.items() if value}}
+        self._records.log(entry_of(operation, actor, outcome, integration="oauth", clock=self._clock, **present))
 
 
 def remove_expired(records: LocationRecords, now: float) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from datetime import UTC, datetime
-from threading import Semaphore
+from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
 from retentive.server.errors import HttpError, overloaded
@@ -147,35 +147,37 @@ _MAX_WATCHED = 10_000
 
 
 class Failures:
-    """Failed sign-ins of the last minute. They are counted after the credential was checked.
+    """Failed sign-ins within a minute. They are counted after the credential was checked.
 
-    So a right credential is never refused because others failed. Each process counts for itself.
+    So a right credential is never refused because others failed. Each process counts for itself. Threads may share it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._times: dict[str, list[float]] = {}
+        self._counts: dict[str, tuple[float, int]] = {}
+        self._lock = Lock()
 
     def add(self, address: str, key_id: str) -> bool:
-        """Count a failure, and return whether to note it. Raises `HttpError` 429 if there were ten in a minute.
+        """Count a failure, and return whether to note it. Raises `HttpError` 429 if there were ten within a minute.
 
         A client with an IPv6 address usually has all addresses of its network of 64 bits, so these count together.
         """
         AUTH_FAILURES.labels("sign_in").inc()
-        names = filter(None, (_network(address), key_id))
-        if max([self._count(name, MAX_FAILURES) for name in names], default=0) >= MAX_FAILURES:
-            message = "Too many failed sign-ins. Wait a minute."
-            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(FAILURES_S))
-        return self._count("", MAX_NOTED) < MAX_NOTED
+        with self._lock:
+            if any(self._count(name) > MAX_FAILURES for name in (_network(address), key_id) if name):
+                message = "Too many failed sign-ins. Wait a minute."
+                raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after=str(FAILURES_S))
+            return self._count("") <= MAX_NOTED
 
-    def _count(self, name: str, most: int) -> int:
-        """Return how many failures the last minute had before this one, at most `most`."""
+    def _count(self, name: str) -> int:
         now = self._clock()
-        recent = [at for at in self._times.pop(name, ()) if now - FAILURES_S < at <= now]
-        if len(self._times) >= _MAX_WATCHED:
-            del self._times[next(iter(self._times))]  # the one that failed longest ago
-        self._times[name] = [*recent, now][-most:]
-        return len(recent)
+        since, count = self._counts.pop(name, (now, 0))
+        if not 0 <= now - since < FAILURES_S:
+            since, count = now, 0
+        if len(self._counts) >= _MAX_WATCHED:
+            del self._counts[next(iter(self._counts))]  # the one that failed longest ago
+        self._counts[name] = since, count + 1
+        return count + 1
 
 
 def _network(address: str) -> str:

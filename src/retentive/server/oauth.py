@@ -13,13 +13,13 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from http.client import HTTPException
+from http import HTTPStatus
+from ssl import create_default_context
 from threading import Lock
 from typing import Annotated, Any, Self
-from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.parse import urlsplit
 
+import httpx2
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, RSAKey
@@ -59,11 +59,6 @@ def check_issuer_url(url: str) -> None:
         raise InvalidInput(f"{url[:200]!r} must be an https URL")
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Refuse redirects, so that every URL is checked before it is used."""
-
-
 class IssuerRefusal(OSError):
     """Answer of an issuer with an error. `status` is the one of HTTP, and `code` the error of OAuth, or empty."""
 
@@ -75,52 +70,72 @@ class IssuerRefusal(OSError):
 class IssuerClient:
     """Sends requests to one issuer, without redirects. Answers are limited in time and size. Threads may share it."""
 
-    def __init__(self, issuer: str) -> None:
-        self.issuer = issuer
-        proxies = (ProxyHandler({}),) if urlsplit(issuer).hostname in LOCAL else ()
-        self._opener = build_opener(_NoRedirects, *proxies)
+    def __init__(self, issuer: str, monotonic: Callable[[], float]) -> None:
+        self.issuer, self._monotonic = issuer, monotonic
+        is_remote = urlsplit(issuer).hostname not in LOCAL  # else without a proxy
+        self._http = httpx2.Client(timeout=TIMEOUT_S, verify=create_default_context(), trust_env=is_remote)
+        self._described: dict[str, Any] = {}
+        self._until = float("-inf")
 
-    def json(self, url: str, form: Mapping[str, str] | None = None, *, authorization: str = "") -> Any:
-        """Return the JSON of an answer. With `form`, the request is a POST.
+    def json(self, url: str, form: Mapping[str, str] | None = None, **options: Any) -> Any:
+        """Return the JSON of an answer. With `form`, the request is a POST. `options` are those of httpx2.
 
         Raises `OSError` if there is none, `IssuerRefusal` if it is an error, `InvalidInput` or `ValueError` if it is
         malformed.
         """
         check_issuer_url(url)
-        headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
-        request = Request(url, None if form is None else urlencode(form).encode(), headers)  # noqa: S310 - checked above
+        data = b""
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as response:
-                data = response.read(MAX_BYTES + 1)
-        except HTTPError as error:
-            code = ""
-            with error, suppress(ValueError, AttributeError, OSError, RecursionError, InvalidInput):
-                code = _text(json.loads(error.read(MAX_BYTES)).get("error"))[:100]
-            raise IssuerRefusal(error.code, code) from None
-        except HTTPException as error:
+            with self._http.stream("GET" if form is None else "POST", url, data=form, **options) as response:
+                for piece in response.iter_bytes():
+                    data += piece
+                    if len(data) > MAX_BYTES:
+                        raise InvalidInput("the response of the issuer is too long")
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise OSError(str(error)) from None
-        if len(data) > MAX_BYTES:
-            raise InvalidInput("the response of the issuer is too long")
-        return json.loads(data)
+        if response.status_code == HTTPStatus.OK:
+            return json.loads(data)
+        code = ""
+        with suppress(ValueError, TypeError, KeyError, RecursionError, InvalidInput):
+            code = _text(json.loads(data)["error"])[:100]
+        raise IssuerRefusal(response.status_code, code)
 
-    def described(self) -> dict[str, Any]:
-        """Return the description of the issuer. Raises what `json` raises, and `InvalidInput` for another issuer."""
-        described = self.json(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if not isinstance(described, dict) or described.get("issuer") != self.issuer:
-            raise InvalidInput("the metadata of the issuer names a different issuer")
-        return described
+    def described(self) -> Mapping[str, Any]:
+        """Return the description of the issuer. It may be older if the issuer is down. Raises `OSError`."""
+        now = self._monotonic()
+        if self._until <= now:
+            found, problem = None, "its description is that of another issuer"
+            try:
+                found = self.json(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
+            except (OSError, InvalidInput, ValueError, RecursionError) as error:
+                problem = str(error)
+            if isinstance(found, dict) and found.get("issuer") == self.issuer:
+                self._described, self._until = found, now + KEYS_S
+            elif self._described:
+                self._until = now + REFETCH_S
+            else:
+                raise OSError(problem)
+        return self._described
 
 
 class KeySource:
     """Cached public keys of one OpenID issuer. Threads may share it."""
 
     def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
-        self.client = IssuerClient(issuer)
+        self.client = IssuerClient(issuer, monotonic)
         self._uri = jwks_uri
         self._monotonic = monotonic
         self._keys: Mapping[str, Key] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = Lock()
+
+    def verified(self, text: str) -> dict[str, Any]:
+        """Return the claims of a JWT that the issuer signed. They may be outdated, or for somebody else.
+
+        Raises `JoseError`, `ValueError`, or like `find`.
+        """
+        key = self.find(jws.extract_compact(text.encode("ascii")).protected["kid"])
+        return jwt.decode(text, key, ALGORITHMS).claims
 
     def find(self, key_id: object) -> Key:
         """Return the public key with this id. If it is unknown, fetch the keys again first. Raises `KeyError`.
@@ -231,7 +246,6 @@ class Issuer(Fields):
     name: str = Field(default="", pattern="^[a-z0-9-]{0,40}$")
     client_id: str | None = Field(default=None, min_length=1)
     client_secret_env: str | None = None
-    client_secret_file: str | None = None
     sign_in_scopes: str = "openid profile email"
     sign_in_parameters: dict[str, str] = Field(default_factory=dict)
 
@@ -245,24 +259,15 @@ class Issuer(Fields):
             )
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
         if self.client_id is not None and not (self.name and self.client_secret):
-            raise InvalidInput("`client_id` needs `name`, and `client_secret_env` or `client_secret_file`")
+            raise InvalidInput("`client_id` needs `name`, and in `client_secret_env` a variable that is set")
         if "openid" not in self.sign_in_scopes.split():
             raise InvalidInput("`sign_in_scopes` must contain openid")
         return self
 
     @property
     def client_secret(self) -> str:
-        """Secret of the server at the provider, from its variable or file. Raises `InvalidInput` if it is missing."""
-        if self.client_secret_file is not None:
-            try:
-                with open(self.client_secret_file, encoding="utf-8") as file:
-                    return file.read().strip()
-            except (OSError, UnicodeDecodeError):
-                raise InvalidInput("the file of `client_secret_file` cannot be read") from None
-        found = os.environ.get(self.client_secret_env or "", "")
-        if self.client_secret_env is not None and not found:
-            raise InvalidInput(f"the environment variable {self.client_secret_env} of `client_secret_env` is not set")
-        return found
+        """Secret of the server at the provider, from its environment variable. Empty if it is missing."""
+        return os.environ.get(self.client_secret_env or "", "")
 
     def record(self, claims: dict[str, Any], now: float) -> KeyRecord:
         """Return the rights of a token with the claims `claims`, in the form of an API key record.
@@ -368,8 +373,7 @@ class Tokens:
         try:
             unverified = jws.extract_compact(text.encode("ascii"))
             issuer, source = self.issuers[json.loads(unverified.payload)["iss"]]
-            key = source.find(unverified.protected["kid"])
-            return issuer.record(jwt.decode(text, key, ALGORITHMS).claims, self._clock())
+            return issuer.record(source.verified(text), self._clock())
         except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 

@@ -40,7 +40,6 @@ from retentive.server.protocol import ClientConnection
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
-    from retentive.server.openid import People
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable with the options, for the worker processes."""
@@ -152,15 +151,6 @@ def _tokens(options: ServeOptions) -> Tokens | None:
     return found
 
 
-def _people(tokens: Tokens | None, opened: Retentive) -> People | None:
-    """Return the people who sign in at the issuers of OAuth tokens, or None if OAuth is not configured."""
-    if tokens is None:
-        return None
-    from retentive.server.openid import People  # noqa: PLC0415 - imports cryptography
-
-    return People(tokens, opened.records)
-
-
 def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     log_as_json(requests=options.request_log)
     exports = any(map(os.environ.get, ENDPOINTS)) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
@@ -185,7 +175,10 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         has_metrics=options.metrics,
         public_url=options.public_url,
     )
-    server.sessions.people = _people(server.tokens, opened)
+    if server.tokens is not None:
+        from retentive.server.openid import People  # noqa: PLC0415 - imports cryptography
+
+        server.sessions.people = People(server.tokens, opened.records)
     more: list[BaseRoute] = []
     if options.gateway:
         more += import_module("retentive.gateway.endpoint").served(server, options)

@@ -17,7 +17,7 @@ from retentive.errors import Conflict, NotFound
 from retentive.server.keys import DEFAULT_WORKSPACE, TOKEN_PREFIX, KeyStore, id_in
 from retentive.server.limits import Failures
 from retentive.server.rights import SCOPES, KeyRecord
-from retentive.store.location_records import LocationRecords
+from retentive.store.location_records import LocationRecords, LogEntry, entry_of
 
 if TYPE_CHECKING:
     from retentive.server.openid import People
@@ -115,11 +115,12 @@ class Sessions:
 
     def refused(self, outcome: str, address: str, *, actor: str | None = None, key: str = "", **facts: str) -> None:
         """Count a failed sign-in and note it in the audit log. Raises `HttpError` 429 if there were too many."""
-        if self.failures.add(address, key):
-            with suppress(NotFound):
-                facts = {"workspace": self._keys.get(key).workspace_id, **facts}
-            facts = {"workspace": DEFAULT_WORKSPACE, **facts, "key": key, "address": address}
-            self._log("sign_in", actor, outcome, **facts)
+        if not self.failures.add(address, key):
+            return
+        facts = {"workspace": DEFAULT_WORKSPACE, **facts, "key": key, "address": address}
+        with suppress(NotFound):
+            facts["workspace"] = self._keys.get(key).workspace_id
+        self._records.log(self._entry("sign_in", actor, outcome, **facts))
 
     def is_own_key(self, record: KeyRecord, given: str, address: str) -> bool:
         """Return whether `given` is the text of the key. A person types it again before an irreversible change."""
@@ -140,9 +141,9 @@ class Sessions:
         for name, value in self._records.list(KIND):
             if not _is_valid(json.loads(value), now):
                 self._records.put(KIND, name, None)
-        begun = {"key": record.id, "actor": str(record.actor), "workspace": record.workspace_id, "address": address}
-        self._records.put(KIND, _digest(token), json.dumps({**begun, "since": now, "seen": now}))
-        self._log("sign_in", begun["actor"], workspace=record.workspace_id, address=address, key=record.id, **facts)
+        begun = {"key": record.id, "workspace": record.workspace_id, "address": address}
+        text = json.dumps({**begun, "actor": str(record.actor), "since": now, "seen": now})
+        self._records.put(KIND, _digest(token), text, entry=self._entry("sign_in", str(record.actor), **begun, **facts))
         return token
 
     def found(self, token: str, *, is_poll: bool = False) -> KeyRecord | None:
@@ -201,25 +202,24 @@ class Sessions:
         if text is None:
             return ""
         known: dict[str, str] = json.loads(text)
-        self._records.put(KIND, name, None)
-        whose = {"workspace": known["workspace"], "key": known["key"]}
-        self._log("sign_out", known["actor"], **{**whose, **facts})
+        entry = self._entry("sign_out", known["actor"], workspace=known["workspace"], key=known["key"], **facts)
+        self._records.put(KIND, name, None, entry=entry)
         return known["key"]
 
     def record(self, key_id: str) -> KeyRecord | None:
         """Return the current rights of somebody who signed in, by the id of the record. None if there are none left."""
         if self._code is not None:
             return self._local(self._code)
-        found = self._person(key_id) if key_id.startswith(TOKEN_PREFIX) else self._active(key_id)
+        if key_id.startswith(TOKEN_PREFIX):
+            found = None if self.people is None else self.people.record(key_id)
+        else:
+            found = self._active(key_id)
         if found is not None:
             return self._keys.groups.with_groups(found)
         for name, text in self._records.list(KIND):
             if json.loads(text)["key"] == key_id:
-                self._records.put(KIND, name, None)
+                self._end(name, reason="no_longer_valid")
         return None
-
-    def _person(self, key_id: str) -> KeyRecord | None:
-        return None if self.people is None else self.people.record(key_id)
 
     def _active(self, key_id: str) -> KeyRecord | None:
         with suppress(NotFound):
@@ -227,9 +227,9 @@ class Sessions:
             return record if record.status_at(self._keys.now()) == "active" else None
         return None
 
-    def _log(self, operation: str, actor: str | None, outcome: str = "ok", **facts: str) -> None:
+    def _entry(self, operation: str, actor: str | None, outcome: str = "ok", **facts: str) -> LogEntry:
         present = {name: value for name, value in facts.items() if value}
-        self._records.log(operation, actor, outcome, integration="console", clock=self._clock, **present)
+        return entry_of(operation, actor, outcome, integration="console", clock=self._clock, **present)
 
     @staticmethod
     def _local(code: OneTimeCode) -> KeyRecord:

@@ -103,15 +103,8 @@ class LocationRecords:
 
         self._write(write)
 
-    def log(
-        self, operation: str, actor: str | None, outcome: str = "ok", *, integration: str, clock: Clock = time.time,
-        **facts: object,
-    ) -> None:  # fmt: skip
-        """Append an entry to the audit log of the location: what happened outside of all memory stores.
-
-        `outcome` is `ok` or the code of an error. `facts` are further fields, such as `address`.
-        """
-        entry = entry_of(operation, actor, outcome, integration=integration, clock=clock, **facts)
+    def log(self, entry: LogEntry) -> None:
+        """Append an entry to the audit log of the location: what happened outside of all memory stores."""
         self._write(lambda tx: append(tx, SYSTEM_STORE, entry, ()))
 
     def entries(self, before: str = "", limit: int = 50) -> ListPage[AuditEntry, str]:
@@ -140,7 +133,10 @@ def entry_of(
     operation: str, actor: str | None, outcome: str = "ok", *, integration: str, clock: Clock = time.time,
     **facts: object,
 ) -> LogEntry:  # fmt: skip
-    """Return an entry for the audit log of the location. The arguments are those of `LocationRecords.log`."""
+    """Return an entry for the audit log of the location.
+
+    `outcome` is `ok` or the code of an error. `facts` are further fields, such as `address`.
+    """
     said = {"actor": actor, "operation": operation, "integration": integration, "outcome": outcome}
     return {"id": os.urandom(8).hex(), "time": now_us(clock), **said, **facts}
 

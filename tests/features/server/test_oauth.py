@@ -167,7 +167,7 @@ def test_rotated_keys_are_fetched_with_a_limit(provider: Provider) -> None:
     assert len(provider.requests) == 2
     clock.now += REFETCH_S
     assert tokens.authenticated(provider.token("new")) is not None
-    assert len(provider.requests) == 4
+    assert len(provider.requests) == 3
 
 
 def test_a_withdrawn_key_is_refused(provider: Provider) -> None:

@@ -167,9 +167,6 @@ class AsyncMounts(_AsyncTree[Mounts]):
 
     clear = _twin(Mounts.clear)
     memories = _twin(Mounts.memories)
-    list_memories = _twin(Mounts.list_memories)
-    versions = _twin(Mounts.versions)
-    settings = _twin(Mounts.settings)
     search = _twin(Mounts.search)
     recall = _twin(Mounts.recall)
 

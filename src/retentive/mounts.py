@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from heapq import merge
 from itertools import chain
 from typing import Literal, NoReturn, TypeAlias, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import Viewed
-from retentive.engine.lists import Listed, ListedMemory, ListingCursor
 from retentive.engine.memories import MemoryTree
 from retentive.engine.operation import AuditOnly
 from retentive.engine.rendering import error_reply, view_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.history.log import position_of
 from retentive.history.searching import StoreSearch
-from retentive.mounted import Mount, MountsById, MountsHistory, Part
+from retentive.mounted import Mount
 from retentive.remote import is_remote
 from retentive.search.ranking import order
 from retentive.search.recall import Recall, fitting, recalled
@@ -29,13 +30,12 @@ from retentive.search.results import Results, unknown_everywhere
 from retentive.storage.contract import Actor, Memory, Version, as_actor
 from retentive.store import MemoryStore
 from retentive.values.commands import Command, Delete, Insert, Rename, StrReplace, View, parse, paths_of, within
-from retentive.values.listing import ListPage, listing
+from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
 from retentive.values.replies import REPLIES, Reply
-from retentive.values.settings import Settings
 
 __all__ = ["MemoryTree", "Mounts", "core_of_tree"]
 
@@ -105,9 +105,9 @@ class Mounts(MemoryTree):
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree. If the actor may not delete one of them, nothing is deleted.
 
-        The stores are cleared in the order of their mount points, each in one transaction. If the storage of one store
-        fails, the reply names the mount point of this store, and the stores before it remain cleared. Memories that a
-        mount point hides are not in the tree, so they are kept.
+        The stores are cleared in the order of their mount points, each in one transaction; one that has memories which
+        a mount point hides, in batches of 100, because these are not in the tree and are kept. If one store fails, the
+        reply names its mount point, and the stores before it remain cleared.
         """
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
@@ -132,9 +132,13 @@ class Mounts(MemoryTree):
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
+        mount, inner = self._placed(path)
+        return mount.store, inner.text
+
+    def _placed(self, path: str) -> tuple[Mount, MemoryPath]:
         target = self._core.parsed(path)
         mount = self._owner(target.text)
-        return mount.store, target.within(mount.point).text
+        return mount, target.within(mount.point)
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -153,52 +157,6 @@ class Mounts(MemoryTree):
         parts = self._parts(self._core.parsed(under))
         found = chain.from_iterable(mount.memories(inner, None) for mount, inner in parts)
         return sorted(found, key=lambda memory: memory.path)
-
-    def list_memories(
-        self, *, cursor: ListingCursor | None = None, limit: int = 100
-    ) -> ListPage[Listed, ListingCursor]:
-        """Return one page of all memories of the tree: store by store, in the order of the mount points.
-
-        Within a store, the order and the errors are those of `MemoryStore.list_memories`. A page may be short.
-        """
-        points, items = list(self._mounts), list[Listed]()
-        number, _, pin = ("0", "", "") if cursor is None else cursor.pin.partition(" ")
-        if number not in map(str, range(len(points))):
-            raise InvalidInput("the cursor must be the `next` of an earlier page")
-        position, inner = int(number), ListingCursor(pin, cursor.last) if cursor is not None and pin else None
-        while not items and position < len(points):
-            mount = self._mounts[points[position]]
-            page = mount.store.list_memories(cursor=inner, limit=limit)
-            listed = (each for each in page.items if isinstance(each, ListedMemory) and mount.shows(each.memory.path))
-            items, inner = [replace(each, memory=mount.out(each.memory)) for each in listed], page.next
-            position += inner is None
-        at = ListingCursor("", "") if inner is None else inner
-        is_last = position == len(points)
-        return ListPage(tuple(items), None if is_last else ListingCursor(f"{position} {at.pin}", at.last))
-
-    def settings(self, path: str = ROOT) -> Settings:
-        """Return the effective settings of the store that a path of the tree belongs to."""
-        return self.store_of(path)[0].settings()
-
-    @property
-    def history(self) -> MountsHistory:
-        """History of all stores as one: log, differences, and undo of one's own changes."""
-        return MountsHistory(self._parts_of)
-
-    @property
-    def by_id(self) -> MountsById:
-        """Read access to memories by their ids."""
-        return MountsById(tuple(self._mounts.values()))
-
-    def versions(self, *, memory_id: str | None = None, limit: int | None = None) -> list[Version]:
-        """Return the versions of all stores, or of one memory, newest first."""
-        return self.history.merged(None, limit, lambda store, _, most: store.versions(memory_id=memory_id, limit=most))
-
-    def _parts_of(self, path: str | None) -> list[Part]:
-        if path is None:
-            return [(mount, None) for mount in self._mounts.values()]
-        parts = self._parts(self._core.parsed(path))
-        return [(mount, None if inner.is_root else inner.text) for mount, inner in parts]
 
     def search(
         self,
@@ -371,9 +329,18 @@ def tree_of(stores: Mapping[str, MemoryStore]) -> StoreOrMounts:
     return Mounts(stores) if len(stores) > 1 else stores[ROOT]
 
 
+def place_of(memory: StoreOrMounts, path: str) -> tuple[str, str]:
+    """Return the mount point that a path belongs to, and the path in the store there. Raises `InvalidPath`."""
+    if not isinstance(memory, Mounts):
+        return ROOT, path
+    mount, inner = memory._placed(path)  # noqa: SLF001 - the same module
+    return mount.point, inner.text
+
+
 def store_at(memory: StoreOrMounts, path: str) -> tuple[MemoryStore, str]:
     """Return the memory store that a path belongs to, and the path in it."""
-    return memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
+    point, inner = place_of(memory, path)
+    return stores_of(memory)[point], inner
 
 
 def shown_path(memory: StoreOrMounts, point: str, path: str) -> str:
@@ -382,6 +349,24 @@ def shown_path(memory: StoreOrMounts, point: str, path: str) -> str:
         return path
     mount = memory._mounts[point]  # noqa: SLF001 - the same module
     return mount.outward(path) if mount.shows(path) else ""
+
+
+def log_of(
+    memory: StoreOrMounts, path: str | None = None, *, limit: int, until: datetime | None = None
+) -> list[Version]:
+    """Return the newest versions of all stores, or of those at or below a path, newest first.
+
+    Their paths are paths of the tree. The path of a version that the tree does not show is empty.
+    """
+    if not isinstance(memory, Mounts):
+        return memory.history.log(path, until=until, limit=limit)
+    parts = memory._parts(memory._core.parsed(path or ROOT))  # noqa: SLF001 - the same module
+    found = (
+        mount.out(each) if mount.shows(each.path) else replace(each, path="")
+        for mount, at in parts
+        for each in mount.store.history.log(None if at.is_root else at.text, until=until, limit=limit)
+    )
+    return sorted(found, key=lambda version: position_of(version.id), reverse=True)[:limit]
 
 
 def core_of_tree(memory: MemoryTree) -> StoreCore:

@@ -40,7 +40,7 @@ from retentive.cli.location import Location
 from retentive.cli.options import command
 from retentive.errors import NotFound, Unavailable
 from retentive.locations import local_path
-from retentive.mounts import StoreOrMounts
+from retentive.mounts import StoreOrMounts, log_of
 from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
 
@@ -122,7 +122,7 @@ class Hook:
 
         With `only_new`, changes count that were made after the last hook of the session which called this function.
         """
-        versions, seen = store.versions(limit=MAX_VERSIONS), state_file(f"{self.session_id}.seen")
+        versions, seen = log_of(store, limit=MAX_VERSIONS), state_file(f"{self.session_id}.seen")
         since = read_state(seen) if only_new else ""
         if self.session_id:
             write_state(seen, versions[0].id if versions else "")
@@ -130,7 +130,7 @@ class Hook:
         for version in versions if since is not None else ():
             if version.id == since:
                 break
-            if str(version.actor) != f"session:{self.session_id}":
+            if version.path and str(version.actor) != f"session:{self.session_id}":
                 by = "" if version.actor is None else f" by {version.actor}"
                 line = f"- {version.path}: {version.operation}{by}, {version.created_at:%Y-%m-%d %H:%M} UTC"
                 lines.setdefault(version.path, line)

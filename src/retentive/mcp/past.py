@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from mcp import types as t
 
-from retentive.errors import InvalidInput, PermissionDenied
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
 from retentive.history.differences import MemoryDifference
+from retentive.history.history import History
+from retentive.history.plan import Conflict
+from retentive.history.revisions import as_revision
 from retentive.mcp.answers import Arguments, number_field, result_of, text_field, within_limit
-from retentive.mounts import StoreOrMounts, store_at, stores_of
+from retentive.mounts import StoreOrMounts, log_of, place_of, shown_path, store_at, stores_of
 from retentive.remote import is_remote
+from retentive.store import core_of
 from retentive.values import diff
-from retentive.values.paths import visible_path
+from retentive.values.paths import ROOT, visible_path
 from retentive.values.records import Version, time_in_id, to_datetime
 from retentive.values.replies import REPLIES
 
@@ -31,7 +36,7 @@ def history(store: StoreOrMounts, given: Arguments) -> t.CallToolResult:
     if before is not None and at is None:
         raise InvalidInput(f"`before` must be {_VERSION}")
     until = None if at is None else to_datetime(at - 1)  # no two versions have the same time
-    found = store.history.log(path, until=until, limit=limit + 1)
+    found = log_of(store, path, until=until, limit=limit + 1)
     if not found:
         return result_of("No changes." if before is None else "No earlier changes.")
     hidden = _hidden(store, found)
@@ -61,6 +66,7 @@ def _hidden(tree: StoreOrMounts, versions: Sequence[Version]) -> set[str]:
 
 def _line(version: Version, *, is_hidden: bool, numbers: bool) -> str:
     at = version.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    is_hidden = is_hidden or (not version.path and version.redacted_at is None)
     what = "a hidden path" if is_hidden else visible_path(version.path) if version.path else "a redacted path"
     cause, number = version.provenance.cause, f"r{version.revision} " if numbers else ""
     return (
@@ -75,40 +81,89 @@ def difference(store: StoreOrMounts, given: Arguments) -> t.CallToolResult:
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
     if change is not None and (since is not None or until is not None):
         raise InvalidInput("specify `change` alone, or `since` together with `until`")
-    if since is None and until is None:
-        found = store.history.differences(path, change="HEAD" if change is None else change)
-    elif since is None or until is None:
+    if (since is None) != (until is None):
         raise InvalidInput("`since` and `until` must be used together; specify both")
-    else:
-        found = store.history.differences(path, since=since, until=until)
-    parts = [_unified(each) for each in found.found]
+    change = "HEAD" if change is None and until is None else change
+    point, at, name = _place(store, path, until if change is None else change)
+    with _history_at(store, point) as log:
+        found = log.differences(at, change=name if since is None else None, since=since, until=until)
+    shown = partial(shown_path, store, point)
+    parts = [_unified(each, shown) for each in found.found if not each.path or shown(each.path)]
     if found.hidden:
         parts.append(f"[{found.hidden} memories are hidden.]")
     hint = "[Cut to fit. Name a path, or the ids of two versions.]"
     return result_of(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
 
 
-def _unified(found: MemoryDifference) -> str:
-    if found.reason:
-        return f"{visible_path(found.path)}: {found.reason}\n"
-    old, new = ("" if each is None else f"{visible_path(each.path)}@{each.id}" for each in (found.old, found.new))
-    lines = diff.as_text(diff.unified(found.old_text, found.new_text, old_name=old, new_name=new))
-    if lines or found.old is None or found.new is None:
-        return (
-            lines or f"{visible_path(found.path)}: {'created empty' if found.old is None else 'deleted, was empty'}\n"
+def _place(tree: StoreOrMounts, path: str | None, name: str | None) -> tuple[str, str | None, str | None]:
+    """Return the mount point of the store whose change is meant, the path in it, and the name of the change there.
+
+    Each store numbers its own changes, and a repeated call must never undo a change in another store: without a path,
+    a number means nothing, and no name is enough only if one store is writable. Raises `InvalidInput` and `NotFound`.
+    """
+    stores = stores_of(tree)
+    if len(stores) == 1:
+        return ROOT, path, name
+    if path is not None:
+        point, inner = place_of(tree, path)
+        return point, None if inner == ROOT else inner, name
+    writable = [point for point, store in stores.items() if not core_of(store).pins.get("read_only")] or [ROOT]
+    if name is None and len(writable) == 1:
+        return writable[0], None, None
+    if name == "HEAD":
+        newest = next((each for each in log_of(tree, limit=LIMIT) if each.path), None)
+        return (ROOT, None, name) if newest is None else (place_of(tree, newest.path)[0], None, f"r{newest.revision}")
+    if name is None or not as_revision(name).is_version:
+        raise InvalidInput(
+            "several memory stores are mounted, and each numbers its own changes; a change needs the id of a version"
+            " (memver_...), or a path in one store"
         )
-    return f"renamed {visible_path(found.old.path)} to {visible_path(found.new.path)}\n"
+    for point, store in stores.items():
+        with suppress(NotFound):
+            if shown_path(tree, point, store.history.show(name)[0].path):
+                return point, None, name
+    raise NotFound(f"there is no version {name}")
+
+
+@contextmanager
+def _history_at(tree: StoreOrMounts, point: str) -> Iterator[History]:
+    """Yield the history of the store at a mount point. Errors name paths of the tree."""
+    try:
+        yield stores_of(tree)[point].history
+    except RetentiveError as error:
+        error.args = (str(error).replace(f"{ROOT}/", f"{point}/"),)
+        raise
+
+
+def _unified(found: MemoryDifference, shown: Callable[[str], str]) -> str:
+    if found.reason:
+        return f"{visible_path(shown(found.path))}: {found.reason}\n"
+    old, new = ("" if each is None else visible_path(shown(each.path)) for each in (found.old, found.new))
+    names = [f"{path}@{each.id}" if each else "" for path, each in ((old, found.old), (new, found.new))]
+    lines = diff.as_text(diff.unified(found.old_text, found.new_text, old_name=names[0], new_name=names[1]))
+    if lines or found.old is None or found.new is None:
+        return lines or f"{visible_path(shown(found.path))}: {'deleted, was' if old else 'created'} empty\n"
+    return f"renamed {old} to {new}\n"
 
 
 def undo(store: StoreOrMounts, given: Arguments, call_id: str | None) -> t.CallToolResult:
     """Undo a change that the caller made. Later changes to other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
-    outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
+    point, at, change = _place(store, path, change)
+    with _history_at(store, point) as log:
+        outcome = log.undo_own(change, path=at, mode="merge", request_id=call_id)
+
+    def shown(path: str) -> str:
+        return visible_path(shown_path(store, point, path))
+
+    def because(found: Conflict) -> str:
+        return found.reason.replace(f" {ROOT}/", f" {point}/")
+
     if outcome.conflicts:
-        reasons = [f"{visible_path(each.path)}: {each.reason}" for each in outcome.conflicts]
+        reasons = [f"{shown(each.path)}: {because(each)}" for each in outcome.conflicts]
         return result_of("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
-    lines = [f"{_UNDONE[step.what]} {visible_path(step.path)}" for step in outcome.steps]
+    lines = [f"{_UNDONE[step.what]} {shown(step.path)}" for step in outcome.steps]
     if not lines:
         lines = ["Nothing to undo: the memories already have their state from before the change."]
-    lines += [f"{visible_path(each.path)} was not fully restored: {each.reason}" for each in outcome.left]
+    lines += [f"{shown(each.path)} was not fully restored: {because(each)}" for each in outcome.left]
     return result_of("\n".join([*lines, *([REPLIES.awaits_review] if outcome.proposed else [])]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -15,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from retentive.engine.lists import ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
-from retentive.mounts import StoreOrMounts
+from retentive.mounts import StoreOrMounts, shown_path, stores_of
 from retentive.values.paths import ROOT, visible_path
 
 if TYPE_CHECKING:
@@ -26,14 +27,22 @@ PAGE = 100
 _MIME = {".md": "text/markdown", ".json": "application/json", ".csv": "text/csv"}
 
 
-def listed(store: StoreOrMounts, name: str, cursor: str | None) -> t.ListResourcesResult:
-    """Return one page of the list of memories, sorted by path; those of a mounted store come after the ones above."""
+def listed(tree: StoreOrMounts, name: str, cursor: str | None) -> t.ListResourcesResult:
+    """Return one page of the list of memories: store by store, sorted by path in each of them."""
+    stores, found = stores_of(tree), list[t.Resource]()
     try:
-        page = store.list_memories(cursor=None if cursor is None else _decoded(cursor), limit=PAGE)
+        place: tuple[str, str, str] | None = (ROOT, "", "") if cursor is None else _decoded(cursor, stores)
+        while place is not None and not found:  # many clients read only the first page
+            point, pin, last = place
+            page = stores[point].list_memories(cursor=ListingCursor(pin, last) if pin else None, limit=PAGE)
+            memories = [each.memory for each in page.items if isinstance(each, ListedMemory)]
+            shown = ((each, shown_path(tree, point, each.path)) for each in memories)
+            found = [_resource(each, name, path) for each, path in shown if path]
+            following = ((each, "", "") for each in stores if each > point)  # mount points are sorted
+            place = next(following, None) if page.next is None else (point, page.next.pin, page.next.last)
     except InvalidInput as error:
         raise MCPError(t.INVALID_PARAMS, f"Invalid cursor: {error}") from None
-    found = [_resource(each.memory, name) for each in page.items if isinstance(each, ListedMemory)]
-    return t.ListResourcesResult(resources=found, next_cursor=None if page.next is None else _encoded(page.next))
+    return t.ListResourcesResult(resources=found, next_cursor=None if place is None else _encoded(place))
 
 
 def templates(name: str) -> t.ListResourceTemplatesResult:
@@ -82,11 +91,11 @@ def not_found(uri: str) -> MCPError:
     return MCPError(t.INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
-def _resource(memory: Memory, name: str) -> t.Resource:
+def _resource(memory: Memory, name: str, path: str) -> t.Resource:
     return t.Resource(
-        uri=uri_of(name, memory.path),
-        name=memory.path.removeprefix(f"{ROOT}/"),
-        mime_type=_mime(memory.path),
+        uri=uri_of(name, path),
+        name=path.removeprefix(f"{ROOT}/"),
+        mime_type=_mime(path),
         size=memory.size_bytes,
         annotations=t.Annotations(last_modified=memory.updated_at.isoformat().replace("+00:00", "Z")),
     )
@@ -97,17 +106,16 @@ def _mime(path: str) -> str:
     return _MIME.get(name[name.rfind(".") :].lower() if "." in name else "", "text/plain")
 
 
-def _encoded(cursor: ListingCursor) -> str:
-    text = json.dumps([cursor.pin, cursor.last], ensure_ascii=False)
-    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+def _encoded(place: tuple[str, str, str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place, ensure_ascii=False).encode()).decode("ascii")
 
 
-def _decoded(cursor: str) -> ListingCursor:
+def _decoded(cursor: str, points: Iterable[str]) -> tuple[str, str, str]:
     try:
         found = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii")))
     except (ValueError, RecursionError):
         found = None
-    is_pair = isinstance(found, list) and len(found) == 2
-    if not is_pair or not all(isinstance(each, str) and visible_path(each) == each for each in found):
+    is_known = isinstance(found, list) and len(found) == 3 and found[0] in list(points)
+    if not is_known or not all(isinstance(each, str) and visible_path(each) == each for each in found):
         raise InvalidInput("the cursor must be the `nextCursor` of an earlier page")
-    return ListingCursor(*found)
+    return found[0], found[1], found[2]

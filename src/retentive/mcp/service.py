@@ -24,7 +24,7 @@ from retentive.mcp import resources
 from retentive.mcp.answers import Arguments, result_of
 from retentive.mcp.changes import TreeChanges
 from retentive.mcp.tools import EXPECTED_COUNT, ONE_TOOL, TOOLS, McpCall, ToolSpec, UrlOf, deletes, run
-from retentive.mounts import StoreOrMounts, store_at
+from retentive.mounts import StoreOrMounts, store_at, stores_of
 from retentive.remote import is_remote
 from retentive.store import core_of
 from retentive.values.commands import Delete, parse
@@ -135,7 +135,7 @@ class McpService:
         target = self._target_of(ctx)
         overwrites = True  # if the settings cannot be read, `memory_create` may replace a text
         with suppress(RetentiveError):
-            overwrites = (await target.run(target.store.settings, is_read=True)).create_overwrites
+            overwrites = (await target.run(stores_of(target.store)[ROOT].settings, is_read=True)).create_overwrites
         usable = (
             each
             for each in target.tools

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,19 +26,22 @@ from retentive.integrations.schemas import (
     text_field,
 )
 from retentive.integrations.search_tool import search_reply
-from retentive.mcp import past
+from retentive.mcp import answers, past
 from retentive.mcp.answers import (
     MAX_REPLY_CHARS,
     Arguments,
+    number_field,
     required_text,
     result_of,
     result_of_reply,
     view_within_limit,
 )
-from retentive.mounts import StoreOrMounts, core_of_tree
-from retentive.values.paths import ROOT
+from retentive.mounts import StoreOrMounts, core_of_tree, shown_path, stores_of
+from retentive.search.recall import LEAST_TOKENS
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import Memory
 
-MAX_DOCUMENTS = 10
+MAX_DOCUMENTS, MAX_RECALL_TOKENS = 10, 10_000
 UrlOf: TypeAlias = Callable[[str, str], str]
 """Function that returns the URL of a memory. Its arguments are the path and the id of the memory."""
 
@@ -133,7 +137,7 @@ def _title(path: str) -> str:
 
 
 def _fetch(call: McpCall) -> t.CallToolResult:
-    memory, text = call.store.by_id.get(required_text(call.arguments, "id", "fetch"))
+    memory, text = _by_id(call.store, required_text(call.arguments, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,
         "title": _title(memory.path),
@@ -148,6 +152,23 @@ def _fetch(call: McpCall) -> t.CallToolResult:
         found["text"] = shown
         found["metadata"]["truncated"] = f"{len(shown)} of {len(text)} characters; view {memory.path} to read the rest"
     return _json(found)
+
+
+def _recall(call: McpCall) -> t.CallToolResult:
+    question = required_text(call.arguments, "question", "recall")
+    budget = number_field(call.arguments, "budget_tokens", default=400, most=MAX_RECALL_TOKENS)
+    path = MemoryPath.parse(answers.text_field(call.arguments, "path") or ROOT)
+    found = call.store.recall(question, budget_tokens=budget, under=path.text)
+    return result_of(found.text or "Nothing fits. Try other words, or memory_view.")
+
+
+def _by_id(tree: StoreOrMounts, memory_id: str) -> tuple[Memory, str]:
+    for point, store in stores_of(tree).items():
+        with suppress(NotFound):
+            memory, text = store.by_id.get(memory_id)
+            if path := shown_path(tree, point, memory.path):
+                return replace(memory, path=path), text
+    raise NotFound(f"there is no memory {memory_id}")
 
 
 def _dumped(value: object) -> str:
@@ -187,6 +208,25 @@ TOOLS: tuple[ToolSpec, ...] = (
         idempotent=True,
         always_loaded=True,
         audited="search",
+    ),
+    ToolSpec(
+        "memory_recall",
+        "Recall from memory",
+        "Returns the lines of all memory files that best fit a question, with their headings, within a budget of"
+        " tokens. Use it first when you need facts; use memory_search to find files.",
+        {
+            "question": text_field("Question in your own words: how long do refunds take?"),
+            "budget_tokens": {
+                "type": "integer",
+                "description": f"Maximum length of the result, {LEAST_TOKENS} to {MAX_RECALL_TOKENS}; default 400.",
+            },
+            "path": text_field("Only this file or directory. Starts with /memories."),
+        },
+        _recall,
+        ("question",),
+        read_only=True,
+        idempotent=True,
+        audited="recall",
     ),
     ToolSpec(
         "memory_history",

@@ -90,7 +90,7 @@ class RemoteStore(Remote, MemoryStore):
 
         The server itself refuses a command, so that the reply is that of a local store.
         """
-        if self._is_read_only and method != "GET" and path not in {"/commands", "/search"}:
+        if self._is_read_only and method != "GET" and path not in {"/commands", "/search", "/recall"}:
             raise ReadOnly("the memory store was opened read-only, so it cannot be changed")
         return super().call(answer, method, path, actor, **options)
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
-from retentive.mounts import StoreOrMounts, store_at, stores_of
+from retentive.mounts import StoreOrMounts, log_of, store_at, stores_of
 from retentive.storage.disk import expanded
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
@@ -211,7 +211,7 @@ def opened(store: StoreOrMounts, directory: str, options: SyncOptions | None = N
         with opened_state(folder, ids[ROOT], states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
             foreign = _foreign(state, places, ids, is_allowed=given.confirmed or given.dry_run)
             if not given.dry_run:
-                folder.clean(lambda sha256: any(each.sha256 == sha256 for each in store.versions(limit=MOST_LOOKED_AT)))
+                folder.clean(lambda sha256: any(each.sha256 == sha256 for each in log_of(store, limit=MOST_LOOKED_AT)))
             yield SyncSession(folder, store, state, settings, chosen, places, is_older, foreign)
 
 
@@ -283,7 +283,7 @@ def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncRep
         try:
             stamps = session.folder.stamps(session.options.ignored) if is_due else files
             if is_due:  # unlike `versions`, this also looks for edits by hand in the files of a directory
-                session.store.history.log(limit=1)
+                log_of(session.store, limit=1)
             if (newest_version(session.store), stamps) != (newest, files) or now - full >= FULL_ROUND_S:
                 done = session.run()
                 report(done)

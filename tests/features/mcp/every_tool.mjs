@@ -36,6 +36,7 @@ await call("memory_insert", { path, insert_line: 0, insert_text: "drinks" });
 assert.match(await call("memory_diff"), /\+drinks/);
 assert.equal(await call("memory_undo"), `reverted ${path}`);
 assert.match(await call("memory_search", { query: "coffee" }), /1 of 1 memories/);
+assert.match(await call("memory_recall", { question: "coffee" }), /  coffee/);
 const found = JSON.parse(await call("search", { query: "coffee" })).results[0];
 assert.equal(JSON.parse(await call("fetch", { id: found.id })).text, "coffee\n");
 assert.equal((await client.readResource({ uri: found.url })).contents[0].text, "coffee\n");

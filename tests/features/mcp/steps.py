@@ -12,6 +12,9 @@ from support.mcp_clients import reply_of
 A, B = "/memories/a.md", "/memories/b.md"
 
 
+READ_ONLY = {"memory_view", "memory_search", "memory_recall", "memory_history", "memory_diff", "search", "fetch"}
+
+
 async def use_every_tool(client: Client) -> None:
     """Call each tool once on an empty store named `default`, and read the result as a resource."""
     used = set()
@@ -30,6 +33,8 @@ async def use_every_tool(client: Client) -> None:
     assert await call("memory_undo") == f"reverted {A}"
     assert await call("memory_rename", old_path=A, new_path=B) == f"Successfully renamed {A} to {B}"
     assert "1 of 1 memories" in await call("memory_search", query="coffee")
+    recalled = await call("memory_recall", question="When is coffee?", budget_tokens=50)
+    assert recalled == f"{B}\n  coffee\n  cake\n"
     (found,) = json.loads(await call("search", query="coffee"))["results"]
     assert found | {"id": ""} == {"id": "", "title": "b.md", "url": "memory://default/b.md"}
     assert json.loads(await call("fetch", id=found["id"]))["text"] == "coffee\ncake\n"
@@ -51,6 +56,8 @@ async def _mistakes(client: Client) -> None:
         f"The path {A} does not exist. Please provide a valid path.",
         True,
     )
+    for given in ({}, {"question": "tea", "budget_tokens": 49}, {"question": "tea", "path": 1}):
+        assert (await reply_of(client, "memory_recall", given))[1]
     for wrong in (client.call_tool("memory_open", {}), client.read_resource("memory://default/a.md")):
         with pytest.raises(MCPError) as error:
             await wrong

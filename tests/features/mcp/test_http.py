@@ -19,7 +19,7 @@ from retentive.server.limits import RateLimits
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, agree, reply_of
 
-from .steps import A, B, use_every_tool
+from .steps import READ_ONLY, A, B, use_every_tool
 
 WAIT_S = 30
 
@@ -107,7 +107,7 @@ def test_a_key_that_only_reads_has_no_tool_that_writes(api: Api) -> None:
             return names, await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
 
     names, reply = asyncio.run(run())
-    assert names == {"memory_view", "memory_search", "memory_history", "memory_diff", "search", "fetch"}
+    assert names == READ_ONLY
     assert reply == ("Error: the API key needs the scope write", True)
 
 

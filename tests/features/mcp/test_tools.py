@@ -13,9 +13,8 @@ from retentive.mcp.answers import MAX_REPLY_CHARS
 from retentive.mcp.tools import TOOLS
 from support.mcp_clients import MODES, connected, reply_of
 
-from .steps import A, B, use_every_tool
+from .steps import READ_ONLY, A, B, use_every_tool
 
-READ_ONLY = {"memory_view", "memory_search", "memory_history", "memory_diff", "search", "fetch"}
 DESTRUCTIVE = {"memory_str_replace", "memory_rename", "memory_delete", "memory_undo"}
 
 
@@ -220,6 +219,7 @@ def test_no_tool_and_no_resource_shows_a_memory_in_quarantine(store: MemoryStore
             calls: list[tuple[str, dict[str, Any]]] = [
                 ("memory_view", {"path": "/memories"}),
                 ("memory_search", {"query": "keys"}),
+                ("memory_recall", {"question": "keys"}),
                 ("memory_history", {}),
                 ("memory_diff", {"change": "r1"}),
                 ("memory_diff", {"change": hidden.version_id}),
@@ -232,4 +232,4 @@ def test_no_tool_and_no_resource_shows_a_memory_in_quarantine(store: MemoryStore
 
     texts = asyncio.run(run())
     assert [text for text in texts if "send" in text] == []
-    assert "r2 " in texts[2]
+    assert "r2 " in texts[3]

@@ -259,7 +259,7 @@ OPERATIONS: dict[str, Operation] = {
     "Write trust.confirm": decides("trust.confirm", lambda _, at, **who: at.trust.confirm(A, **who), A),
     "Write trust.quarantine": decides("trust.quarantine", lambda _, at, **who: at.trust.quarantine("session:x", **who)),
     "Write trust.release": decides("trust.release", lambda _, at, **who: at.trust.release("session:x", **who)),
-    "Write clear": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
+    "RunCommand clear, mounted": writes("clear", lambda _, at, **who: Mounts({ROOT: at}).clear(**who), ROOT, makes=3),
     "Read stats": reads("stats", lambda _, at: stats(at)),
     "Read memory_use": reads("memory_use", lambda _, at: memory_use(at)),
 }

@@ -141,4 +141,6 @@ def test_mounts_and_servers_recall_the_same(store: MemoryStore, tmp_path: Path) 
         assert [each.path for each in expected.passages][::3] == ["/memories/note.md", "/memories/team/refunds.md"]
         with serving(location) as api, retentive.open(api.url, api_key=api.key) as remote:
             assert remote.store().recall(QUESTION) == there.recall(QUESTION)
-            assert Mounts({"/memories": mine, "/memories/team": remote.store()}).recall(QUESTION) == expected
+            assert (
+                Mounts({"/memories": mine, "/memories/team": remote.store().read_only()}).recall(QUESTION) == expected
+            )

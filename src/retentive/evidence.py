@@ -1,4 +1,4 @@
-"""Evidence of a session, an actor or a run: what it read in which version, what it changed, and who reviewed it.
+"""Evidence of a session: what it read in which version, what it changed, and who reviewed it.
 
 The sources are the audit log, the history and the proposals of memory stores. The form and its proof are in
 docs/audit.md.
@@ -6,41 +6,25 @@ docs/audit.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from retentive import __version__
-from retentive.audit.chain import ENTRY, FIRST, AuditEntry, lines_of, parsed
-from retentive.audit.reader import Verified, verify_log
-from retentive.engine.operation import AuditOnly
+from retentive.audit.chain import ENTRY, FIRST, AuditEntry, parsed, versions_in
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.review.proposals import Decision, decisions, pending
+from retentive.review.proposals import decisions, pending
 from retentive.storage.contract import Actor, Recorded, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
-from retentive.values.patterns import matches_actor
-from retentive.values.provenance import Provenance, parse_provenance
 
-FORMAT = 1
-"""Version of the form of evidence. It grows when a field changes its meaning or goes."""
 EvidenceState: TypeAlias = Literal["kept", "proposed", "redacted", "removed", "altered", "missing"]
+Decided: TypeAlias = Literal["waiting", "accepted", "refused", "unknown"]
 _REMOVALS = ("redacted", "erased", "pruned_versions")  # fields of an entry that list removed versions
 _DECISIONS = {"review.accept", "review.refuse"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceFinding:
-    """Record that is not as it was written. `entry` is the number of an entry of the audit log."""
-
-    memory_store_id: str
-    what: str
-    entry: int | None = None
-    memory_version_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +34,6 @@ class EvidenceVersion:
     - `state`: `kept`; `proposed`: part of a proposal; `redacted` or `removed`, by the operation with the entry
       `removed_by`; `altered` or `missing`: not as the audit log says.
     - `logged_sha256`: hash of the text in the audit log. None if it was removed from the log, or never was in it.
-    - `text`: only if texts were asked for.
     """
 
     memory_id: str
@@ -65,42 +48,47 @@ class EvidenceVersion:
     size_bytes: int | None = None
     sha256: str | None = None
     version_before: str | None = None
-    path_before: str | None = None
     sha256_before: str | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    text: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceStep:
-    """Operation. `log` is its entry in the audit log, and `lines` has the separate lines with paths and hashes.
+    """Operation that read or changed something. `entry` is the number of its entry in the audit log.
 
-    `paths` is None if the paths were removed from the log.
+    A change without an entry, because the log was off, has the `entry` None. `paths` is None if the paths were removed
+    from the log. `lines` has the lines below the entry, with paths and hashes.
     """
 
+    entry: int | None = None
     time: str
-    paths: Sequence[str] | None
-    read: Sequence[EvidenceVersion]
-    changed: Sequence[EvidenceVersion]
-    log: Mapping[str, Any]
-    lines: Sequence[str]
+    actor: str | None
+    operation: str | None
+    integration: str | None = None
+    outcome: str = "ok"
+    tool_use_id: str | None = None
+    paths: Sequence[str] | None = ()
+    listed: bool = False
+    repeated: bool = False
+    read: Sequence[EvidenceVersion] = ()
+    changed: Sequence[EvidenceVersion] = ()
+    lines: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceReview:
-    """Proposal, and the decision on it. `entry` is the entry of the decision, `versions` is what it recorded."""
+    """Proposal, and the decision on it. `entry` is the number of the entry of the decision."""
 
     proposal_id: str
-    decision: Literal["waiting", "accepted", "refused", "unknown"]
+    decision: Decided
     by: str | None = None
     time: str | None = None
     entry: int | None = None
-    versions: Sequence[EvidenceVersion] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreEvidence:
-    """Evidence in one memory store. `unlogged` lists versions of the session or actor without an entry in the log.
+    """Evidence in one memory store. `findings` say what is not as it was written.
 
     `chain` has the stored entries from the first step to `head`, the newest one; `previous` is the hash before them.
     """
@@ -109,8 +97,8 @@ class StoreEvidence:
     key: str | None
     workspace_id: str
     is_audited: bool
+    findings: Sequence[str]
     steps: Sequence[EvidenceStep]
-    unlogged: Sequence[EvidenceVersion]
     reviews: Sequence[EvidenceReview]
     head: str | None
     previous: str
@@ -119,270 +107,214 @@ class StoreEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence of what a session, an actor or a run did. `is_anchored`: it was compared with anchors."""
+    """Evidence of what a session did. `is_sound`: no store has findings."""
 
-    format: int = FORMAT
     made_at: str
-    made_by: str = f"retentive {__version__}"
-    session: str | None
-    actor: str | None
-    run: str | None
+    made_by: str
+    session: str
     is_sound: bool
-    is_anchored: bool
-    findings: Sequence[EvidenceFinding]
     stores: Sequence[StoreEvidence]
 
 
-def gather(
-    stores: Iterable[MemoryStore],
-    *,
-    session: str | None = None,
-    actor: str | None = None,
-    run: str | None = None,
-    texts: bool = False,
-    anchor: str | None = None,
-    key: str | None = None,
-) -> Evidence:
-    """Return evidence from memory stores, which may be on a server. Stores without a trace are left out.
+def gather(stores: Iterable[MemoryStore], session: str) -> Evidence:
+    """Return evidence of a session from memory stores, which may be on a server.
 
-    All of the given names must match; `actor` may be a pattern. `anchor` and `key` are those of `Audit.verify`. With
-    texts, a sound log gets an entry `evidence`. Raises `NotFound` if there is no trace, and `InvalidInput`.
+    The session is that of the actor `session:NAME`, and of changes that name it. Stores without a trace of it are left
+    out, unless their log was altered. Raises `NotFound` if none is left, and `InvalidInput` for an empty name.
     """
-    if not (session or actor or run):
-        raise InvalidInput("evidence is of a session, an actor or a run; name one")
-    session = (session or "").removeprefix("session:") or None
-    names = {"session": session, "actor": actor or None, "run": run or None}
-    found, findings = list[StoreEvidence](), list[EvidenceFinding]()
+    session = session.removeprefix("session:")
+    if not session:
+        raise InvalidInput("evidence is of a session; name one")
+    found = list[StoreEvidence]()
     for store in stores:
-        if (ask := getattr(store, "evidence", None)) is not None:  # it is on a server, a layer above this one
-            if anchor is not None:
-                raise InvalidInput("anchors are read on the machine of the server")
-            made: Evidence = ask(texts=texts, **names)
-            found += made.stores
-            findings += made.findings
-            continue
-        one, problems = _of_store(store, names, texts=texts, anchored=(anchor, key))
-        found += [] if one is None else [one]
-        findings += problems
-        if texts and one is not None and not problems:
-            core_of(store).result_of(AuditOnly("evidence"))
+        ask = getattr(store, "evidence", None)  # it is on a server, a layer above this one
+        found += _of_store(store, session) if ask is None else ask(session).stores
     if not found:
-        raise NotFound("the audit log and the history have nothing of this session, actor or run")
+        raise NotFound("the audit log and the history have nothing of this session")
     return Evidence(
         made_at=_time(datetime.now(UTC)),
+        made_by=f"retentive {__version__}",
         session=session,
-        actor=names["actor"],
-        run=names["run"],
-        is_sound=not findings,
-        is_anchored=anchor is not None,
-        findings=findings,
+        is_sound=not any(each.findings for each in found),
         stores=found,
     )
 
 
-def _of_store(
-    store: MemoryStore, names: Mapping[str, str | None], *, texts: bool, anchored: tuple[str | None, str | None]
-) -> tuple[StoreEvidence | None, list[EvidenceFinding]]:
-    core, (anchor, key) = core_of(store), anchored
-    anchors = None if anchor is None else store.audit.anchored(anchor, key)
+def _of_store(store: MemoryStore, session: str) -> list[StoreEvidence]:
+    core = core_of(store)
 
-    def work(snapshot: Snapshot) -> tuple[StoreEvidence | None, list[EvidenceFinding]]:
-        is_audited = core.settings_of(snapshot).audit
-        reader = _Reader(snapshot, core.id, names, texts=texts, is_audited=is_audited)
-        steps, reviews, unlogged = reader.steps(), reader.reviews(), reader.unlogged()
-        if not (steps or reviews or unlogged):
-            return None, []
-        verified = verify_log(snapshot, core.id, (), anchors)
-        first = min((int(step.log["seq"]) for step in steps), default=verified.entries + 1)
-        before = [entry for _, entry in reader.records if entry is not None and entry.seq < first]
+    def work(snapshot: Snapshot) -> StoreEvidence:
+        reader = _Reader(snapshot, session, is_audited=core.settings_of(snapshot).audit)
+        steps, reviews, entries = reader.steps(), reader.reviews(), [*reader.entries.values()]
+        first = min((each.entry for each in steps if each.entry is not None), default=len(entries) + 1)
+        before = [entry for entry in entries if entry.seq < first]
         return StoreEvidence(
             memory_store_id=core.id,
             key=core.info.key,
             workspace_id=core.info.workspace_id,
-            is_audited=is_audited,
+            is_audited=reader.is_audited,
+            findings=reader.findings,
             steps=steps,
-            unlogged=unlogged,
             reviews=reviews,
-            head=None if verified.head is None else str(verified.head),
+            head=f"{entries[-1].seq}:{entries[-1].hash}" if entries else None,
             previous=before[-1].hash if before else FIRST,
-            chain=[lines_of(value)[0] for value, _ in reader.records[len(before) :]],
-        ), reader.all_findings(verified)
+            chain=[value.partition("\n")[0] for value in [*reader.entries][len(before) :]],
+        )
 
-    return core.read(work)
+    found, verified = core.read(work), store.audit.verify()
+    changed = {each.memory_version_id for step in found.steps for each in step.changed}
+    unlogged = [f"version without an entry: {each.id}" for each in verified.unaudited if each.id in changed]
+    findings = [*dict.fromkeys([*map(str, verified.findings), *unlogged, *found.findings])]
+    return [replace(found, findings=findings)] if found.steps or found.reviews or findings else []
 
 
 class _Reader:
     """Reads the evidence in one state of a memory store, and notes what is not as the audit log says."""
 
-    def __init__(
-        self, snapshot: Snapshot, store_id: str, names: Mapping[str, str | None], *, texts: bool, is_audited: bool
-    ) -> None:
-        self.records, self._findings = list[tuple[str, AuditEntry | None]](), list[EvidenceFinding]()
-        self._snapshot, self._store_id, self._names, self._texts = snapshot, store_id, names, texts
+    def __init__(self, snapshot: Snapshot, session: str, *, is_audited: bool) -> None:
+        self._snapshot, self._session, self.is_audited = snapshot, session, is_audited
+        self.entries, self.findings = dict[str, AuditEntry](), list[str]()
         with suppress(Damaged):  # the verification reports it
             for _, value in snapshot.records(ENTRY):
-                self.records.append((value, parsed(value)))
-        self._entries = [entry for _, entry in self.records if entry is not None]
-        self._is_whole = is_audited and all(entry.audit is not False for entry in self._entries)
+                if (entry := parsed(value)) is not None:
+                    self.entries[value] = entry
+        entries = self.entries.values()
+        self._is_whole = is_audited and all(entry.audit is not False for entry in entries)
         self._versions, self._before, newest = dict[str, Version](), dict[str, Version](), dict[str, Version]()
         for version in reversed(list(all_versions(snapshot))):
             if version.memory_id in newest:
                 self._before[version.id] = newest[version.memory_id]
             newest[version.memory_id] = self._versions[version.id] = version
-        self._logged = {each.version_id: entry for entry in self._entries for each in entry.changes}
-        self._hashes = dict[str, str]()  # the first in the log counts: a later reader may have seen an altered text
-        for entry in self._entries:
-            for version_id, hash_ in (entry.hashes or {}).items():
-                self._hashes.setdefault(version_id, hash_)
-        lists = ((entry, entry.facts.get(name)) for entry in self._entries for name in _REMOVALS)
+        self._hashes = {id_: hash_ for entry in entries for id_, hash_ in (entry.hashes or {}).items()}
+        lists = ((entry, entry.facts.get(name)) for entry in entries for name in _REMOVALS)
         self._removed = {str(id_): entry.seq for entry, ids in lists if isinstance(ids, list) for id_ in ids}
-        self._own = {id_ for id_, entry in self._logged.items() if self._is_chosen(entry)}
-        if names["run"] is None:  # the history does not know runs
-            found = self._versions.values()
-            self._own |= {each.id for each in found if self._matches(_name(each.actor), each.provenance.session)}
+        self._logged = {each.version_id for entry in entries for each in entry.changes}
+        own = (each for each in self._versions.values() if self._is_own(each.actor, each.provenance.session))
+        self._own = {each.id for each in own}
+        self._own |= {each.version_id for entry in entries if self._is_of(entry) for each in entry.changes}
 
-    def _matches(self, actor: str | None, session: object, run: object = None) -> bool:
-        named, pattern, of_run = (self._names[name] for name in ("session", "actor", "run"))
-        return (
-            (named is None or named == session or actor == f"session:{named}")
-            and (pattern is None or (actor is not None and matches_actor(pattern, actor)))
-            and of_run in {None, run}
-        )
+    def _is_own(self, actor: Actor | str | None, session: object) -> bool:
+        return session == self._session or str(actor) == f"session:{self._session}"
 
-    def _is_chosen(self, entry: AuditEntry) -> bool:
-        return self._matches(entry.actor, entry.facts.get("session"), entry.facts.get("run"))
+    def _is_of(self, entry: AuditEntry) -> bool:
+        return self._is_own(entry.actor, entry.facts.get("session"))
 
     def steps(self) -> list[EvidenceStep]:
-        """Return the operations, oldest first: those that match, and those that recorded versions that match."""
-        return [
-            EvidenceStep(
-                time=_time(entry.time),
-                paths=entry.paths,
-                read=[self._facts(each, entry) for each in (*([entry.read] if entry.read else []), *entry.reads)],
-                changed=[self._facts(each, entry) for each in entry.changes if not entry.proposed],
-                log=json.loads(lines_of(value)[0]),
-                lines=list(filter(None, lines_of(value)[1:])),
+        """Return the operations of the session, and those that recorded its versions, oldest first."""
+        found = [self._step(value, entry) for value, entry in self.entries.items() if self._concerns(entry)]
+        for id_ in self._own - self._logged:
+            version = self._versions[id_]
+            time, actor, paths = _time(version.created_at), _name(version.actor), (version.path,)
+            changed = [self._facts(Recorded(version.memory_id, id_), None)]
+            found.append(
+                EvidenceStep(time=time, actor=actor, operation=version.operation, paths=paths, changed=changed)
             )
-            for value, entry in self.records
-            if entry is not None and (self._is_chosen(entry) or self._recorded_own(entry))
-        ]
+        return sorted(found, key=lambda step: (step.time, step.entry or 0))
 
-    def _recorded_own(self, entry: AuditEntry) -> bool:
-        return entry.operation not in _DECISIONS and any(each.version_id in self._own for each in entry.changes)
+    def _concerns(self, entry: AuditEntry) -> bool:
+        return self._is_of(entry) or any(each.version_id in self._own for each in entry.changes)
 
-    def unlogged(self) -> list[EvidenceVersion]:
-        """Return the versions that match and have no entry in the log, oldest first."""
-        found = (self._versions[each] for each in sorted(self._own - self._logged.keys()))
-        return [self._facts(Recorded(each.memory_id, each.id), None) for each in found]
+    def _step(self, value: str, entry: AuditEntry) -> EvidenceStep:
+        is_whole, tool_use_id = self._is_of(entry), entry.facts.get("tool_use_id")
+        return EvidenceStep(
+            entry=entry.seq,
+            time=_time(entry.time),
+            actor=entry.actor,
+            operation=entry.operation,
+            integration=entry.integration,
+            outcome=entry.outcome,
+            tool_use_id=None if tool_use_id is None else str(tool_use_id),
+            paths=entry.paths,
+            listed=entry.listed,
+            repeated=entry.repeated,
+            read=[self._facts(each, entry) for each in versions_in(entry) if each not in entry.changes],
+            changed=[self._facts(each, entry) for each in entry.changes if is_whole or each.version_id in self._own],
+            lines=value.split("\n")[1:],
+        )
 
     def reviews(self) -> list[EvidenceReview]:
-        """Return the proposals that match, oldest first, with the decisions."""
-        waiting, stored = pending(self._snapshot), {each.proposal_id: each for each in decisions(self._snapshot)}
-        ids = {id_ for entry in self._entries if self._is_chosen(entry) for id_ in _proposals_of(entry)}
-        ids |= {id_ for id_, each in stored.items() if self._matches(_name(each.actor), None)}
-        for proposal in waiting:
-            sessions = {parse_provenance(change.provenance_text).session for change in proposal.changes}
-            ids |= {proposal.id for each in sessions if self._matches(_name(proposal.actor), each)}
-        decided = dict[str, AuditEntry]()
-        for entry in self._entries:
+        """Return the proposals of the session, oldest first, with the decisions."""
+        made = self._proposals()
+        for entry in self.entries.values():
             if entry.operation in _DECISIONS and entry.outcome == "ok":
-                decided |= dict.fromkeys(_proposals_of(entry), entry)
-        waits = {each.id for each in waiting}
-        return [self._review(id_, decided.get(id_), stored.get(id_), waits=id_ in waits) for id_ in sorted(ids)]
+                ids = entry.facts.get("proposals")
+                for id_ in made.keys() & set(ids if isinstance(ids, list) else ()):
+                    decided = _review(id_, entry.operation == "review.accept", entry.actor, entry.time, entry.seq)
+                    stored, made[id_] = made[id_], decided
+                    if stored.by is not None and (stored.decision, stored.by) != (decided.decision, decided.by):
+                        self.findings.append(f"decision altered: entry {entry.seq}")
+        return [made[id_] for id_ in sorted(made)]
 
-    def _review(self, id_: str, entry: AuditEntry | None, stored: Decision | None, *, waits: bool) -> EvidenceReview:
-        if entry is None:
-            if stored is None:
-                return EvidenceReview(proposal_id=id_, decision="waiting" if waits else "unknown")
-            by, time = _name(stored.by), _time(stored.at)
-            return EvidenceReview(proposal_id=id_, decision=_said(stored.accepted), by=by, time=time)
-        is_accepted = entry.operation == "review.accept"
-        if stored is not None and (stored.accepted, _name(stored.by)) != (is_accepted, entry.actor):
-            self._find("decision altered", entry=entry.seq)
-        return EvidenceReview(
-            proposal_id=id_,
-            decision=_said(is_accepted),
-            by=entry.actor,
-            time=_time(entry.time),
-            entry=entry.seq,
-            versions=[self._facts(each, entry) for each in entry.changes if each.version_id in self._own],
-        )
+    def _proposals(self) -> dict[str, EvidenceReview]:
+        """Return the proposals of the session by id, with the stored decisions."""
+        made = dict[str, EvidenceReview]()
+        for entry in self.entries.values():
+            if entry.proposed and self._is_of(entry):
+                ids = (each.version_id.partition(".")[0] for each in entry.changes)
+                made |= {id_: EvidenceReview(proposal_id=id_, decision="unknown") for id_ in ids}
+        for proposal in pending(self._snapshot):
+            if proposal.id in made or self._is_own(proposal.actor, proposal.session):
+                made[proposal.id] = EvidenceReview(proposal_id=proposal.id, decision="waiting")
+        for each in decisions(self._snapshot):
+            if each.proposal_id in made or self._is_own(each.actor, None):
+                made[each.proposal_id] = _review(each.proposal_id, each.accepted, _name(each.by), each.at)
+        return made
 
     def _facts(self, named: Recorded, entry: AuditEntry | None) -> EvidenceVersion:
         """Return the facts of a version, and compare it with the entry that names it."""
-        version, seq = self._versions.get(named.version_id), None if entry is None else entry.seq
-        logged = self._hashes.get(named.version_id)
-        ids: dict[str, Any] = {"memory_id": named.memory_id, "memory_version_id": named.version_id}
-        ids |= {"logged_sha256": logged, "removed_by": self._removed.get(named.version_id)}
+        version, logged = self._versions.get(named.version_id), self._hashes.get(named.version_id)
+        removed_by = self._removed.get(named.version_id)
+        state: EvidenceState = "kept"
         if named.version_id.startswith("prop_"):
-            return EvidenceVersion(**ids, state="proposed")
-        if version is None or version.redacted_at is not None:
-            is_lost = ids["removed_by"] is None and self._is_whole
-            if is_lost:
-                self._find("version missing", entry=seq, memory_version_id=named.version_id)
-            return EvidenceVersion(**ids, state="missing" if is_lost else "removed" if version is None else "redacted")
-        text, before, actor = self._text(version), self._before.get(version.id), _name(version.actor)
-        is_author = entry is None or named not in entry.changes or entry.operation in _DECISIONS or entry.actor == actor
-        is_right = text is not None and version.memory_id == named.memory_id and logged in {None, version.sha256}
-        if not (is_right and is_author):
-            self._find("version altered", entry=seq, memory_version_id=version.id)
-        known = None if before is None or before.redacted_at is not None else self._hashes.get(before.id)
-        if before is not None and known not in {None, before.sha256}:
-            self._find("version altered", memory_version_id=before.id)
-        return EvidenceVersion(
-            **ids,
-            state="kept" if is_right and is_author else "altered",
-            operation=version.operation,
-            path=version.path,
-            actor=actor,
-            time=_time(version.created_at),
-            size_bytes=version.size_bytes,
-            sha256=version.sha256,
-            version_before=None if before is None else before.id,
-            path_before=None if before is None else before.path or None,
-            sha256_before=None if before is None else before.sha256,
-            provenance=_origin(version.provenance),
-            text=text if self._texts and version.sha256 else None,
+            state = "proposed"
+        elif version is None or version.redacted_at is not None:
+            is_lost = removed_by is None and self._is_whole
+            state = "missing" if is_lost else "removed" if version is None else "redacted"
+        elif not self._is_right(version, named, entry):
+            state = "altered"
+        if state in {"missing", "altered"}:
+            self.findings.append(f"version {state}: {named.version_id}")
+        found = EvidenceVersion(
+            memory_id=named.memory_id,
+            memory_version_id=named.version_id,
+            state=state,
+            logged_sha256=logged,
+            removed_by=removed_by,
         )
+        return found if version is None or version.redacted_at is not None else replace(found, **self._row(version))
 
-    def _text(self, version: Version) -> str | None:
-        """Return the text of a version, empty for a deletion, or None if it is not the text that was recorded."""
-        with suppress(Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
+    def _row(self, version: Version) -> dict[str, Any]:
+        before, origin = self._before.get(version.id), version.provenance
+        if before is not None and self._hashes.get(before.id) not in {None, before.sha256}:
+            self.findings.append(f"version altered: {before.id}")
+        names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
+        built_on = [each._asdict() for each in origin.contributors]
+        return {
+            **{name: getattr(version, name) for name in ("operation", "path", "size_bytes", "sha256")},
+            "actor": _name(version.actor),
+            "time": _time(version.created_at),
+            "version_before": None if before is None else before.id,
+            "sha256_before": None if before is None else before.sha256,
+            "provenance": {name: getattr(origin, name) for name in names} | {"contributors": built_on},
+        }
+
+    def _is_right(self, version: Version, named: Recorded, entry: AuditEntry | None) -> bool:
+        """Return whether a version has the memory, the author and the text that it was recorded with."""
+        by_entry = entry is not None and named in entry.changes and entry.operation not in _DECISIONS
+        if by_entry and not version.is_carried and entry is not None and entry.actor != _name(version.actor):
+            return False
+        try:
             data = self._snapshot.version(version.id)[1]
-            if (None if data is None else sha256(data).hexdigest()) == version.sha256:
-                return (data or b"").decode(errors="replace")
-        return None
-
-    def all_findings(self, verified: Verified) -> list[EvidenceFinding]:
-        """Return what the verification of the log found, and what is wrong with the versions, each once."""
-        for problem in verified.problems:
-            self._find(f"entry {problem.what}".replace("entry settings", "settings"), entry=problem.seq)
-        for difference in verified.differences:
-            self._find(f"version {difference.what}", memory_version_id=difference.version_id)
-        for version in verified.unaudited:
-            if version.id in self._own:
-                self._find("version without an entry", memory_version_id=version.id)
-        return list(dict.fromkeys(self._findings))
-
-    def _find(self, what: str, **where: Any) -> None:
-        self._findings.append(EvidenceFinding(memory_store_id=self._store_id, what=what, **where))
+            text = None if data is None else sha256(data).hexdigest()
+        except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
+            return False
+        is_logged = self._hashes.get(version.id) in {None, version.sha256}
+        return text == version.sha256 and version.memory_id == named.memory_id and is_logged
 
 
-def _proposals_of(entry: AuditEntry) -> list[str]:
-    """Return the ids of the proposals that an operation made, showed or decided."""
-    named = entry.facts.get("proposals")
-    made = [each.version_id.partition(".")[0] for each in entry.changes if entry.proposed]
-    return list(dict.fromkeys([*made, *map(str, named if isinstance(named, list) else ())]))
-
-
-def _said(is_accepted: bool) -> Literal["accepted", "refused"]:
-    return "accepted" if is_accepted else "refused"
-
-
-def _origin(found: Provenance) -> dict[str, Any]:
-    names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
-    built_on = [each._asdict() for each in found.contributors]
-    return {name: getattr(found, name) for name in names} | {"contributors": built_on}
+def _review(id_: str, is_accepted: bool, by: str | None, at: datetime, entry: int | None = None) -> EvidenceReview:
+    decision: Decided = "accepted" if is_accepted else "refused"
+    return EvidenceReview(proposal_id=id_, decision=decision, by=by, time=_time(at), entry=entry)
 
 
 def _name(actor: Actor | None) -> str | None:

@@ -3,9 +3,9 @@
 An entry is one line of canonical JSON that contains the hash of the previous entry. If an entry is changed, removed or
 inserted, the hashes no longer match.
 
-The paths of an operation are a second line of the record, and the hashes of the texts that it read or recorded are a
-third. The entry contains only salted digests of these lines. When a memory is erased, its path and its hashes can
-therefore be removed from the log without changing the entry.
+The paths of an operation and the hashes of the texts that it recorded are in lines below the entry, which contains only
+salted digests of these lines. When a memory is erased, they can therefore be removed from the log without changing the
+entry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from types import MappingProxyType
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
@@ -31,8 +30,6 @@ ENTRY, HEAD = "audit", "audit.head"
 """Record kinds. Entries have the entry number as key. One record contains the head of the chain."""
 FIRST = "0" * 64  # the first entry contains this instead of the hash of a previous entry
 _HEAD_KEY = "head"
-_NONE: Mapping[str, str] = MappingProxyType({})
-_DIGESTS = {"paths": "detail", "hashes": "hashes"}  # field of an entry with the digest of each separate line
 _DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
@@ -67,8 +64,7 @@ class AuditEntry:
       erased.
     - `read`: version that the operation read, if it viewed a memory.
     - `reads`: versions whose texts a search or a list returned.
-    - `hashes`: SHA-256 of each text that was read or recorded, by version id. None if they were removed from the log
-      after a memory was redacted or erased.
+    - `hashes`: SHA-256 of each text that was recorded, by version id. None if they were removed from the log.
     - `listed`: true if the operation viewed a directory.
     - `repeated`: true if the call was a retry and got the reply of the first call.
     - `proposed`: true if the changes wait for review.
@@ -167,12 +163,16 @@ def stored_entries(snapshot: Snapshot, since: datetime | None = None) -> list[tu
 
 
 def append(
-    tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str], hashes: Mapping[str, str] = _NONE
+    tx: Transaction,
+    store_id: str,
+    body: Mapping[str, object],
+    paths: Sequence[str],
+    hashes: Mapping[str, str] | None = None,
 ) -> int:
     """Append an entry with the fields `body` to the audit log, and return its number.
 
-    `paths` are the paths of the operation, and `hashes` those of texts, by version id. They are written to separate
-    lines, so they can be removed later.
+    `paths` are the paths of the operation, and `hashes` those of texts, by version id. They are written to lines of
+    their own, so they can be removed later.
     """
     head, settings = head_of(tx), tx.state.settings
     whole: dict[str, object] = {**body, "seq": head.seq + 1, "prev": head.hash}
@@ -181,13 +181,14 @@ def append(
         whole["newest"] = "" if newest is None else newest.id
     if (head.seq == 0 or "settings" in body) and from_text(settings).audit:
         whole["settings_sha256"] = digest(f"settings {settings or ''}")
-    lines = {
-        name: canonical({name: given, "salt": os.urandom(16).hex()}) if given else ""
-        for name, given in (("paths", list(paths)), ("hashes", dict(hashes)))
-    }
-    whole |= {_DIGESTS[name]: digest(line) for name, line in lines.items() if line}
+    lines = [
+        (field, canonical({name: value, "salt": os.urandom(16).hex()}))
+        for field, name, value in (("detail", "paths", list(paths)), ("hashes", "hashes", dict(hashes or {})))
+        if value
+    ]
+    whole |= {field: digest(line) for field, line in lines}
     whole["hash"] = entry_hash(store_id, whole)
-    tx.put_record(ENTRY, key_of(head.seq + 1), "\n".join([canonical(whole), *lines.values()]).rstrip("\n"))
+    tx.put_record(ENTRY, key_of(head.seq + 1), "\n".join([canonical(whole), *(line for _, line in lines)]))
     tx.put_record(HEAD, _HEAD_KEY, f"{head.seq + 1}:{whole['hash']}")
     return head.seq + 1
 
@@ -198,9 +199,9 @@ def withhold(
     """Return the records without the paths of all audit entries that name one of `paths`, or a path in `directory`.
 
     The same applies to entries that name a deleted directory above one of `paths`, or anything below one of these
-    places, unless a memory with a history has that path. Entries that read or recorded one of the memories or versions
-    `ids` lose the hashes of their texts. The entries themselves stay unchanged, because paths and hashes are in lines
-    of their own. The first result has the numbers of the entries.
+    places, unless a memory with a history has that path. Entries that recorded one of the versions `ids` lose the
+    hashes. The entries themselves stay unchanged, because paths and hashes are in lines of their own. The first result
+    has the numbers of the entries.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not view.get(each).exists)}
@@ -210,15 +211,16 @@ def withhold(
             return True
         return not names.isdisjoint(ancestors(path)) and next(view.versions(path=path, limit=1), None) is None
 
+    def is_kept(line: str) -> bool:
+        named, hashes = _named_in(line)
+        return not any(map(is_removed, named or ())) and (hashes or {}).keys().isdisjoint(ids)
+
     gone = list[tuple[str, str, str | None]]()
     for key, value in view.records(ENTRY):
-        line, detail, hashes = lines_of(value)
-        kept = "" if any(map(is_removed, _paths_of(detail) or ())) else detail
-        entry = parsed(line) if hashes and ids else None
-        named = set[str]() if entry is None else {each for pair in versions_in(entry) for each in pair}
-        left = "" if named.intersection(ids) else hashes
-        if (kept, left) != (detail, hashes):
-            gone.append((ENTRY, key, "\n".join([line, kept, left]).rstrip("\n")))
+        entry, *lines = value.split("\n")
+        kept = list(filter(is_kept, lines))
+        if kept != lines:
+            gone.append((ENTRY, key, "\n".join([entry, *kept])))
     return [seq_of(key) for _, key, _ in gone], gone
 
 
@@ -227,15 +229,10 @@ def versions_in(entry: AuditEntry) -> tuple[Recorded, ...]:
     return (*entry.changes, *(() if entry.read is None else (entry.read,)), *entry.reads)
 
 
-def lines_of(value: str) -> tuple[str, str, str]:
-    """Return the lines of the record of an entry: the entry, its paths, and its hashes. The last two may be empty."""
-    line, detail, hashes = [*value.split("\n", 2), "", ""][:3]
-    return line, detail, hashes
-
-
 def parsed(value: str) -> AuditEntry | None:
     """Parse the record of an entry, without checking its hash. Return None if `value` is not an entry."""
-    line, detail, hashes = lines_of(value)
+    line, *below = value.split("\n")
+    named = [*map(_named_in, below)]
     try:
         said = json.loads(line)
         switched = said.get("audit")
@@ -249,10 +246,10 @@ def parsed(value: str) -> AuditEntry | None:
             integration=_text(said["integration"]),
             outcome=_text(said["outcome"]),
             changes=tuple(_recorded(each) for each in said.get("changes", ())),
-            paths=_paths_of(detail) if "detail" in said else (),
+            paths=next((paths for paths, _ in named if paths), None) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
             reads=tuple(_recorded(each) for each in said.get("reads", ())),
-            hashes=_hashes_of(hashes) if "hashes" in said else {},
+            hashes=next((hashes for _, hashes in named if hashes), None) if "hashes" in said else {},
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
             proposed=bool(said.get("proposed")),
@@ -270,20 +267,15 @@ def parsed(value: str) -> AuditEntry | None:
 _FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "detail", "prev"}
 
 
-def _paths_of(detail: str) -> tuple[str, ...] | None:
-    """Return the paths in the second line of a record, or None if the line is missing or damaged."""
+def _named_in(line: str) -> tuple[tuple[str, ...] | None, dict[str, str] | None]:
+    """Return the paths or the hashes in a line below an entry. Both are None if it is damaged."""
     try:
-        return tuple(_text(path) for path in json.loads(detail)["paths"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _hashes_of(line: str) -> dict[str, str] | None:
-    """Return the hashes in the third line of a record, or None if the line is missing or damaged."""
-    try:
-        return {_text(version): _text(hash_) for version, hash_ in json.loads(line)["hashes"].items()}
+        said = json.loads(line)
+        if "hashes" in said:
+            return None, {_text(version): _text(hash_) for version, hash_ in said["hashes"].items()}
+        return tuple(_text(path) for path in said["paths"]), None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+        return None, None
 
 
 def _text(value: object) -> str:

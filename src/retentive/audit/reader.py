@@ -24,7 +24,6 @@ from retentive.audit.chain import (
     digest,
     entry_hash,
     head_of,
-    lines_of,
     parsed,
     seq_of,
     stored_entries,
@@ -94,8 +93,6 @@ class Verified:
     head: Head | None = None
     unaudited: tuple[Version, ...] = ()
     differences: tuple[Difference, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    """All problems of the log, in the order of the entries."""
 
     @property
     def is_sound(self) -> bool:
@@ -138,10 +135,10 @@ class Audit:
         the anchor file was modified.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
-        anchored = None if anchor is None else self.anchored(anchor, key)
+        anchored = None if anchor is None else self._anchored(anchor, key)
         if anchored is not None and not anchored.anchors:
             raise InvalidInput("the anchor file has no anchor of this memory store")
-        return self._context.read(lambda snapshot: verify_log(snapshot, self._context.id, expected, anchored))
+        return self._context.read(lambda snapshot: _verify(snapshot, self._context.id, expected, anchored))
 
     def anchor(self, path: str, key: str) -> Anchor | None:
         """Append an anchor to a file: the signed head of the log and digests of the versions since the last anchor.
@@ -152,13 +149,13 @@ class Audit:
         Raises `InvalidInput` if the audit log is off. If the store differs from the anchors in the file, raises
         `Damaged` and writes no anchor.
         """
-        context, anchored = self._context, self.anchored(path, key, missing_ok=True)
+        context, anchored = self._context, self._anchored(path, key, missing_ok=True)
         signer, before = anchored.key, anchored.anchors[-1] if anchored.anchors else None
 
         def work(snapshot: Snapshot) -> Anchor:
             if not context.settings_of(snapshot).audit:
                 raise InvalidInput("the audit log is off; switch it on with `retentive settings set audit=true`")
-            verified = verify_log(snapshot, context.id, (), None if before is None else anchored)
+            verified = _verify(snapshot, context.id, (), None if before is None else anchored)
             if not verified.is_sound:
                 raise Damaged(f"no anchor was written, because the verification failed ({verified.findings[0]})")
             settings = snapshot.state.settings
@@ -180,17 +177,18 @@ class Audit:
         append_anchor(path, signer, made)
         return made
 
-    def anchored(self, path: str, key: str | None, *, missing_ok: bool = False) -> Anchored:
-        """Return the anchors of the memory store in a file. The errors are those of `verify`."""
+    def _anchored(self, path: str, key: str | None, *, missing_ok: bool = False) -> _Anchored:
         if key is None:
             raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
         context, signer = self._context, AnchorKey.read(key)
         anchors = read_anchors(path, signer, context.id, missing_ok=missing_ok)
-        return Anchored(signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
+        return _Anchored(
+            signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Anchored:
+class _Anchored:
     """Anchors of a store, oldest first, and the key that signed them.
 
     `has_files` is true if people may edit the memories as plain files. A version from such an edit needs no entry.
@@ -201,7 +199,7 @@ class Anchored:
     has_files: bool
 
 
-def verify_log(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored: Anchored | None) -> Verified:
+def _verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored: _Anchored | None) -> Verified:
     """Verify the audit log in `snapshot`, one state of the store.
 
     The log must contain `expected`, the heads from earlier verifications. An empty log is a problem if the stored
@@ -236,22 +234,20 @@ def verify_log(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anch
             differences = list(_differences(snapshot, anchored, entries, unaudited))
         except Damaged:  # a version of an encrypted store fails to decrypt
             differences = [Difference("altered", "unreadable")]
-    problems = sorted(dict.fromkeys(problems), key=lambda problem: problem.seq)
-    found = head if entries else None, tuple(unaudited), tuple(differences), tuple(problems)
-    return Verified(len(entries), next(iter(problems), None), *found)
+    first = min(problems, key=lambda problem: problem.seq, default=None)
+    return Verified(len(entries), first, head if entries else None, tuple(unaudited), tuple(differences))
 
 
 def _is_sound(value: str, entry: AuditEntry, seq: int, before: Head, store_id: str) -> bool:
     """Return whether the record of an entry has its number and its hashes. `before` is the head before it."""
-    line, detail, hashes = lines_of(value)
+    line, *below = value.split("\n")
     try:
         body = json.loads(line)
         is_right = canonical(body) == line and body.pop("hash") == entry_hash(store_id, body)
     except RecursionError:  # the JSON is nested too deeply for the parser
         return False
     is_next = (seq, entry.seq, body.get("prev")) == (before.seq + 1, before.seq + 1, before.hash)
-    below = {"detail": detail, "hashes": hashes}
-    return is_right and is_next and all(not one or body.get(name) == digest(one) for name, one in below.items())
+    return is_right and is_next and {body.get("detail"), body.get("hashes")}.issuperset(map(digest, below))
 
 
 def _wrong_heads(snapshot: Snapshot, hashes: dict[int, str], last: Head, expected: Sequence[Head]) -> Iterator[Problem]:
@@ -269,7 +265,7 @@ def _wrong_heads(snapshot: Snapshot, hashes: dict[int, str], last: Head, expecte
             yield Problem("missing", 1)
 
 
-def _changed_settings(text: str | None, entries: Sequence[AuditEntry], anchored: Anchored | None) -> Iterator[Problem]:
+def _changed_settings(text: str | None, entries: Sequence[AuditEntry], anchored: _Anchored | None) -> Iterator[Problem]:
     """Compare the stored settings with the last entry that has their digest, and with the last anchor.
 
     Changes that were made after the log was switched off have no entries.
@@ -301,7 +297,7 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> list[Versio
 
 
 def _differences(
-    snapshot: Snapshot, anchored: Anchored, entries: Sequence[AuditEntry], unaudited: Iterable[Version]
+    snapshot: Snapshot, anchored: _Anchored, entries: Sequence[AuditEntry], unaudited: Iterable[Version]
 ) -> Iterator[Difference]:
     """Compare one state of a store with its anchors, and yield the differences."""
     versions = {version.id: version for version in all_versions(snapshot)}

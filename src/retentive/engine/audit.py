@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retentive.audit.chain import append
 from retentive.engine.operation import Operation, Outcome, WriteOperation
 from retentive.engine.repeats import is_api_id
-from retentive.errors import NotFound, Refused, StorageReadOnly
+from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
-from retentive.storage.paging import memories_by_id
 from retentive.values.records import Invocation, Recorded
 from retentive.values.replies import ERROR_CODES
 
@@ -49,21 +47,14 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)
     paths = [store.redacted(path.text, outcome.settings) for path in operation.paths()]
-    append(tx, store.id, body, paths, {} if outcome.repeated else _hashes(tx, body, outcome.recorded))
+    append(tx, store.id, body, paths, {} if outcome.repeated else _hashes(tx, outcome.recorded))
 
 
-def _hashes(tx: Transaction, body: Mapping[str, Any], recorded: Sequence[Recorded]) -> dict[str, str]:
-    """Return the hash of each text that an operation read or recorded, by version id. Proposed texts have none yet."""
+def _hashes(tx: Transaction, recorded: Sequence[Recorded]) -> dict[str, str]:
+    """Return the hash of each text that an operation recorded, by version id. Proposed texts have none yet."""
     newest = tx.versions(limit=len(recorded)) if 0 < len(recorded) <= MAX_HASHES else ()
     found = {version.id: version.sha256 or "" for version in newest}
-    pairs = (*body.get("reads", ()), *([body["read"]] if "read" in body else []))
-    read, memories = {each for _, each in pairs}, {each for each, _ in pairs}
-    found |= {memory.version_id: memory.sha256 for memory in memories_by_id(tx, memories).values()}
-    for version_id in read - found.keys():  # an earlier version
-        with suppress(NotFound):
-            found[version_id] = tx.version(version_id)[0].sha256 or ""
-    wanted = {*read, *(each.version_id for each in recorded)}
-    return {version_id: hash_ for version_id, hash_ in found.items() if version_id in wanted and hash_}
+    return {each.version_id: hash_ for each in recorded if (hash_ := found.get(each.version_id))}
 
 
 def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:

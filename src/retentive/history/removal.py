@@ -133,7 +133,10 @@ def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
 
         def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[_Facts]:
             withheld, records = withhold(
-                after, {version.path for version in versions}, directory=directory, ids=set(ids)
+                after,
+                {version.path for version in versions},
+                directory=directory,
+                ids={version.id for version in versions},
             )
             if directory is not None:
                 records += forget_proposals(after, directory=directory)

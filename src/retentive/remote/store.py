@@ -98,9 +98,9 @@ class RemoteStore(Remote, MemoryStore):
         """Return None, because the memories are on the server."""
         return None
 
-    def evidence(self, **named: Any) -> Evidence:
+    def evidence(self, session: str) -> Evidence:
         """Return evidence, as `evidence.gather` does. The API key needs the scope `admin`."""
-        return self.get(EvidenceObject, "/audit/evidence", named).value()
+        return self.get(EvidenceObject, "/audit/evidence", {"session": session}).value()
 
     @like(MemoryStore.execute)
     def execute(self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Any) -> Reply:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 from retentive.audit.chain import AuditEntry
 from retentive.audit.reader import Verified
 from retentive.errors import InvalidInput
-from retentive.evidence import Evidence, EvidenceFinding, StoreEvidence
+from retentive.evidence import Evidence, StoreEvidence
 from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage, as_actor
@@ -182,18 +182,13 @@ class Erasure(base.Fields):
 
 
 class EvidenceObject(base.ObjectOf[Evidence]):
-    """Evidence of what a session, an actor or a run did in a memory store (docs/audit.md)."""
+    """Evidence of what a session did in a memory store (docs/audit.md)."""
 
     type: Literal["evidence"] = "evidence"
-    format: int
     made_at: str
     made_by: str
-    session: str | None
-    actor: str | None
-    run: str | None
+    session: str
     is_sound: bool
-    is_anchored: bool
-    findings: list[EvidenceFinding]
     stores: list[StoreEvidence]
 
 

@@ -169,14 +169,10 @@ def verify_audit(call: RouteCall, expect: Heads = "") -> wire.AuditReport:
 @route("GET", f"{STORE}/audit/evidence", ADMIN, is_long=True)
 def retrieve_evidence(
     call: RouteCall,
-    *,
-    session: Annotated[base.Name | None, Field(description="Session: its actor, and changes that name it")] = None,
-    actor: Annotated[base.Name | None, Field(description="Pattern of actors, such as `user:ann`")] = None,
-    run: Annotated[base.Name | None, Field(description="Run that the application named")] = None,
-    texts: Annotated[base.QueryFlag, Field(description="Add the texts")] = False,
+    session: Annotated[base.Name, Field(description="The actor `session:NAME`, and changes that name it")],
 ) -> wire.EvidenceObject:
-    """Say what a session, an actor or a run read, changed and had reviewed, with the proof of the audit log."""
-    return wire.EvidenceObject.of(gather([call.store], session=session, actor=actor, run=run, texts=texts))
+    """Say what a session read, changed and had reviewed, with the proof of the audit log."""
+    return wire.EvidenceObject.of(gather([call.store], session))
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)

@@ -277,7 +277,7 @@ def sign_out(location: Location, *, who: str, workspace_id: str) -> None:
         ended = [each for each in sessions.open(workspace_id) if who in {each.id, each.actor}]
         if not ended:
             raise NotFound("there is no such sign-in")
-        sessions.end_of(ended, by=location.actor_name, forgets=":" in who)
+        sessions.end_of(ended, by=location.actor_name)
     output.emit({"ended": [each.id for each in ended]}, f"Ended {output.counted(len(ended), 'sign-in')}.\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -43,11 +43,13 @@ _PROVIDER, _BACK = f"{_LOGIN}/{{provider}}", f"{_LOGIN}/{{provider}}/callback"
 FLOW_S = 600
 """Time within which a person must come back from the identity provider."""
 REFUSALS = {
+    "old_form": "The sign-in page was open for too long. Try again.",
+    "invalid_key": "This did not work. Check what you typed.",
     "invalid_state": "The sign-in took too long, or began in another browser. Try again.",
     "no_access": "You signed in, but nobody has given you access here. Ask an administrator.",
     "email_not_verified": "The identity provider has not verified your e-mail address.",
 }
-"""What people read of refused sign-ins. All others have one text."""
+"""What people read of refused sign-ins. All others are refusals of an identity provider, with one text."""
 
 
 class Console:
@@ -117,31 +119,34 @@ class Console:
 
     async def _login(self, request: Request) -> Response:
         """Show the sign-in page. With POST, sign a person in."""
-        wanted, problem = _own_url(request.query_params.get("next", "")), ""
-        status = 403
-        if request.method == "POST":
-            form = await self._form(request)
-            wanted = _own_url(_first(form, "next"))
-            before = request.cookies.get(_cookie_name(request, "_form"), "")
-            if not before or not is_form_token(before, _first(form, "csrf")):
-                problem = "The sign-in page was open for too long. Try again."
-            else:
-                try:
-                    tried = partial(self._tried, request, wanted, _first(form, "key"))
-                    if (response := await self.server.workers.run(tried)) is not None:
-                        return response
-                    problem = "This did not work. Check what you typed."
-                except HttpError as error:
-                    if error.status != 429:
-                        raise
-                    problem, status = error.message, 429
-                request.scope["state"]["code"] = "sign_in_failed"
-        return self._sign_in_page(request, wanted, problem, status if problem else 200)
+        if request.method != "POST":
+            return self._sign_in_page(request, _own_url(request.query_params.get("next", "")))
+        form = await self._form(request)
+        return await self._signing_in(request, _own_url(_first(form, "next")), partial(self._typed, request, form))
 
-    def _tried(self, request: Request, wanted: str, given: str) -> Response | None:
-        """Sign in a person who typed a key or a code. None if it is wrong."""
-        key = self.sessions.authenticated(given, client_address(request.scope))
-        return None if key is None else self._entered(request, wanted, key, "_form")
+    async def _signing_in(self, request: Request, wanted: str, step: Callable[[], Response]) -> Response:
+        """Return the answer of a step of a sign-in or, if it is refused, the sign-in page."""
+        status = 403
+        try:
+            return await self.server.workers.run(step)
+        except SignInRefused as refusal:
+            problem = REFUSALS.get(refusal.outcome, "The identity provider did not let you sign in.")
+        except HttpError as error:
+            if error.status != 429:
+                raise
+            problem, status = error.message, 429
+        request.scope["state"]["code"] = "sign_in_failed"
+        return self._sign_in_page(request, wanted, problem, status)
+
+    def _typed(self, request: Request, form: Mapping[str, list[str]]) -> Response:
+        """Sign in a person who typed a key or a code. Raises `SignInRefused`."""
+        before = request.cookies.get(_cookie_name(request, "_form"), "")
+        if not before or not is_form_token(before, _first(form, "csrf")):
+            raise SignInRefused("old_form")
+        key = self.sessions.authenticated(_first(form, "key"), client_address(request.scope))
+        if key is None:
+            raise SignInRefused("invalid_key")
+        return self._entered(request, _own_url(_first(form, "next")), key, "_form")
 
     def _sign_in_page(self, request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
         secret, is_local, people = secrets.token_urlsafe(24), self.sessions.is_local, self.sessions.people
@@ -162,15 +167,16 @@ class Console:
             raise _no_method()
         provider, back = people.providers[name], people.resource + _BACK.format(provider=name)
         step = partial(self._came_back, people) if is_back else self._sent
-        try:
-            return await self.server.workers.run(partial(step, provider, request, back))
-        except SignInRefused as refusal:
-            request.scope["state"]["code"] = "sign_in_failed"
-            facts = {**refusal.facts, "provider": name}
-            noted = partial(self.sessions.refused, refusal.outcome, client_address(request.scope), **facts)
-            await self.server.workers.run(noted)
-            problem = REFUSALS.get(refusal.outcome, f"{name} did not let you sign in.")
-            return self._sign_in_page(request, _flow(request)[2], problem, 403)
+
+        def work() -> Response:
+            try:
+                return step(provider, request, back)
+            except SignInRefused as refusal:
+                facts = {**refusal.facts, "provider": name}
+                self.sessions.refused(refusal.outcome, client_address(request.scope), **facts)
+                raise
+
+        return await self._signing_in(request, _flow(request)[2], work)
 
     def _sent(self, provider: Provider, request: Request, back: str) -> Response:
         """Return the redirect to the provider. The browser keeps the secret of the sign-in, and the page to open."""

@@ -167,35 +167,24 @@ class Sessions:
 
     def open(self, workspace_id: str, actor: str | None = None) -> list[Session]:
         """Return the open sign-ins of a workspace, or those of one actor in it, last used first."""
-        now = self._clock()
-        found = (
-            (name, known) for name, value in self._records.list(KIND) if _is_valid(known := json.loads(value), now)
-        )
-        chosen = [
-            Session(
-                name[:ID_CHARS], known["actor"], known["key"], _time(known["since"]), _time(known["seen"]),
-                known["address"],
-            )
-            for name, known in found
-            if known["workspace"] == workspace_id and actor in {None, known["actor"]}
-        ]  # fmt: skip
-        return sorted(chosen, key=lambda each: each.seen, reverse=True)
+        now, found = self._clock(), list[Session]()
+        for name, text in self._records.list(KIND):
+            known = json.loads(text)
+            if _is_valid(known, now) and known["workspace"] == workspace_id and actor in {None, known["actor"]}:
+                since, seen = _time(known["since"]), _time(known["seen"])
+                found.append(Session(name[:ID_CHARS], known["actor"], known["key"], since, seen, known["address"]))
+        return sorted(found, key=lambda each: each.seen, reverse=True)
 
     def end(self, token: str, address: str = "") -> str:
         """Sign out. Return the id of the rights, or an empty text if the sign-in had ended."""
         return self._end(_digest(token), address=address)
 
-    def end_of(self, sessions: Iterable[Session], *, by: str, address: str = "", forgets: bool = False) -> None:
-        """End sign-ins. `by` is the actor that ends them.
-
-        With `forgets`, what these people signed in to from elsewhere ends too, until they sign in again.
-        """
-        ended = {each.id: each.key for each in sessions}
+    def end_of(self, sessions: Iterable[Session], *, by: str, address: str = "") -> None:
+        """End sign-ins. `by` is the actor that ends them."""
+        ended = {each.id for each in sessions}
         for name, _ in self._records.list(KIND):
             if name[:ID_CHARS] in ended:
                 self._end(name, by=by, address=address)
-        for key in set(ended.values()) if forgets else ():
-            self._records.put(PERSON, key, None)
 
     def _end(self, name: str, **facts: str) -> str:
         text = self._records.get(KIND, name)

@@ -151,18 +151,14 @@ WRONG: dict[str, Callable[[Provider], object]] = {
     "a second audience": lambda found: found.changes.update(aud=[CLIENT, "other"]),
     "made for another client": lambda found: found.changes.update(azp="other"),
     "another issuer": lambda found: found.changes.update(iss="https://login.example.com"),
-    "no issuer": lambda found: found.changes.update(iss=None),
     "expired": lambda found: found.changes.update(exp=1_000_000_000),
     "no expiry": lambda found: found.changes.update(exp=None),
-    "of the future": lambda found: found.changes.update(iat=4_000_000_000),
     "nobody": lambda found: found.changes.update(sub=None),
     "no algorithm": lambda found: found.header.update(alg="none"),
-    "another algorithm": lambda found: found.header.update(alg="RS512"),
-    "no key id": lambda found: found.header.update(kid=None),
-    "an unknown key": lambda found: found.header.update(kid="other"),
     "a forged signature": forged,
     "the address of nobody": lambda found: found.changes.update(sub="a\nb"),
 }
+"""Claims that an ID token has beside those of access tokens, and one case of each check that both share."""
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -175,7 +171,7 @@ def test_wrong_id_tokens_are_refused(site: Site, case: str) -> None:
 
 
 def refused(
-    site: Site, person: Person, answer: Seen, outcome: str, text: str = "test did not let you sign in."
+    site: Site, person: Person, answer: Seen, outcome: str, text: str = "The identity provider did not let you sign in."
 ) -> None:
     assert (answer.status, text in answer.text) == (403, True), answer.text
     assert "retentive" not in person.http.cookies
@@ -313,13 +309,11 @@ def test_signing_out_ends_the_sign_in_at_the_provider_too(site: Site) -> None:
     assert (answer.status, answer.headers["location"]) == (303, "/console/login")
 
 
-def test_an_administrator_ends_all_that_a_person_signed_in_to(site: Site) -> None:
+def test_an_administrator_ends_all_sign_ins_of_a_person(site: Site) -> None:
     ann, eve = [site.sign_in("ann"), site.sign_in("ann")], site.sign_in("eve")
     fields = {**eve.get("/console/sessions").form("/end"), "actor": "user:ann"}
     assert eve.post("/console/sessions/end", fields).status == 303
     assert [site.is_in(each) for each in (*ann, eve)] == [False, False, True]
-    assert len(site.api.place.opened.records.list("person")) == 1
-    assert site.is_in(site.sign_in("ann", ann[0]))
 
 
 def test_a_client_that_a_person_connects_goes_with_the_person(site: Site) -> None:

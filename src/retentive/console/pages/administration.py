@@ -99,7 +99,7 @@ def end_sessions(visit: Visit) -> Response:
     """End one sign-in of those that the person sees, or with `actor` all of an actor."""
     chosen, actor = visit.given("id"), visit.given("actor")
     ended = [each for each in _sessions(visit) if (each.actor == actor if actor else each.id == chosen)]
-    visit.sessions.end_of(ended, by=str(visit.caller.key.actor), address=visit.address, forgets=bool(actor))
+    visit.sessions.end_of(ended, by=str(visit.caller.key.actor), address=visit.address)
     return redirect(f"{BASE}/sessions")
 
 

@@ -194,7 +194,7 @@ class Console:
         person = provider.signed_in(request.query_params, secret, back)
         key = self.server.location.keys.groups.with_groups(provider.rights(person))
         if not any(map(key.allows_somewhere, SCOPES)):
-            raise SignInRefused("no_access", str(key.actor), key.workspace_id)
+            raise SignInRefused("no_access", actor=str(key.actor), workspace=key.workspace_id)
         people.keep(person, key.id)
         return self._entered(request, wanted, key, "_flow", provider=provider.name)
 

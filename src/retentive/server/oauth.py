@@ -72,8 +72,12 @@ class IssuerClient:
 
     def __init__(self, issuer: str, monotonic: Callable[[], float]) -> None:
         self.issuer, self._monotonic = issuer, monotonic
-        is_remote = urlsplit(issuer).hostname not in LOCAL  # else without a proxy
-        self._http = httpx2.Client(timeout=TIMEOUT_S, verify=create_default_context(), trust_env=is_remote)
+        self._http = httpx2.Client(
+            timeout=TIMEOUT_S,
+            verify=create_default_context(),
+            limits=httpx2.Limits(max_keepalive_connections=0),  # requests are minutes apart
+            trust_env=urlsplit(issuer).hostname not in LOCAL,  # else without a proxy
+        )
         self._described: dict[str, Any] = {}
         self._until = float("-inf")
 

@@ -57,15 +57,11 @@ class OneTimeCode:
 
 
 class SignInRefused(Exception):
-    """The provider does not let somebody sign in, or its answer is not acceptable. `outcome` is for the audit log.
+    """Somebody may not sign in. `outcome` and `facts`, such as the actor, are for the audit log."""
 
-    `actor` and `workspace` are those of a person who has no rights.
-    """
-
-    def __init__(self, outcome: str, actor: str = "", workspace: str = "") -> None:
+    def __init__(self, outcome: str, **facts: str) -> None:
         super().__init__(outcome)
-        self.outcome = outcome
-        self.facts = {"actor": actor, "workspace": workspace} if actor else {}
+        self.outcome, self.facts = outcome, facts
 
 
 class Session(NamedTuple):

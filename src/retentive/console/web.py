@@ -181,7 +181,7 @@ class Console:
     def _sent(self, provider: Provider, request: Request, back: str) -> Response:
         """Return the redirect to the provider. The browser keeps the secret of the sign-in, and the page to open."""
         secret, wanted = secrets.token_urlsafe(32), _own_url(request.query_params.get("next", ""))
-        response = redirect(provider.authorization_url(secret, back, asks_again="again" in request.query_params))
+        response = redirect(provider.authorization_url(secret, back))
         kept = f"{provider.name}.{secret}.{quote(wanted if len(wanted) < MAX_NEXT else f'{BASE}/', safe='')}"
         _set_cookie(response, request, "_flow", kept, FLOW_S)
         return response

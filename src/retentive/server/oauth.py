@@ -30,11 +30,12 @@ from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.errors import overloaded
 from retentive.server.keys import TOKEN_PREFIX, check_principal
+from retentive.server.people import ROLES
 from retentive.server.requests import MCP
 from retentive.server.rights import SCOPES, Grant, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
-from retentive.wire.base import ActorPattern, Fields, NamePattern, PathPattern, rule
-from retentive.wire.stores import Scope
+from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
+from retentive.wire.people import GrantFields
 
 ALGORITHMS = ("RS256", "ES256")
 """Accepted algorithms. Algorithms with a shared secret, and `none`, are refused."""
@@ -203,23 +204,15 @@ LEEWAY_S = 30
 MAX_TOKEN_CHARS = 16 << 10
 
 
-class GroupRights(Fields):
-    """Rights of the members of a group that tokens name."""
+class GroupRole(GrantFields):
+    """Role of the members of a group that tokens name. Without `stores`, it is of the whole workspace."""
 
     name: str = Field(min_length=1)
-    scopes: list[Scope] = Field(min_length=1)
-    stores: list[NamePattern] = Field(default_factory=list)
-    paths: list[PathPattern] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
-        _ = self.grant
-        return self
 
     @property
     def grant(self) -> Grant:
-        """The rights as those of a caller."""
-        return Grant(tuple(self.stores), tuple(self.scopes), tuple(self.paths)).checked()
+        """The role as rights of a caller. Raises `InvalidInput` if they contradict each other."""
+        return Grant(tuple(self.stores), ROLES[self.role], tuple(self.paths)).checked()
 
 
 class Issuer(Fields):
@@ -228,7 +221,7 @@ class Issuer(Fields):
     With `client_id`, people sign in to the console at the issuer (`openid.py`).
 
     The workspace is either `workspace` or the value of the claim whose name is `workspace_claim`. The value of the
-    claim must match one of the patterns in `workspaces`. `groups` gives rights to groups that `groups_claim` names, in
+    claim must match one of the patterns in `workspaces`. `groups` gives roles to groups that `groups_claim` names, in
     addition to the scopes of `scopes_claim`.
     """
 
@@ -246,7 +239,7 @@ class Issuer(Fields):
     act_as: list[ActorPattern] = Field(default_factory=list)
     jwks_uri: str | None = None
     groups_claim: str = "groups"
-    groups: list[GroupRights] = Field(default_factory=list)
+    groups: list[GroupRole] = Field(default_factory=list)
     name: str = Field(default="", pattern="^[a-z0-9-]{0,40}$")
     client_id: str | None = Field(default=None, min_length=1)
     client_secret_env: str | None = None
@@ -262,6 +255,7 @@ class Issuer(Fields):
                 "`workspaces` and `workspace_claim` must be used together; to allow all workspaces, add the pattern *"
             )
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
+        _ = [each.grant for each in self.groups]
         if self.client_id is not None and not (self.name and self.client_secret):
             raise InvalidInput("`client_id` needs `name`, and in `client_secret_env` a variable that is set")
         if "openid" not in self.sign_in_scopes.split():

@@ -66,14 +66,13 @@ class Provider:
         self._id, self._secret = issuer.client_id or "", issuer.client_secret
         self._sealing_key = OctKey.import_key(hashlib.sha256(b"retentive " + self._secret.encode()).digest())
 
-    def authorization_url(self, secret: str, redirect_uri: str, *, asks_again: bool = False) -> str:
+    def authorization_url(self, secret: str, redirect_uri: str) -> str:
         """Return the URL at which a person signs in. `secret` is random, and only the person's browser keeps it.
 
-        With `asks_again`, the provider asks for the password even if the person is signed in there, unless the
-        configured parameters have another `prompt`: Google knows no `login`. Raises like `signed_in`.
+        Raises like `signed_in`.
         """
         asked = {
-            **({"prompt": "login"} if asks_again else {}), **self.issuer.sign_in_parameters,
+            **self.issuer.sign_in_parameters,
             "response_type": "code", "client_id": self._id, "redirect_uri": redirect_uri,
             "scope": self.issuer.sign_in_scopes, "state": derived(secret, "state"), "nonce": derived(secret, "nonce"),
             "code_challenge": _encoded(hashlib.sha256(derived(secret, "verifier").encode()).digest()),

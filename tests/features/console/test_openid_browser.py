@@ -26,8 +26,8 @@ __all__ = ["browser"]
 
 SECRET = "a secret of the test"
 GROUPS = [
-    {"name": "writers", "scopes": ["read", "write"], "stores": ["team-*"]},
-    {"name": "admins", "scopes": ["admin"]},
+    {"name": "writers", "role": "write", "stores": ["team-*"]},
+    {"name": "admins", "role": "admin"},
 ]
 CLOCK = Clock()
 

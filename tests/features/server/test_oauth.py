@@ -230,7 +230,7 @@ def test_the_configurations_in_the_documentation(tmp_path: Path, monkeypatch: py
 
 
 def test_groups_in_a_token_give_rights_to_stores_and_paths(provider: Provider, tmp_path: Path) -> None:
-    groups = [{"name": "support", "scopes": ["read"], "stores": ["team-*"], "paths": ["/memories/faq/**"]}]
+    groups = [{"name": "support", "role": "read", "stores": ["team-*"], "paths": ["/memories/faq/**"]}]
     tokens = Tokens(RESOURCE, [issuer(provider, groups=groups)])
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, tokens=tokens) as api:
         store, other = opened.store("team-a"), opened.store("private")

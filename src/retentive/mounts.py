@@ -7,12 +7,12 @@ handled here: commands on mount points or on directories above them, and renames
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import merge
 from itertools import chain
-from typing import Literal, NoReturn, TypeAlias, Unpack
+from typing import Literal, TypeAlias, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import Viewed
@@ -114,7 +114,8 @@ class Mounts(MemoryTree):
             try:
                 mount.check_clear(who)
             except RetentiveError as error:
-                return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
+                root = MemoryPath.known(ROOT)
+                return self._answered("clear", error, who, {mount: [root]}, [MemoryPath.known(mount.point)])
         for mount in self._mounts.values():
             try:
                 mount.clear(who, **named)
@@ -227,17 +228,15 @@ class Mounts(MemoryTree):
 
         Each affected store gets an audit entry.
         """
-        paths = paths_of(command)
-        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
-        viewed, error = None, None
+        affected: dict[Mount, dict[MemoryPath, None]] = {}
+        for mount, inner in chain.from_iterable(map(self._parts, paths_of(command))):
+            affected.setdefault(mount, {})[inner] = None
+        found: Viewed | RetentiveError
         try:
-            if isinstance(command, View):
-                viewed = self._view(command.path, who)
-            else:
-                self._refuse(command)
+            found = self._view(command.path, who) if isinstance(command, View) else self._refusal(command)
         except RetentiveError as raised:
-            error = raised
-        return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
+            found = raised
+        return self._answered(command.name, found, who, affected, paths_of(command))
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points: the memories of its store and of the stores mounted below it."""
@@ -248,50 +247,41 @@ class Mounts(MemoryTree):
         rows = self._owner(path.text).store.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
-    def _refuse(self, command: Command) -> NoReturn:
-        """Refuse a change that no single store can run: at a path that is always a directory, or to another store."""
+    def _refusal(self, command: Command) -> Refused:
+        """Return the error for a change that no single store can run: of a fixed directory, or to another store."""
         old, new = paths_of(command)[0], paths_of(command)[-1]
         is_fixed = old.text in self._fixed
         if is_fixed and isinstance(command, Delete | Rename):
             done = "deleted" if isinstance(command, Delete) else "renamed"
-            raise Refused(f"root_{done}") if old.is_root else self._protected(f"mount_{done}", old)
+            if old.is_root:
+                return Refused(f"root_{done}")
+            below = next(point for point in self._mounts if f"{point}/".startswith(f"{old.text}/"))
+            return Refused(f"mount_{done}", mount=below)
         if isinstance(command, Rename):
-            raise Refused("destination_exists" if new.text in self._fixed else "across_mounts")
+            return Refused("destination_exists" if new.text in self._fixed else "across_mounts")
         missing = {StrReplace: "edit_missing", Insert: "missing"}
-        raise Refused(missing.get(type(command), "exists"))
-
-    def _protected(self, key: str, path: MemoryPath) -> Refused:
-        return Refused(key, mount=next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/")))
+        return Refused(missing.get(type(command), "exists"))
 
     def _answered(
         self,
         name: str,
-        error: RetentiveError | None,
+        found: Viewed | RetentiveError,
         who: Actor | None,
-        mounts: Sequence[Mount],
-        *paths: MemoryPath,
-        viewed: Viewed | None = None,
+        affected: Mapping[Mount, Iterable[MemoryPath]],
+        paths: Sequence[MemoryPath],
     ) -> Reply:
-        """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`.
+        """Write an audit entry in each affected store, with the paths there. Return the reply for `found`.
 
-        An entry has the paths in its store. A directory above the mount point becomes the root of the store. A server
-        writes entries of what it was asked.
+        A server writes entries of what it was asked.
         """
+        error, facts = (found, {}) if isinstance(found, RetentiveError) else (None, {"listed": True})
         try:
-            for mount in [each for each in mounts if not is_remote(each.store)]:
-                inner = dict.fromkeys(
-                    each.within(mount.point) if self._owner(each.text) is mount else MemoryPath.known(ROOT)
-                    for each in paths
-                    if self._owner(each.text) is mount or mount.point.startswith(f"{each.text}/")
-                )
-                entry = AuditOnly(name, error, tuple(inner), {} if viewed is None else {"listed": True})
-                mount.core.run(entry, mount.core.invocation(who))
+            for mount, inner in affected.items():
+                if not is_remote(mount.store):
+                    mount.core.run(AuditOnly(name, error, tuple(inner), facts), mount.core.invocation(who))
         except RetentiveError as failure:
-            error = failure
-        if error is not None or viewed is None:
-            assert error is not None
-            return error_reply(self._core, error, paths)
-        return view_reply(paths[0], viewed)
+            found = failure
+        return view_reply(paths[0], found) if isinstance(found, Viewed) else error_reply(self._core, found, paths)
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:

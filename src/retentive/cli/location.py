@@ -86,21 +86,32 @@ class Location:
             yield found.store(self.store_key).through(INTEGRATION)
 
     @contextmanager
-    def tree(self, *, create: bool = False, sweep: bool = False) -> Iterator[StoreOrMounts]:
+    def tree(self, *, create: bool = False, sweep: bool = False, dry_run: bool = False) -> Iterator[StoreOrMounts]:
         """Open the memory store and those of `mounts` as one tree; without mounts, the memory store itself.
 
-        If `create` is true, the location and those of its memory stores that are not mounted read-only are created.
-        Raises `NotFound` if a store does not exist, and `InvalidInput` for an invalid mount point.
+        If `create` is true, the location and those of its memory stores that are not mounted read-only are created. For
+        a dry run, a store at /memories that does not exist is an empty one. Raises `NotFound` for any other store that
+        does not exist, and `InvalidInput` for an invalid mount point.
         """
-        stores: dict[str, MemoryStore] = {}
+        stores, places = dict[str, MemoryStore](), dict[str, Retentive]()
         with ExitStack() as stack:
-            places = {self.url: stack.enter_context(self.opened(create=create, sweep=sweep))}
             for mount in (MountOption(ROOT, self.store_key), *self.mounts):
-                url = mount.url or self.url
-                place = replace(self, url=url, store_key=mount.key, typed=self.typed - {"keys"})
-                found = places[url] if url in places else places.setdefault(url, stack.enter_context(place.opened()))
-                is_new = create and not mount.is_read_only
-                store = found.store(mount.key).through(INTEGRATION) if is_new else place.chosen(found)
+                url, is_new = mount.url or self.url, create and not mount.is_read_only
+                typed = self.typed - {"keys"} if mount.url else self.typed
+                place = replace(self, url=url, store_key=mount.key, typed=typed)
+                try:
+                    if url not in places:
+                        is_own = url == self.url
+                        places[url] = stack.enter_context(
+                            place.opened(create=create and is_own, sweep=sweep and is_own)
+                        )
+                    if not is_new and is_remote(places[url]):
+                        places[url].get_store(mount.key)  # raises; the next call could create it
+                    store = places[url].store(mount.key).through(INTEGRATION) if is_new else place.chosen(places[url])
+                except NotFound:
+                    if not dry_run or mount.point != ROOT:
+                        raise
+                    store = stack.enter_context(retentive.open("sqlite://")).store()
                 stores[mount.point] = store.read_only() if mount.is_read_only else store
             yield tree_of(stores)
 

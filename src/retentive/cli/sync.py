@@ -13,7 +13,6 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
 from retentive.cli.parameters import mount_option
-from retentive.cli.transfer import store_for
 from retentive.locations import local_path
 from retentive.storage.disk import need_posix
 from retentive.sync.session import (
@@ -78,7 +77,7 @@ def sync(location: Location, /, directory: str, *, is_watching: bool, is_asking:
     with naming("Directory", directory):
         check_directory(directory, options)
     with (
-        location.tree(create=not dry_run) if location.mounts else store_for(location, dry_run=dry_run) as store,
+        location.tree(create=not dry_run, dry_run=dry_run) as store,
         naming("Directory", directory),
         opened(store, directory, options) as session,
     ):

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 import retentive
 from retentive import MemoryStore, Mounts, NotFound, Retentive
 from retentive.errors import ReadOnly
-from support.command_line import RETENTIVE, environment
+from support.command_line import RETENTIVE, environment, process
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, connected, reply_of
 from support.places import place_of
@@ -305,13 +305,17 @@ def test_a_process_serves_mounts(tmp_path: Path, expected: Replies, where: str) 
         at = {"here": path, "on a server": api.url, "on both": f"sqlite:///{tmp_path}/own.db"}[where]
         url = f"{api.url}#" if where == "on both" else ""
         mounts = ["--mount", f"team={url}team-process:ro", "--mount", f"/memories/both={url}both-process"]
+        key = api.with_key("read", "write", "admin", act_as=("user:*",)).key
         command = StdioServerParameters(
             command=RETENTIVE,
             args=["--at", at, "--store", "mine-process", "--actor", "user:ann", "mcp", "--one-tool", *mounts],
-            env=environment(tmp_path)
-            | {"RETENTIVE_API_KEY": api.with_key("read", "write", "admin", act_as=("user:*",)).key},
+            env=environment(tmp_path) | {"RETENTIVE_API_KEY": key},
         )
         assert answers(Client(command, mode=MODES[0])) == expected
+        command.args[-4:] = ["--mount", f"team={url}typo:ro"]
+        failed = process(tmp_path, *command.args, RETENTIVE_API_KEY=key)
+        assert "there is no memory store 'typo'" in failed.err
+        assert "typo" not in [store.key for store in opened.stores()]
 
 
 FOREIGN = ["memstore_" + "0" * 32, "memstore_system", "default", "xtheirs", "id of default", "id of xtheirs"]

@@ -188,11 +188,13 @@ def test_the_command_says_what_is_read_only(tmp_path: Path) -> None:
     with retentive.open(at) as place:
         place.store("team").create(STYLE, "Plain words.\n")
     arguments = ["--at", at, "--store", "me", "sync", str(tmp_path / "notes")]
+    planned = process(tmp_path, *arguments, "--mount", "team=team:ro", "--dry-run")  # before the own store exists
     done = process(tmp_path, *arguments, "--mount", "team=team:ro")
     assert done.out.decode().splitlines() == [
         "pushed\t/memories/a.md\tstore\t",
         "written\t/memories/team/style.md\tdirectory\tread-only",
     ]
+    assert planned.out == done.out
     status = json.loads(process(tmp_path, *arguments, "--status", "--json", RETENTIVE_MOUNTS="team=team:ro").out)
     assert (status["read_only"], status["in_step"]) == (["/memories/team"], 2)
     for wrong, said in (("team", "a mount must be POINT=KEY"), ("team=none:ro", "there is no memory store 'none'")):

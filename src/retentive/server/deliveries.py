@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from retentive.engine.lists import events_of
 from retentive.errors import Conflict, InvalidInput, RetentiveError
-from retentive.history.expiry import EXPIRY
 from retentive.history.log import newest_position
 from retentive.opening import Retentive
 from retentive.review.proposals import PROPOSAL
@@ -34,7 +33,6 @@ ARCHIVED: Final = "memory_store.archived"
 DELETED: Final = "memory_store.deleted"
 CHANGED: Final = "memory.changed"
 WAITING: Final = "review.waiting"
-EXPIRED: Final = "review.expired"
 SEEN = "webhook_seen"
 """Kind of the records of the events that were queued, by the id of their memory store."""
 MAX_DELIVERIES = 1_000
@@ -155,8 +153,9 @@ class Deliverer:
                     found[CHANGED] = _Found(
                         to_datetime(time_in_id(f"memver_{newest}") or 0) if newest else None, newest
                     )
-            with suppress(RetentiveError):  # as above
-                found |= self._reviews(info.id, known, {each for one in endpoints.values() for each in one.since})
+            if any(WAITING in each.since for each in endpoints.values()):
+                with suppress(RetentiveError):  # as above
+                    found[WAITING] = self._waiting(info.id, known.get(WAITING, ""))
         new = dict[str, str]()
         for event, (at, position, about) in found.items():
             for endpoint in endpoints.values():
@@ -168,26 +167,17 @@ class Deliverer:
             self._records.put(SEEN, info.id, json.dumps(seen))
         return bool(new)
 
-    def _reviews(self, store_id: str, known: Mapping[str, str], wanted: Set[str]) -> dict[SentEvent, _Found]:
-        """Return the newest proposal that waits, and the newest that expired, of those not seen yet.
+    def _waiting(self, store_id: str, seen: str) -> _Found:
+        """Return the newest proposal that still waits, of those made after the event at the position `seen`."""
 
-        The store recorded both in the transaction of the change, among its events.
-        """
-        after = min((known.get(event, "") for event in (WAITING, EXPIRED) if event in wanted), default=None)
-        if after is None:
-            return {}
-
-        def read(snapshot: Snapshot) -> dict[SentEvent, _Found]:
-            events, found = events_of(snapshot, after=f"evt_{after}"), dict[SentEvent, _Found]()
-            waiting = {key for key, _ in snapshot.records(PROPOSAL)} if events else ()
-            for event in events:
-                position, last = event.id.partition("_")[2], event.ids[-1] if event.ids else ""
-                if event.type == "proposed" and last in waiting and position > known.get(WAITING, ""):
-                    link = {"url": f"{self._console}/s/{store_id}/review/{last}"} if self._console else {}
-                    found[WAITING] = _Found(event.at, position, {"proposal_id": last, **link})
-                if event.type == "refused" and event.actor == EXPIRY and position > known.get(EXPIRED, ""):
-                    found[EXPIRED] = _Found(event.at, position, {"proposal_id": last})
-            return found
+        def read(snapshot: Snapshot) -> _Found:
+            made = [each for each in events_of(snapshot, after=f"evt_{seen}") if each.type == "proposed"]
+            waiting = {key for key, _ in snapshot.records(PROPOSAL)} if made else ()
+            newest = next((each for each in reversed(made) if each.ids[0] in waiting), None)
+            if newest is None:
+                return _Found(None)
+            link = {"url": f"{self._console}/s/{store_id}/review/{newest.ids[0]}"} if self._console else {}
+            return _Found(newest.at, newest.id.partition("_")[2], {"proposal_id": newest.ids[0], **link})
 
         return self._opened.backend.read(store_id, read)
 

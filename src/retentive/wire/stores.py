@@ -313,7 +313,6 @@ WebhookEvent: TypeAlias = Literal[
     "memory_store.deleted",
     "memory.changed",
     "review.waiting",
-    "review.expired",
 ]
 SentEvent: TypeAlias = WebhookEvent | Literal["webhook.test"]
 EndpointState: TypeAlias = Literal["enabled", "disabled"]

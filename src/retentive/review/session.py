@@ -15,7 +15,7 @@ from retentive.engine.guard import Guard
 from retentive.engine.lists import EventType
 from retentive.engine.operation import Outcome, Plan, Read, UnderReview, WriteOperation
 from retentive.engine.pending import Pending, is_under_review
-from retentive.errors import NotFound, PermissionDenied, Refused
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, Refused
 from retentive.history.plan import Clash, Conflict, Mode, State, applied, check_mode, combined, planned
 from retentive.review.promotion import with_past
 from retentive.review.proposals import (
@@ -38,7 +38,7 @@ from retentive.storage.contract import Actor, Change, Recorded, Snapshot, as_act
 from retentive.values.paths import MemoryPath
 from retentive.values.provenance import parse_provenance
 from retentive.values.replies import REPLIES
-from retentive.values.text import decoded
+from retentive.values.text import decoded, plain_name
 
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
@@ -57,7 +57,7 @@ class Review:
 
     def pending(self, *, actor: Actor | str | None = None, session: str | None = None) -> list[Proposal]:
         """Return the pending proposals, oldest first; with `actor` or `session`, only those made by it."""
-        who = as_actor(actor)
+        who, session = as_actor(actor), None if session is None else plain_name("a session", session)
         return [each for each in self._context.result_of(Read("review.list", pending)) if each.is_by(who, session)]
 
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
@@ -143,7 +143,9 @@ class Review:
     ) -> DecisionOutcome:
         context = self._context
         wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
-        proposer = as_actor(proposed_by)
+        proposer, session = as_actor(proposed_by), None if session is None else plain_name("a session", session)
+        if wanted is not None and (proposer or session):
+            raise InvalidInput("specify the ids of proposals, or else an actor or a session")
         check_mode(mode)
         at = to_datetime(now_us(context.clock))
         return context.result_of(Decide(wanted, is_accepted, at, mode, proposer, session), actor)

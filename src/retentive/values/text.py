@@ -31,11 +31,13 @@ def count_lines(text: str) -> int:
 
 
 def adds_lines(before: bytes, after: bytes) -> bool:
-    """Return whether the text `after` has all lines of `before`, unchanged and in the same order."""
-    if not before or not after:
-        return not before
+    """Return whether `after` is longer than `before`, and has all its lines, unchanged and in the same order.
+
+    A newline at the end of a text is not part of its last line.
+    """
     rows = iter(after.removesuffix(b"\n").split(b"\n"))
-    return all(row in rows for row in before.removesuffix(b"\n").split(b"\n"))
+    kept = not before or all(row in rows for row in before.removesuffix(b"\n").split(b"\n"))
+    return kept and len(after) > len(before)
 
 
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int) -> TextPage:

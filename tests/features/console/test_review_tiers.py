@@ -181,6 +181,21 @@ def test_the_longest_pattern_decides_and_of_equal_ones_the_strictest(store: Memo
     assert store.settings().review == {"session:*": "all"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "waits"),
+    [
+        ("a\n", "a", True), ("a\n", "\na", True), ("a\n", "b\na", False), ("a", "a\n", False), ("a", "a\nb", False),
+        ("a\n", "a\nb", False), ("a\nb\n", "a\r\nb\r\n", True), ("a\nb\n", "b\na\n", True),
+        ("a\n\n", "a\n", True), ("a\n", "a\n\n", False), ("a", "", True), ("\n", "", True), ("", "a", False),
+        ("e\u0301\n", "\u00e9\n", True), ("a", "ab", True),
+    ],
+)  # fmt: skip
+def test_an_addition_keeps_every_line(store: MemoryStore, before: str, after: str, *, waits: bool) -> None:
+    filled(store, review={EVE: "changes"})
+    store.write(A, before, actor=ANN)
+    assert (NOTE in store.execute(create(A, after), actor=EVE).text) is waits
+
+
 def test_space_that_a_proposal_would_free_is_not_free_yet(store: MemoryStore) -> None:
     filled(store, review={EVE: "changes"}, max_memories=2)
     assert store.execute(delete(A), actor=EVE).text.endswith(NOTE)
@@ -251,8 +266,8 @@ def test_one_decision_for_a_whole_session(is_remote: bool, api: Api, store: Memo
         assert review.refuse(session="s1").done == tuple(ids[:1])
         assert [each.accepted for each in review.decisions()] == [False, True]
         assert [each.session for each in review.pending()] == ["s2"]
-    missing = api.post(f"/v1/memory_stores/{store.id}/proposals/accept", {})
-    assert (missing.status, "name the ids" in missing.error["message"]) == (400, True)
+    for body in ({}, {"session": ""}, {"ids": ids, "session": "s1"}):
+        assert api.post(f"/v1/memory_stores/{store.id}/proposals/accept", body).status == 400
 
 
 def test_proposals_expire_unless_a_newer_one_builds_on_them(tmp_path: Path) -> None:

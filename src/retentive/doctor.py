@@ -302,14 +302,11 @@ def _versions(snapshot: Snapshot, present: dict[str, Memory], tick: Callable[[],
         tick()
         is_redacted = version.redacted_at is not None
         subject = version.id if is_redacted else f"{visible(version.path)} ({version.id})"  # no path that was redacted
-        is_ordered = later is None or (
-            version.id < later.id
-            and (version.created_at <= later.created_at or later.is_carried)
-            and version.revision <= later.revision
-        )
-        is_carried = version.is_carried and (is_redacted or version.provenance.cause == CARRIED)
+        is_ordered = later is None or (version.id < later.id and version.revision <= later.revision)
+        at_us, recorded_us = to_us(version.created_at), time_in_id(version.id)
+        may_be_older = is_redacted or version.provenance.cause == CARRIED
         is_sound = (
-            (time_in_id(version.id) in {None, to_us(version.created_at)} or is_carried)
+            (recorded_us in {None, at_us} or (may_be_older and at_us < (recorded_us or 0)))
             and (version.provenance_text is None or version.provenance is not NOTHING)
             and version.operation in get_args(Operation)
             and (is_redacted or _is_canonical(version.path))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-UnderReview: TypeAlias = Literal["propose", "refuse", "skip"]
+UnderReview: TypeAlias = Literal["propose", "refuse", "skip", "always"]
 FactsOf: TypeAlias = "Callable[[Any], Mapping[str, object]] | None"
 
 
@@ -173,10 +173,10 @@ class WriteOperation(Operation[R_co]):
 
     - `only_removes`: if true, the operation may use the reserved space of a full disk.
     - `under_review`: treatment of the operation if its actor is under review. The changes become a proposal
-      (`propose`), the operation is refused (`refuse`), or it runs as usual (`skip`).
+      (`propose`), the operation is refused (`refuse`), or it runs as usual (`skip`). With `always`, the changes become
+      a proposal whoever makes them.
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
-    - `always_waits`: if true, its changes become a proposal, whoever makes them.
     - `is_command`: if true, the tool_use id of a call identifies a repetition, as a request's key does.
     """
 
@@ -184,7 +184,6 @@ class WriteOperation(Operation[R_co]):
     only_removes: bool = False
     allowed_when_archived: bool = False
     under_review: UnderReview = "propose"
-    always_waits: ClassVar[bool] = False
     is_command: ClassVar[bool] = False
 
     @abstractmethod

@@ -70,7 +70,7 @@ def write(store: StoreCore, operation: WriteOperation[R], call: Invocation) -> O
 
             # May this actor run this operation now?
             tier = review_tier(settings, who)
-            waits = operation.always_waits or (operation.under_review != "skip" and tier != "none")
+            waits = operation.under_review == "always" or (operation.under_review != "skip" and tier != "none")
             if waits and operation.under_review == "refuse":
                 raise PermissionDenied(
                     f"changes by {who or 'an actor without a name'} need review, "
@@ -140,7 +140,7 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None, at_us: 
     recorded: list[Recorded] = []
     waiting: list[Change] = []
     changed: set[str] = set()
-    author = who
+    author, revision = who, tx.state.revision + 1
     for number, change in enumerate(plan.changes):
         before, its_author = change.before, who if plan.authors is None else plan.authors[number]
         is_new = before is not None and before.id.startswith(NEW)
@@ -156,7 +156,7 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None, at_us: 
             change = replace(change, before=before)  # noqa: PLW2901 - the same change
         if isinstance(change, Imported):
             recorded += tx.record(waiting, author)
-            recorded += tx.record([replace(change, version=_next_version(tx, change.version, at_us))], None)
+            recorded += tx.record([replace(change, version=_next_version(tx, change.version, at_us, revision))], None)
             waiting = []
             changed.add(change.version.memory_id)
             continue
@@ -168,12 +168,12 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None, at_us: 
     return recorded + (tx.record(waiting, author) if waiting else [])
 
 
-def _next_version(tx: Transaction, version: Version, at_us: int) -> Version:
+def _next_version(tx: Transaction, version: Version, at_us: int, revision: int) -> Version:
     """Return a version from elsewhere as the next one of this store. It keeps its time, unless it is in the future."""
     newest = next(tx.versions(limit=1), None)
     at_us = max(at_us, 0 if newest is None else (time_in_id(newest.id) or 0) + 1)
-    at, number = min(version.created_at, to_datetime(at_us)), tx.state.revision + 1
-    return replace(version, id=sortable_id("memver_", at_us), created_at=at, revision=number)
+    at = min(version.created_at, to_datetime(at_us))
+    return replace(version, id=sortable_id("memver_", at_us), created_at=at, revision=revision)
 
 
 def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:

@@ -38,7 +38,7 @@ from retentive.transfer.lines import (
     to_json,
 )  # fmt: skip
 from retentive.values.paths import ancestors, visible
-from retentive.values.records import SYSTEM_STORE
+from retentive.values.records import SYSTEM_STORE, time_in_id, to_us
 
 ABOUT, MANIFEST = "retentive-archive.json", "retentive-manifest.txt"
 COMPRESSED, OF_GZIP = (".tar.zst", ".tzst"), (".gz", ".tgz")
@@ -222,12 +222,10 @@ def _check_lines(entry: str, lines: Iterator[Line], max_text_bytes: int) -> Head
 
 def _check_version(header: Header, last: Version | None, copied: Copied, max_text_bytes: int) -> None:
     version, data = copied.version, copied.data
-    is_later = last is None or (
-        last.id < version.id
-        and (last.created_at < version.created_at or version.is_carried)
-        and last.revision <= version.revision
-    )
-    if not is_later or version.revision > header.revision:
+    is_later = last is None or (last.id < version.id and last.revision <= version.revision)
+    recorded_us = time_in_id(version.id)  # a promoted version can be older
+    is_early = recorded_us is None or to_us(version.created_at) <= recorded_us
+    if not (is_later and is_early) or version.revision > header.revision:
         raise Damaged(f"version {version.id} is not later than the previous version")
     if (version.seal is not None) != (header.seal is not None and version.redacted_at is None):
         raise Damaged(f"version {version.id} and its memory store must be both encrypted or both unencrypted")

@@ -31,8 +31,6 @@ PROPOSED_TEXT = "proposal.after"
 """Record kind for the texts of proposed changes, which wait for review."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-NOW = datetime.max.replace(tzinfo=UTC)
-"""Time of an imported version without an id: that at which it is recorded."""
 HIGHEST_COUNTER = 1 << 53
 """Upper bound of stored revisions and times. A value that is not below it is damaged. As a time, it is in 2255."""
 
@@ -147,12 +145,6 @@ class Version:
     def __repr__(self) -> str:
         path = repr(self.path) if self.redacted_at is None else "redacted"
         return f"<Version {self.id} {self.operation} {path} by {self.actor or 'nobody'}>"
-
-    @property
-    def is_carried(self) -> bool:
-        """True if a promotion carried the version here from another memory store: it is older than its id."""
-        recorded_us = time_in_id(self.id)
-        return recorded_us is not None and to_us(self.created_at) < recorded_us
 
     @property
     def provenance(self) -> Provenance:

@@ -57,11 +57,13 @@ def test_a_promotion_is_a_reviewed_change_with_its_history(where: str, tmp_path:
         assert [each.actor for each in newest.contributors] == [S1, ANN]
         assert team.versions("/memories/new.md")[-1].provenance.source == WEB
         assert (team.read("/memories/new.md"), team.usage().memories, team.usage().size_bytes) == ("one\ntwo\n", 2, 14)
-        numbers = [each.revision for each in team.versions()]
-        assert numbers == sorted(set(numbers), reverse=True)
+        assert [each.revision for each in team.versions()] == [3, 3, 3, 3, 2, 1]
         team.append("/memories/new.md", "three\n", actor=BOB)
         assert [str(each.version.actor) for each in team.history.blame("/memories/new.md")] == [S1, ANN, BOB]
         assert past(source, A) == found[:3]
+        team.undo("r4", actor=BOB)
+        team.undo("r3", actor=BOB)
+        assert [each.path for each in team.memories()] == ["/memories/own.md"]
 
 
 def test_a_directory_is_promoted_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -70,6 +72,8 @@ def test_a_directory_is_promoted_whole_or_not_at_all(tmp_path: Path) -> None:
         team.create(B, "theirs\n", actor=BOB)
         with pytest.raises(AlreadyExists):
             source.promote("/memories", team, actor=ANN)
+        with pytest.raises(AlreadyExists):  # a memory cannot be the root
+            source.promote(A, team, new_path="/memories", actor=ANN)
         assert team.review.pending() == []
         made = source.promote("/memories", team, new_path="/memories/from/ann", actor=ANN)
         assert (made.memories, made.versions) == (2, 4)
@@ -81,6 +85,17 @@ def test_a_directory_is_promoted_whole_or_not_at_all(tmp_path: Path) -> None:
             "/memories/from/ann/a.md",
             "/memories/from/ann/d/b.md",
         ]
+
+
+def test_the_memories_of_a_promotion_share_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.review.promotion.MAX_BYTES", 14)
+    with opened("sqlite", tmp_path) as place:
+        source, team = private(place), place.store("team")
+        assert source.promote(A, team, actor=ANN).versions == 1  # 8 bytes, which the two before it would double
+        assert source.promote("/memories", team, new_path="/memories/all", actor=ANN).versions == 2
+        source.write(A, "more than fourteen bytes\n", actor=ANN)
+        with pytest.raises(InvalidInput, match="promote smaller directories"):
+            source.promote("/memories", team, actor=ANN)
 
 
 def test_what_is_redacted_or_hidden_is_not_carried(tmp_path: Path) -> None:
@@ -97,7 +112,7 @@ def test_what_is_redacted_or_hidden_is_not_carried(tmp_path: Path) -> None:
         assert [each[2] for each in past(team, A)] == ["one\ntwo\n"] * 3
 
 
-def test_the_guards_and_the_retention_of_the_target_apply(tmp_path: Path) -> None:
+def test_the_guards_of_the_target_apply(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         source, team = private(place), place.store("team")
         source.change_settings({"sensitive": "off"})
@@ -105,7 +120,6 @@ def test_the_guards_and_the_retention_of_the_target_apply(tmp_path: Path) -> Non
             source.write(A, text, actor=ANN)
         team.change_settings({"max_memory_bytes": 1_000})
         made = source.promote(A, team, actor=ANN)
-        team.change_settings({"keep_versions": 1, "keep_versions_days": 1})
         team.review.accept([made.proposal_id], actor=BOB)
         texts = [each[2] for each in past(team, A)]
         assert [text for text in texts if KEY in text or "xxx" in text] == []

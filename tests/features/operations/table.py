@@ -248,7 +248,7 @@ OPERATIONS: dict[str, Operation] = {
     "Read promote.read": reads(
         "promote.read", lambda scene, at: at.promote(A, scene.other, new_path="/memories/promoted"), A
     ),
-    "Promote": writes(
+    "Write promote": writes(
         "promote",
         lambda scene, at, **who: scene.other.promote(A, at, new_path="/memories/promoted", **who),
         "/memories/promoted",

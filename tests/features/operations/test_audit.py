@@ -89,7 +89,7 @@ def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     changes = [tuple(change) for change in entry.changes]
     assert changes == [(each.memory_id, each.id) for each in made] or name in {
         "Write erase",
-        "Promote",
+        "Write promote",
     }  # removed, proposed
     assert len(entry.changes) == case.makes
     (found,) = gather([store], "s").stores

@@ -43,7 +43,7 @@ NO_CHANGE = {
     "Write store.update": "changes the description of the store or archives it, and changes no memory",
     "Write trust.confirm": "records the decision of a person and changes no memory",
     "Write erase.store": "has its own test",
-    "Promote": "only proposes; guards/test_promotion.py",
+    "Write promote": "only proposes; guards/test_promotion.py",
 }
 
 

@@ -199,7 +199,7 @@ class Gateway:
 
     def _store(self, record: KeyRecord, actor: Actor, name: str) -> MemoryStore:
         """Return a memory store, opened for a caller. Raises `HttpError` 404, also if the key may not see it."""
-        location, caller, found = self._server.location, Caller(record, actor), None
+        location, caller, found = self._server.location, Caller(record.through_gateway, actor), None
         with suppress(NotFound, InvalidInput, HttpError):
             if not name.startswith("memstore_"):
                 name = location.opened.get_store(name, workspace=record.workspace_id).id

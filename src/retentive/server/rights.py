@@ -132,10 +132,7 @@ class KeyRecord:
         held = [each for each in self.held if each.covers(store_id, store_key)]
         if not (held and self.sees(store_id, store_key)):
             return None
-        reads, writes = (  # through the gateway, a model reads and writes
-            _joined(each.paths for each in held if each.allows(scope) or each.allows("gateway"))
-            for scope in ("read", "write")
-        )
+        reads, writes = (_joined(each.paths for each in held if each.allows(scope)) for scope in ("read", "write"))
         paths = reads if reads is not None else writes or ()
         scopes = tuple(scope for scope in SCOPES if any(scope in each.scopes for each in held))
         return replace(self, scopes=scopes, stores=(store_id,), paths=paths, write_paths=writes, grants=())
@@ -144,6 +141,13 @@ class KeyRecord:
         """Return the record with some of its scopes, and in one memory store only if one is named."""
         own, *grants = (replace(each, scopes=tuple(filter(each.allows, scopes))) for each in self.held)
         return replace(self, scopes=own.scopes, grants=tuple(grants), only_store=only_store, **fields)
+
+    @property
+    def through_gateway(self) -> KeyRecord:
+        """The rights of a model that uses the gateway: it reads and writes where the record has the scope `gateway`."""
+        scopes: tuple[Scope, ...] = ("read", "write", "gateway")
+        own, *grants = (replace(each, scopes=scopes if each.allows("gateway") else ()) for each in self.held)
+        return replace(self, scopes=own.scopes, grants=tuple(grants))
 
     @property
     def actor(self) -> Actor:
@@ -166,23 +170,19 @@ def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None)
 
 def unmatched(patterns: Iterable[str], infos: Sequence[StoreInfo]) -> list[str]:
     """Return a warning for each pattern that matches none of the memory stores, because it may be a typing error."""
+    names = {name for info in infos for name in (info.id, info.key or info.id)}
     return [
-        f"no memory store matches {each!r} yet{meant(each, infos)}"
+        f"no memory store matches {each!r} yet{closest(each, names)}"
         for each in dict.fromkeys(patterns)
         if each != ALL_STORES and not any(in_patterns((each,), info.id, info.key) for info in infos)
     ]
 
 
-def meant(pattern: str, infos: Iterable[StoreInfo]) -> str:
-    """Return the end of a warning: the key, id or pattern that is most like the given one."""
-    names = {name for info in infos for name in (info.id, info.key or info.id)}
-    stem, star, rest = pattern.partition("*")
-    return closest(pattern, {name[: len(stem)] + "*" for name in names} if star and not rest else names)
-
-
 def closest(given: str, names: Iterable[str]) -> str:
-    """Return `; did you mean NAME?` for the name that is most like the given one, or nothing."""
-    found = get_close_matches(given, sorted(names), 1)
+    """Return `; did you mean NAME?` for the name, or the pattern such as `team-*`, that is most like the given one."""
+    stem, star, rest = given.partition("*")
+    known = {name[: len(stem)] + star for name in names} if star and not rest else names
+    found = get_close_matches(given, sorted(known), 1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 

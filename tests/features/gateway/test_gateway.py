@@ -19,6 +19,7 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import Call, Check, ErrorResponse, Prompt, Raw, Script, Thinking, Turn
+from retentive.wire.people import GroupCreation
 
 from .gateways import MODEL, NOTES, TOOL, Place, gateway, results, said
 
@@ -272,6 +273,8 @@ def test_what_a_key_may(at: str, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_key_for_some_paths_gives_the_model_only_these(at: str) -> None:
+    """The groups of its principal do not widen them: their roles are not for the gateway."""
+
     def model(prompt: Prompt) -> Any:
         view, create = Call({"command": "view", "path": "/memories"}), Call({**CREATE.input})
         return "\n".join(results(prompt)) if prompt.calls else (view, create)
@@ -279,7 +282,10 @@ def test_a_key_for_some_paths_gives_the_model_only_these(at: str) -> None:
     with gateway(model, at) as place:
         place.store.create("/memories/team/a.md", "seen\n")
         place.store.create("/memories/b.md", "hidden\n")
-        place.key = place.api.place.keys.create("k", scopes=("gateway",), paths=("/memories/team/**",)).text
+        owner: dict[str, Any] = {"scopes": ("gateway",), "paths": ("/memories/team/**",), "principal": "user:ann"}
+        place.key = place.api.place.keys.create("k", **owner).text
+        team = GroupCreation.read({"name": "team", "members": ["user:ann"], "grants": [{"role": "write"}]})
+        place.api.place.keys.groups.create("wrkspc_default", team, by="user:root", integration="cli")
         said_by_model = said(place.ask([HELLO]))
         assert "team" in said_by_model
         assert "b.md" not in said_by_model

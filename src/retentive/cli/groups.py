@@ -1,114 +1,49 @@
-"""`groups`: groups of people and agents, and their roles in memory stores, at a location or on a server."""
+"""`groups`: groups of people and agents, and their roles in memory stores."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.options import Group, command
-from retentive.cli.server import unknown_workspace
-from retentive.errors import InvalidInput, NotFound
+from retentive.cli.server import warnings_of
+from retentive.errors import NotFound
 from retentive.opening import Retentive
-from retentive.remote import is_remote
-from retentive.server.calls import Caller, Route, RouteCall, ServedLocation
-from retentive.server.handlers import people
-from retentive.server.people import ROLES, described
-from retentive.server.rights import KeyRecord
-from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
-from retentive.wire.base import Fields
-from retentive.wire.people import ChangedGroup, GroupObject
+from retentive.server.people import ID, ROLES, Groups
+from retentive.storage.contract import DEFAULT_WORKSPACE
+from retentive.wire.people import GroupCreation, GroupObject, GroupUpdate
 
-Ask = Callable[..., Any]
-ROUTES = {route.handler: route for route in people.route}
 _GRANT = re.compile(rf"(?P<role>{'|'.join(ROLES)}):(?P<stores>.+?)(?::(?P<paths>/memories.*))?")
-_WORKSPACE = click.option(
-    "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the group; on a server, that of the key."
-)
+_WORKSPACE = click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the group.")
 _MEMBER = "KIND:NAME, such as user:ann, service_account:ci-*, or group:NAME of an identity provider; may be repeated."
 _ROLE = "ROLE:STORES, or ROLE:STORES:PATHS such as write:team-*:/memories/notes; may be repeated."
 
 
-class _LocalCall(RouteCall):
-    """Call of a handler of the HTTP API by a command, on an open location."""
-
-    __slots__ = ()
-    integration = "cli"
+def _id(name: str, workspace: str) -> str:
+    return name if ID.fullmatch(name) else Groups.id_of(name, workspace)
 
 
-@contextmanager
-def _server(location: Location, workspace: str, *, create: bool = False) -> Iterator[Ask]:
-    """Open the location, and yield the function that calls a handler there, or its route on a server."""
-    with location.opened(create=create) as found:
-        if is_remote(found):
-            if workspace != DEFAULT_WORKSPACE:
-                raise InvalidInput("a server uses the workspace of the API key; omit --workspace")
-            yield lambda handler, **given: _sent(found, location, ROUTES[handler], **given)
-            return
-        for each in unknown_workspace(found, workspace):
-            output.note(f"Warning: {each}")
-        owner = KeyRecord("", "", "", "", workspace, ("admin",), "")
-        caller, served = Caller(owner, Actor.parse(location.actor_name)), ServedLocation(found)
-        yield lambda handler, **given: _called(served, caller, ROUTES[handler], **given)
-
-
-def _called(
-    served: ServedLocation, caller: Caller, route: Route, *, body: Any = None, query: Any = None, **ids: str
-) -> Any:
-    call = _LocalCall(served, caller, route.method, route.path, ids)
-    asked = (route.query or Fields).read(query or {})
-    fields = {name: getattr(asked, name) for name in type(asked).model_fields}
-    return route.handler(call, **fields, **({} if route.body is None else {"body": route.body.read(body or {})}))
-
-
-def _sent(
-    found: Retentive, location: Location, route: Route, *, body: Any = None, query: Any = None, **ids: str
-) -> Any:
-    path = route.path.format(**{name: quote(value, safe="") for name, value in ids.items()})
-    actor = None if location.actor is None else location.actor_name
-    return found.client.call(route.answer, route.method, path, body=body, query=query, actor=actor)  # type: ignore[attr-defined]
-
-
-def _all(ask: Ask) -> list[GroupObject]:
-    found, page = list[GroupObject](), None
-    while page is None or page.has_more:
-        page = ask(people.list_groups, query={"limit": 1_000, "after_id": page and page.last_id})
-        found += page.data
+def _grants(texts: Iterable[str]) -> list[dict[str, object]]:
+    found = list[dict[str, object]]()
+    for text in texts:
+        parts = _GRANT.fullmatch(text)
+        if parts is None:
+            roles = ", ".join(ROLES)
+            raise click.BadParameter(f"{text!r} must be ROLE:STORES or ROLE:STORES:PATHS, with a role {roles}")
+        lists = {name: parts[name].split(",") for name in ("stores", "paths") if parts[name]}
+        found.append({"role": parts["role"], **lists})
     return found
 
 
-def _found(ask: Ask, name: str) -> GroupObject:
-    """Return the group with a name or id. Raises `NotFound`."""
-    for each in _all(ask):
-        if name in {each.name, each.id}:
-            return each
-    raise NotFound(f"there is no group {name!r}; `retentive groups` lists them")
-
-
-def _grant(text: str) -> dict[str, object]:
-    parts = _GRANT.fullmatch(text)
-    if parts is None:
-        raise click.BadParameter(f"{text!r} must be ROLE:STORES or ROLE:STORES:PATHS, with a role {', '.join(ROLES)}")
-    given = {name: (parts[name] or "").split(",") if parts[name] else [] for name in ("stores", "paths")}
-    return {"role": parts["role"], **given}
-
-
-def _fields(group: GroupObject) -> dict[str, Any]:
-    return group.model_dump(mode="json")
-
-
-def _roles(group: GroupObject) -> list[str]:
-    return [described(each.role, each.stores, each.paths) for each in group.grants]
-
-
-def _report(group: ChangedGroup, done: str) -> None:
-    output.emit(_fields(group), f"{done} {group.name}.\n", notes=[f"Warning: {each}" for each in group.warnings])
+def _report(found: Retentive, workspace: str, group: GroupObject, done: str) -> None:
+    warnings = warnings_of(found, workspace, [pattern for each in group.grants for pattern in each.stores])
+    shown = group.model_copy(update={"warnings": warnings}).model_dump(mode="json")
+    output.emit(shown, f"{done} {group.name}.\n", notes=[f"Warning: {each}" for each in warnings])
 
 
 @click.group("groups", cls=Group, default="list")
@@ -125,32 +60,33 @@ def groups() -> None:
 @_WORKSPACE
 def list_groups(location: Location, *, name: str | None, workspace: str) -> None:
     """List the groups by name, or the group NAME, with their members, roles and ids."""
-    with _server(location, workspace) as ask:
-        found = _all(ask) if name is None else [_found(ask, name)]
-    rows = [{**_fields(each), "roles": _roles(each)} for each in found]
+    with location.opened() as opened:
+        known = Groups(opened.records)
+        found = known.all(workspace) if name is None else [known.get(_id(name, workspace), workspace)]
+    rows = [{**dict(each), "roles": list(map(str, each.grants))} for each in found]
     table = output.table(rows, {each: each for each in ("name", "members", "roles", "id")}, empty="No groups.")
-    output.emit(list(map(_fields, found)), table)
+    output.emit([each.model_dump(mode="json", exclude={"warnings"}) for each in found], table)
 
 
 @command("new", group=groups, json="Print a JSON object.")
 @click.argument("name")
 @click.option("--member", "members", metavar="MEMBER", multiple=True, help=_MEMBER)
-@click.option("--role", "grants", metavar="ROLE", multiple=True, help=_ROLE)
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help=_ROLE)
 @_WORKSPACE
-def new(location: Location, *, name: str, members: Sequence[str], grants: Sequence[str], workspace: str) -> None:
+def new(location: Location, *, name: str, members: Sequence[str], roles: Sequence[str], workspace: str) -> None:
     """Create a group.
 
     \b
     retentive groups new docs --member user:ann --role 'write:team-*:/memories/notes' --role 'read:team-*'
     """
-    body = {"name": name, "members": list(members), "grants": list(map(_grant, grants))}
-    with _server(location, workspace, create=True) as ask:
-        _report(ask(people.create_group, body=body), "Created")
+    given = GroupCreation.read({"name": name, "members": list(members), "grants": _grants(roles)})
+    with location.opened(create=True) as found:
+        made = Groups(found.records).create(workspace, given, by=location.actor_name, integration="cli")
+        _report(found, workspace, made, "Created")
 
 
 @command("set", group=groups, json="Print a JSON object.")
 @click.argument("name")
-@click.option("--rename", metavar="NAME", help="New name.")
 @click.option("--add", metavar="MEMBER", multiple=True, help=f"Member to add: {_MEMBER}")
 @click.option("--remove", metavar="MEMBER", multiple=True, help="Member to remove; may be repeated.")
 @click.option("--role", metavar="ROLE", multiple=True, help=f"Role to give: {_ROLE}")
@@ -158,51 +94,30 @@ def new(location: Location, *, name: str, members: Sequence[str], grants: Sequen
     "--no-role", metavar="ROLE", multiple=True, help="Role to take away, as `list` prints it; may be repeated."
 )
 @_WORKSPACE
-def change(location: Location, /, *, name: str, workspace: str, rename: str | None, **given: Sequence[str]) -> None:
-    """Rename a group, add and remove members, give and take away roles."""
-    roles = {"add_grants": given["role"], "remove_grants": given["no_role"]}
-    body: dict[str, object] = {
-        "name": rename,
-        "add_members": list(given["add"]),
-        "remove_members": list(given["remove"]),
-    }
-    body |= {field: list(map(_grant, texts)) for field, texts in roles.items()}
-    if not any(body.values()):
-        raise click.UsageError("Say what to change: --rename, --add, --remove, --role or --no-role.")
-    with _server(location, workspace) as ask:
-        found = _found(ask, name)
-        if absent := {*given["remove"], *given["no_role"]}.difference(found.members, _roles(found)):
-            raise NotFound(f"the group {found.name!r} has no {min(absent)!r}; `retentive groups` prints what it has")
-        _report(ask(people.update_group, group_id=found.id, body=body), "Changed")
+def change(location: Location, /, *, name: str, workspace: str, **given: Sequence[str]) -> None:
+    """Add and remove members of a group, give and take away roles."""
+    if not any(given.values()):
+        raise click.UsageError("Say what to change: --add, --remove, --role or --no-role.")
+    body: dict[str, Any] = {"add_members": list(given["add"]), "add_grants": _grants(given["role"])}
+    body |= {"remove_members": list(given["remove"]), "remove_grants": _grants(given["no_role"])}
+    changes = GroupUpdate.read(body)
+    with location.opened() as found:
+        known, group_id = Groups(found.records), _id(name, workspace)
+        before = known.get(group_id, workspace)
+        absent = [each for each in changes.remove_members if each not in before.members]
+        absent += [str(each) for each in changes.remove_grants if each not in before.grants]
+        if absent:
+            raise NotFound(f"the group {before.name!r} has no {absent[0]!r}; `retentive groups` prints what it has")
+        after = known.change(group_id, workspace, changes, by=location.actor_name, integration="cli")
+        _report(found, workspace, after, "Changed")
 
 
 @command("delete", group=groups, json="Print a JSON object.")
 @click.argument("name")
 @_WORKSPACE
 def delete(location: Location, *, name: str, workspace: str) -> None:
-    """Delete a group. Its members lose its roles within 5 seconds."""
-    with _server(location, workspace) as ask:
-        group_id = name if name.startswith("group_") else _found(ask, name).id
-        ask(people.delete_group, group_id=group_id)
+    """Delete a group by its name or id. Its members lose its roles within 5 seconds."""
+    with location.opened() as found:
+        group_id = _id(name, workspace)
+        Groups(found.records).delete(group_id, workspace, by=location.actor_name, integration="cli")
     output.emit({"id": group_id}, f"Deleted {name}.\n")
-
-
-@command("access", group=groups, json="Print a JSON list.")
-@click.argument("actor")
-@click.option("--claim", "claims", metavar="GROUP", multiple=True, help="Group that an identity provider names.")
-@_WORKSPACE
-def access(location: Location, *, actor: str, claims: Sequence[str], workspace: str) -> None:
-    """List the memory stores that an actor such as user:ann may see, by its groups and its keys."""
-    rows, page = list[dict[str, Any]](), None
-    with _server(location, workspace) as ask:
-        while page is None or page.next_page is not None:
-            query = {"actor": actor, "claims": ",".join(claims) or None, "limit": 100, "page": page and page.next_page}
-            page = ask(people.list_access, query=query)
-            rows += [each.model_dump(mode="json") for each in page.data]
-    value = [dict(each) for each in rows]
-    for each in rows:
-        each["store"] = each["key"] or each["memory_store_id"]
-        for name in ("read_paths", "write_paths"):
-            each[name] = "-" if each[name] is None else each[name] or "all"
-    columns = {"store": "store", "scopes": "scopes", "reads": "read_paths", "writes": "write_paths"}
-    output.emit(value, output.table(rows, {**columns, "through": "through"}, empty="No memory store."))

@@ -209,19 +209,19 @@ def new(location: Location, /, *, name: str, expires_in_days: int | None, only_g
         given["scopes"] = ()
     expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
     with location.opened(create=True) as found:
-        warnings = _warnings(found, given["workspace_id"], given["stores"])
+        warnings = warnings_of(found, given["workspace_id"], given["stores"])
         made = KeyStore(found.records).create(name, expires_at=expires, by=location.actor_name, **given)
     result = {**_fields(made.record), "api_key": made.text, "warnings": warnings}
     output.emit(result, f"{made.text}\n", notes=[f"Warning: {each}" for each in warnings])
 
 
-def _warnings(found: Retentive, workspace_id: str, stores: Sequence[str]) -> list[str]:
-    infos = [each for each in found.stores() if each.workspace_id == workspace_id]
-    return unknown_workspace(found, workspace_id) or unmatched(stores, infos)
+def warnings_of(found: Retentive, workspace_id: str, stores: Sequence[str]) -> list[str]:
+    """Return what may be a typing error in the name of a workspace, or in patterns of its memory stores."""
+    infos = [each for each in found.stores() if each.workspace_id == workspace_id and each.erased_at is None]
+    return _unknown_workspace(found, workspace_id) or unmatched(stores, infos)
 
 
-def unknown_workspace(found: Retentive, workspace_id: str) -> list[str]:
-    """Return a warning if neither a memory store nor a key names a workspace, because it may be a typing error."""
+def _unknown_workspace(found: Retentive, workspace_id: str) -> list[str]:
     known = {each.workspace_id for each in found.stores()} | {
         each.workspace_id for each in KeyStore(found.records).all()
     }
@@ -288,5 +288,5 @@ def _sessions(opened: Retentive) -> Sessions:
 
 
 def _fields(record: KeyRecord) -> dict[str, object]:
-    hidden = {"digest", "grants", "claimed", "joins_groups", "write_paths"}
+    hidden = {"digest", "grants", "claimed", "joins_groups", "write_paths", "only_store"}
     return output.attributes(record, *(name for name in KeyRecord.__dataclass_fields__ if name not in hidden))

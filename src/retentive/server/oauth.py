@@ -35,7 +35,7 @@ from retentive.server.requests import MCP
 from retentive.server.rights import SCOPES, Grant, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
 from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
-from retentive.wire.people import GrantFields
+from retentive.wire.people import RoleGrant
 
 ALGORITHMS = ("RS256", "ES256")
 """Accepted algorithms. Algorithms with a shared secret, and `none`, are refused."""
@@ -204,15 +204,16 @@ LEEWAY_S = 30
 MAX_TOKEN_CHARS = 16 << 10
 
 
-class GroupRole(GrantFields):
+class GroupRole(RoleGrant):
     """Role of the members of a group that tokens name. Without `stores`, it is of the whole workspace."""
 
     name: str = Field(min_length=1)
+    stores: list[NamePattern] = Field(default_factory=list)
 
     @property
     def grant(self) -> Grant:
-        """The role as rights of a caller. Raises `InvalidInput` if they contradict each other."""
-        return Grant(tuple(self.stores), ROLES[self.role], tuple(self.paths)).checked()
+        """The role as rights of a caller."""
+        return Grant(tuple(self.stores), ROLES[self.role], tuple(self.paths))
 
 
 class Issuer(Fields):
@@ -255,7 +256,6 @@ class Issuer(Fields):
                 "`workspaces` and `workspace_claim` must be used together; to allow all workspaces, add the pattern *"
             )
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
-        _ = [each.grant for each in self.groups]
         if self.client_id is not None and not (self.name and self.client_secret):
             raise InvalidInput("`client_id` needs `name`, and in `client_secret_env` a variable that is set")
         if "openid" not in self.sign_in_scopes.split():

@@ -84,25 +84,6 @@ class LocationRecords:
 
         self._write(write)
 
-    def change(
-        self, kind: str, work: Callable[[Mapping[str, str]], tuple[Mapping[str, str | None], LogEntry | None]]
-    ) -> None:
-        """Change records of a kind in one transaction, with an entry in the audit log of the location.
-
-        `work` gets the values of all records of the kind by their keys, and returns the new values and the entry. The
-        value None removes a record. `work` may be called again.
-        """
-        prefix = _name(kind, "")
-
-        def write(tx: Transaction) -> None:
-            values, entry = work(dict(_listed(tx, prefix)))
-            for key, value in values.items():
-                tx.put_record(RECORD, _name(kind, key), value)
-            if entry is not None:
-                append(tx, SYSTEM_STORE, entry, ())
-
-        self._write(write)
-
     def log(self, entry: LogEntry) -> None:
         """Append an entry to the audit log of the location: what happened outside of all memory stores."""
         self._write(lambda tx: append(tx, SYSTEM_STORE, entry, ()))

@@ -259,7 +259,8 @@ Name = Annotated[str, Field(min_length=1, max_length=255), rule(partial(plain_na
 ActorPattern = Annotated[str, rule(check_actor_pattern)]
 NamePattern = Annotated[str, Field(min_length=1), rule(check_name_pattern)]
 """Pattern of sources, sessions, integrations or flags."""
-PathPattern = Annotated[str, rule(check_path_pattern)]
+PathPattern = Annotated[str, rule(check_path_pattern, keeps=False)]
+"""Pattern of paths, in Unicode NFC."""
 FROM_TEXT = BeforeValidator(_integer)
 """Reads an integer in a query."""
 QueryFlag = Annotated[bool, BeforeValidator(_flag)]

@@ -1,81 +1,95 @@
-"""Groups of people and agents, what an actor may see, the organization and its workspaces."""
+"""Groups of people and agents, the organization and its workspaces."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from retentive.errors import InvalidInput
-from retentive.storage.contract import Actor
+from retentive.values.patterns import check_name_pattern
 from retentive.wire import base
-from retentive.wire.stores import Role, Scope
+from retentive.wire.stores import Role
 
-Members: TypeAlias = Annotated[list[base.NamePattern], Field(max_length=1_000)]
-_MEMBERS = "Actors such as `user:ann`, patterns such as `service_account:ci-*`, and groups of tokens: `group:NAME`"
-_GRANTS = "Roles in memory stores, for all paths or some"
+MAX_MEMBERS, MAX_GRANTS = 1_000, 100
+MEMBER_KINDS = ("user", "service_account", "api_key", "group")
+_OF_PEOPLE = ("user", "group")
 
 
-class GrantFields(base.Fields):
+def check_member(pattern: str) -> None:
+    """Raise `InvalidInput` if a pattern of members of a group is invalid or matches too much."""
+    kind, colon, name = check_name_pattern(pattern).partition(":")
+    if kind not in MEMBER_KINDS or not colon or not name:
+        kinds = ", ".join(MEMBER_KINDS)
+        raise InvalidInput(
+            f"member {pattern[:80]!r} must be KIND:NAME, such as user:ann, service_account:ci-* or, for a group of an "
+            f"identity provider, group:staff; the kinds are {kinds}"
+        )
+    if kind in _OF_PEOPLE and not name.strip("*?"):
+        raise InvalidInput(f"member {pattern[:80]!r} matches everybody; name a {kind}, such as {kind}:team-*")
+
+
+class RoleGrant(base.Fields):
     """Role in memory stores."""
 
     role: Role = Field(description="`write` and `review` include `read`; `admin` includes all, in these stores")
-    stores: list[base.NamePattern] = Field(
-        default_factory=list,
-        max_length=100,
-        description="Ids of memory stores, or patterns of their keys, else all",
+    stores: Annotated[list[base.NamePattern], base.rule(lambda given: given or ["*"], keeps=False)] = Field(
+        default_factory=list, max_length=100, description="Ids of memory stores, or patterns of their keys, else all"
     )
     paths: list[base.PathPattern] = Field(
         default_factory=list, max_length=100, description="Patterns of the only paths, for `read` and `write`"
     )
 
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.paths and self.role not in {"read", "write"}:
+            raise InvalidInput(f"the role {self.role} is for whole memory stores, so it cannot be limited to paths")
+        return self
 
-Grants: TypeAlias = Annotated[list[GrantFields], Field(max_length=100)]
+    def __str__(self) -> str:
+        """Return the grant as a text, such as `write:team-*:/memories/notes`."""
+        return ":".join([self.role, ",".join(self.stores), *([",".join(self.paths)] if self.paths else [])])
+
+
+Members: TypeAlias = Annotated[
+    list[Annotated[str, Field(min_length=1), base.rule(check_member)]],
+    Field(
+        max_length=MAX_MEMBERS,
+        description="Actors such as `user:ann` or `service_account:ci-*`, and groups of tokens such as `group:staff`",
+    ),
+]
+Grants: TypeAlias = Annotated[
+    list[RoleGrant], Field(max_length=MAX_GRANTS, description="Roles in memory stores, for all paths or some")
+]
+
+
+class GroupUpdate(base.Fields):
+    """Members and grants to add to a group, and to remove from it."""
+
+    add_members: Members = Field(default_factory=list)
+    remove_members: Members = Field(default_factory=list)
+    add_grants: Grants = Field(default_factory=list)
+    remove_grants: Grants = Field(default_factory=list)
 
 
 class GroupCreation(base.Fields):
     """New group."""
 
     name: base.Name = Field(description="Name, unique in the workspace")
-    members: Members = Field(default_factory=list, description=_MEMBERS)
-    grants: Grants = Field(default_factory=list, description=_GRANTS)
-
-
-class GroupUpdate(base.Fields):
-    """Changes of a group. `members` and `grants` replace all; the others add and remove some."""
-
-    name: base.Name | None = Field(None, description="Name, unique in the workspace")
-    members: Members | None = Field(None, description=_MEMBERS)
-    add_members: Members | None = Field(None, description="Members to add")
-    remove_members: Members | None = Field(None, description="Members to remove")
-    grants: Grants | None = Field(None, description=_GRANTS)
-    add_grants: Grants | None = Field(None, description="Grants to add")
-    remove_grants: Grants | None = Field(None, description="Grants to remove")
-
-
-class GrantObject(base.Answer):
-    """Role in memory stores. Without `paths`, for all paths."""
-
-    role: Role
-    stores: list[str]
-    paths: list[str]
+    members: Members = Field(default_factory=list)
+    grants: Grants = Field(default_factory=list)
 
 
 class GroupObject(base.Answer):
-    """Group of people and agents."""
+    """Group of people and agents. `warnings` says which patterns match no memory store yet; a list does not have it."""
 
     id: str
     type: Literal["group"] = "group"
     name: str
     created_at: base.UtcTime
     members: list[str]
-    grants: list[GrantObject]
-
-
-class ChangedGroup(GroupObject):
-    """Group after a change. `warnings` says which patterns match no memory store yet."""
-
-    warnings: list[str]
+    grants: list[RoleGrant]
+    warnings: list[str] = Field(default_factory=list)
 
 
 class GroupDeleted(base.Answer):
@@ -83,19 +97,6 @@ class GroupDeleted(base.Answer):
 
     id: str
     type: Literal["group_deleted"] = "group_deleted"
-
-
-class AccessObject(base.Answer):
-    """What an actor may do in a memory store. Empty lists of paths mean all paths; null means none."""
-
-    type: Literal["memory_store_access"] = "memory_store_access"
-    memory_store_id: str
-    key: str | None
-    scopes: list[Scope]
-    read_paths: list[str] | None
-    write_paths: list[str] | None
-    through: list[str]
-    """Ids of the groups and the API keys that give these rights."""
 
 
 class OrganizationObject(base.Answer):
@@ -123,14 +124,3 @@ class WorkspaceObject(base.Answer):
     external_key_id: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     user_profile_id: str | None = None
-
-
-def _actor(text: object) -> object:
-    actor = Actor.parse(text) if isinstance(text, str) else text
-    if isinstance(actor, Actor) and actor.kind in {"user", "service_account", "api_key"}:
-        return actor
-    raise InvalidInput("must be user:NAME, service_account:NAME or api_key:ID")
-
-
-ActorName = Annotated[Actor, base.converted(_actor), base.WithJsonSchema({"type": "string", "maxLength": 300})]
-"""Actor such as `user:ann`, in a query."""

@@ -37,7 +37,7 @@ UNKNOWN = {
     "proposal_id": "prop_" + "f" * 32,
     "api_key_id": "apikey_unknown00000",
     "webhook_endpoint_id": "whep_unknown",
-    "group_id": "group_" + "f" * 16,
+    "group_id": "group_" + "f" * 40,
     "workspace_id": "wrkspc_unknown",
 }
 
@@ -101,7 +101,8 @@ def endpoint(api: Api) -> str:
 
 def of_workspace(api: Api) -> dict[str, str]:
     """Ids of what the default workspace has beside memory stores."""
-    made = api.post("/v1/organizations/groups", {"name": "isolated", "members": ["user:nobody"]}).body["id"]
+    api.post("/v1/organizations/groups", {"name": "isolated", "members": ["user:nobody"]})  # once
+    made = api.place.keys.groups.id_of("isolated", "wrkspc_default")
     ids = {"api_key_id": id_in(api.key) or "", "webhook_endpoint_id": endpoint(api), "group_id": made}
     return {**ids, "workspace_id": "wrkspc_default"}
 

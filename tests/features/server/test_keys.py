@@ -223,10 +223,12 @@ def test_records_of_keys_are_no_memory_store(api: Api) -> None:
     assert api.get("/v1/memory_stores/memstore_" + "0" * 32 + "/usage").status == 404
 
 
-def put_group(records: LocationRecords, name: str, *members: str, paths: tuple[str, ...] = ()) -> None:
-    grant = {"stores": ["team-*"], "scopes": ["read"], "paths": paths}
-    about = {"id": name, "name": name, "workspace_id": "wrkspc_default", "created_at": NOW.isoformat()}
-    records.put("group", name, json.dumps({**about, "members": members, "grants": [grant]}))
+def put_group(records: LocationRecords, name: str, *members: str) -> str:
+    group_id = KeyStore(records).groups.id_of(name, "wrkspc_default")
+    about = {"id": group_id, "name": name, "created_at": NOW.isoformat()}
+    grant = {"role": "read", "stores": ["team-*"]}
+    records.put("group", group_id, json.dumps({**about, "members": members, "grants": [grant]}))
+    return group_id
 
 
 def test_rights_of_groups_change_after_the_time_of_the_cache() -> None:
@@ -234,16 +236,16 @@ def test_rights_of_groups_change_after_the_time_of_the_cache() -> None:
     with retentive.open("sqlite://") as place:
         records, clock = place.records, Clock()
         for number in range(1_000):
-            put_group(records, f"group_{number}", f"user:u{number}", "service_account:ci-*")
+            put_group(records, f"g{number}", f"user:u{number}", "service_account:ci-*")
         keys = KeyStore(records, clock=clock, monotonic=clock)
         made = keys.create("ann", scopes=(), principal="user:u7")
         keys.authenticated(made.text)
         record = keys.authenticated(made.text)
         assert keys.is_cached(made.text)
         assert record is not None
-        assert [each.group for each in record.grants] == ["group_7"]
+        assert [each.group for each in record.grants] == [keys.groups.id_of("g7", "wrkspc_default")]
         assert (record.sees("memstore_1", "team-a"), record.sees("memstore_1", "else")) == (True, False)
-        put_group(records, "group_7", "user:u8")
+        put_group(records, "g7", "user:u8")
         assert keys.is_active(record)
         clock.now += CACHE_S
         assert not keys.is_cached(made.text)
@@ -256,13 +258,17 @@ def test_rights_of_groups_change_after_the_time_of_the_cache() -> None:
 def test_a_damaged_group_gives_no_rights_and_can_be_deleted(caplog: pytest.LogCaptureFixture) -> None:
     with retentive.open("sqlite://") as place:
         keys = KeyStore(place.records)
-        put_group(place.records, "group_good", "user:ann", paths=("/memories/a",))
-        place.records.put("group", "group_bad", '{"members": ["user:ann"], "grants": "all"}')
+        good, bad = put_group(place.records, "good", "user:ann"), keys.groups.id_of("bad", "wrkspc_default")
+        place.records.put("group", bad, '{"members": ["user:ann"], "grants": "all"}')
         record = keys.authenticated(keys.create("ann", scopes=(), principal="user:ann").text)
         assert record is not None
-        assert [each.group for each in record.grants] == ["group_good"]
-        assert "the group group_bad cannot be read" in caplog.text
-        with pytest.raises(errors.Damaged, match="group_bad cannot be read; delete the group"):
+        assert [each.group for each in record.grants] == [good]
+        assert f"the group {bad} cannot be read" in caplog.text
+        with pytest.raises(errors.Damaged, match=f"{bad} cannot be read; delete the group"):
             keys.groups.all("wrkspc_default")
-        keys.groups.delete("group_bad", "wrkspc_default", by="user:root", integration="cli")
-        assert [each.name for each in keys.groups.all("wrkspc_default")] == ["group_good"]
+        assert keys.groups.all("wrkspc_else") == []
+        logged = {"by": "user:root", "integration": "cli"}
+        with pytest.raises(errors.NotFound):
+            keys.groups.delete(bad, "wrkspc_else", **logged)
+        keys.groups.delete(bad, "wrkspc_default", **logged)
+        assert [each.name for each in keys.groups.all("wrkspc_default")] == ["good"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ import retentive
 from retentive import Retentive
 from retentive.errors import Locked, NotFound
 from retentive.server.keys import KeyStore
-from retentive.server.people import Groups, granted
+from retentive.server.people import Groups
 from retentive.server.webhooks import PENDING, Endpoint, Webhooks
 from retentive.storage.sealed.keys import KeyRing, add_key
 from retentive.transfer.archive import open_archive
@@ -23,6 +21,7 @@ from retentive.transfer.copies import RECORD_KINDS
 from retentive.transfer.export import back_up
 from retentive.transfer.location_records import CARRIED, TransferResult
 from retentive.transfer.restore import migrate, restore
+from retentive.wire.people import GroupCreation
 from support.command_line import here
 from support.places import KEYS
 
@@ -46,8 +45,8 @@ def populated(opened: Retentive) -> tuple[str, Endpoint]:
     hooks = Webhooks(opened)
     endpoint = hooks.create(WORKSPACE, URL, ["memory_store.created"])
     hooks.queue(endpoint, "memory_store.created", endpoint.created_at, "memstore_1")
-    team: dict[str, Any] = {"name": "team", "members": ("user:ann",), "grants": (granted("write"),)}
-    Groups(opened.records).save(None, WORKSPACE, lambda new: replace(new, **team), by="user:bo", integration="cli")
+    team = GroupCreation.read({"name": "team", "members": ["user:ann"], "grants": [{"role": "write"}]})
+    Groups(opened.records).create(WORKSPACE, team, by="user:bo", integration="cli")
     opened.records.put("console_session", "s", '{"key": "k"}')
     return made.text, hooks.endpoints()[0]
 

@@ -83,7 +83,7 @@ ADMIN: Mapping[str, Section] = {
     "Commands": {
         "backup": ("transfer", "Back up memory stores to one file"),
         "restore-backup": ("transfer", "Restore a backup"),
-        "drill": ("transfer", "Restore a backup to a temporary location, and check it"),
+        "drill": ("maintenance", "Restore a backup to a temporary location, and check it"),
         "migrate": ("transfer", "Copy memory stores to another location"),
         "migrate-schema": ("maintenance", "Create or update the tables of a database server"),
         "maintain": ("maintenance", "Expire, prune and clean up all memory stores now"),

@@ -1,8 +1,9 @@
-"""`doctor`, and of `admin`: `scan`, `sweep`, `maintain`, `stats` and `migrate-schema`."""
+"""`doctor`, and of `admin`: `drill`, `scan`, `sweep`, `maintain`, `stats` and `migrate-schema`."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,14 +16,17 @@ from retentive.cli import output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, naming
 from retentive.cli.options import command
-from retentive.doctor import check_location
+from retentive.doctor import Finding, check_location
 from retentive.history.scan import scan as scan_store
 from retentive.locations import open_backend
+from retentive.opening import open as open_location
 from retentive.redaction.examiner import allowance
 from retentive.server.background import maintain as maintain_location
 from retentive.stats import stats as figures
 from retentive.storage.sql.schema import SCHEMA
 from retentive.store import core_of
+from retentive.transfer.archive import open_archive
+from retentive.transfer.restore import restore
 
 
 @command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
@@ -148,6 +152,27 @@ def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         found = list(check_location(location.url, keys=keys, quick=quick, repair=repair, progress=report))
+    _report(found)
+
+
+@command(json="Print a JSON object with all findings.")
+@click.argument("file")
+def drill(location: Location, *, file: str) -> None:
+    """Restore the backup FILE to a temporary location, and check everything in it as `doctor` does.
+
+    Run it after each backup. The location itself is neither read nor changed, and nothing is kept. Encrypted memory
+    stores need their keys: --keys. Exits with status 17 if a problem was found, and with 15 if keys are missing.
+    """
+    keys = location.given_keys()
+    with tempfile.TemporaryDirectory(prefix="retentive-drill-") as directory:
+        url = f"sqlite:///{directory}/drill.db"
+        with naming("File", file), open_archive(file) as archive, open_location(url) as opened:
+            restore(archive, opened.backend)
+        found = list(check_location(url, keys=keys))
+    _report(found)
+
+
+def _report(found: Sequence[Finding]) -> None:
     counts = Counter[str](finding.severity for finding in found)
     objects = []
     for each in found:

@@ -1,13 +1,11 @@
-"""`export`, `import`, `backup`, `restore-backup`, `drill` and `migrate`: move memories between locations and files."""
+"""`export`, `import`, `backup`, `restore-backup` and `migrate`: move memories between locations and files."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from glob import glob
 from hashlib import sha256
@@ -15,11 +13,10 @@ from hashlib import sha256
 import click
 
 from retentive.cli import output
-from retentive.cli.exits import PROBLEMS, status_of
+from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_keys, shown
 from retentive.cli.options import command
 from retentive.cli.parameters import complete_stores, file_to_write, path_option
-from retentive.doctor import check_location
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, parse_location
 from retentive.opening import open as open_location
@@ -163,8 +160,7 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     """Back up all memory stores to the new file FILE, with history, settings and records.
 
     FILE is compressed if its name ends in .tar.zst or .tzst. The backup of each memory store is a snapshot; the stores
-    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore. Their ids are
-    printed.
+    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore.
 
     FILE has API keys (as hashes), groups and webhook endpoints too. Secrets of webhook endpoints are only in it if they
     are encrypted in the location; otherwise a restore makes new ones. Whoever can write FILE can add an API key to it.
@@ -220,9 +216,8 @@ def _backup_prefix(url: str, backend: Backend, stores: Sequence[str]) -> str:
 def restore_backup(location: Location, file: str, *, stores: Sequence[str], with_location: bool) -> None:
     """Restore the memory stores in the backup FILE to a location that does not have them.
 
-    The whole file is checked before anything is written. Encrypted memory stores need the same keys as before; their
-    ids are printed. After an interruption, run the command again. A memory store is refused if it already exists with
-    other versions.
+    The whole file is checked before anything is written. Encrypted memory stores need the same keys as before. After an
+    interruption, run the command again. A memory store is refused if it already exists with other versions.
 
     API keys, groups and webhook endpoints are restored too. Those that the location has already stay as they are. A
     webhook endpoint whose secret is not in FILE gets a new one, which is printed once: give it to the receiver.
@@ -234,44 +229,8 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str], with
         output.progress("Restoring") as progress,
     ):
         chosen = _chosen(location, stores)
-        done = restore(
-            archive,
-            backend,
-            stores=chosen,
-            with_location=with_location,
-            keys=location.given_keys,
-            progress=progress,
-        )
+        done = restore(archive, backend, stores=chosen, with_location=with_location, progress=progress)
     _emit(done, [f"{one.added} of them new" for one in done.stores])
-
-
-@command(json="Print a JSON object.")
-@click.argument("file")
-def drill(location: Location, *, file: str) -> None:
-    """Restore the backup FILE to a temporary location, and check everything in it as `doctor` does.
-
-    Run it after each backup. The location itself is neither read nor changed, and nothing is kept. Encrypted memory
-    stores need their keys: --keys. Exits with status 17 if a problem was found, and with 15 if keys are missing.
-    """
-    with (
-        naming("File", file),
-        open_archive(file) as archive,
-        tempfile.TemporaryDirectory(prefix="retentive-drill-") as directory,
-    ):
-        url, keys = f"sqlite:///{directory}/drill.db", location.given_keys()
-        with _backend(url, None, create=True) as backend, output.progress("Restoring") as progress:
-            done = restore(archive, backend, progress=progress)
-        findings = [each for each in check_location(url, keys=keys) if each.severity != "ok"]
-    done = replace(done, location=replace(done.location, secrets=()))
-    rows = [(each.severity, each.store_key or each.store_id, each.code, each.kind.meaning) for each in findings]
-    codes = {each.code for each in findings if each.severity == "problem" or each.code == "locked"}
-    output.emit(
-        output.attributes(done, "stores", "location") | {"findings": findings},
-        _lines(done, ["restored and checked"] * len(done.stores)),
-        output.table(rows, ("severity", "store", "code", "meaning"), header=False) if rows else "Nothing is wrong.\n",
-        rows="stores",
-        status=PROBLEMS if codes - {"locked"} else status_of("locked") if codes else 0,
-    )
 
 
 @command(json="Print a JSON object.")
@@ -329,15 +288,12 @@ def _emit(done: TransferResult, remarks: Sequence[str]) -> None:
 def _lines(done: TransferResult, remarks: Sequence[str]) -> str:
     rows = zip(done.stores, remarks, strict=True)
     lines = [f"{one.key or one.id}: {_contents(one)}, {remark}" for one, remark in rows]
-    ids = [*(one.encryption_key for one in done.stores), done.location.encryption_key]
-    keys = dict.fromkeys(filter(None, ids))
-    needed = [f"Needed to read what is encrypted: {', '.join(keys)}"] if keys else []
-    return "".join(f"{line}\n" for line in (*lines, *_of_location(done.location), *needed))
+    return "".join(f"{line}\n" for line in (*lines, *_of_location(done.location)))
 
 
 def _of_location(carried: CarriedRecords) -> Iterator[str]:
     """Yield lines that name what was carried beside the memory stores."""
-    counts = [output.counted(number, CARRIED[kind] or kind) for kind, number in carried.records.items()]
+    counts = [output.counted(number, CARRIED[kind]) for kind, number in carried.records.items()]
     if counts:
         yield f"Location: {', '.join(counts)}"
     for name in carried.kept:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -49,7 +47,7 @@ class Copy:
     """Copy of one memory store. `added` counts the versions that the target did not have before.
 
     `revision` is the revision of the source up to which the copy is complete. `digest` is a digest of the paths, ids
-    and hashes of the memories. `encryption_key` is the id of the key-encryption key of a copy in encrypted form.
+    and hashes of the memories.
     """
 
     id: str
@@ -60,21 +58,12 @@ class Copy:
     versions: int
     added: int
     digest: str
-    encryption_key: str | None = None
 
     @classmethod
     def of(cls, header: Header, *, added: int) -> Self:
         """Return the result for a memory store with this header."""
         names = ("id", "key", "revision", "memories", "size_bytes", "versions", "digest")
-        facts = {name: getattr(header, name) for name in names}
-        return cls(**facts, added=added, encryption_key=kek_in(header.seal))
-
-
-def kek_in(seal: str | None) -> str | None:
-    """Return the id of the key-encryption key in the seal of a memory store. None if it has none, or was destroyed."""
-    with suppress(ValueError, AttributeError):
-        return None if seal is None else json.loads(seal).get("kek")
-    return None
+        return cls(**{name: getattr(header, name) for name in names}, added=added)
 
 
 def is_raw(backend: Backend, info: StoreInfo) -> bool:

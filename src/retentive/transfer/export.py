@@ -36,7 +36,7 @@ from retentive.transfer.files import (
 )
 from retentive.transfer.import_files import LAYOUT
 from retentive.transfer.lines import Header, Record, to_json, to_line
-from retentive.transfer.location_records import TransferResult, counted_records, for_backup
+from retentive.transfer.location_records import CarriedRecords, TransferResult, for_backup, numbers_by_kind
 from retentive.values.paths import ROOT, is_reserved
 from retentive.values.records import SYSTEM_STORE
 from retentive.values.text import is_text
@@ -123,28 +123,27 @@ def back_up(
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
-    path, done, location = os.path.abspath(expanded(path)), list[Copy](), list[Copy]()
-    compressed, directory, records = is_compressed(path), os.path.dirname(path), dict[str, Record]()
+    path, done, names = os.path.abspath(expanded(path)), list[Copy](), set[str]()
+    compressed, directory = is_compressed(path), os.path.dirname(path)
     system = source.get_store(SYSTEM_STORE) if with_location and not stores else None
     chosen += [] if system is None else [system]
 
     def of_location(record: Record) -> Record | None:
-        nonlocal records
         found = for_backup(record, raw=system is not None and system.seal is not None)
-        records |= {} if found is None else {found.key: found}  # a backend may yield the records more than once
+        names.update([] if found is None else [found.key])
         return found
 
     def entries() -> Iterator[tuple[str, IO[bytes]]]:
         for _, info in sorted({info.id: info for info in chosen}.items()):
             with suppress(NotFound):
                 if info is system:
-                    yield from _entry(source, info, location, of_location, directory=directory)
+                    yield from _entry(source, info, [], of_location, directory=directory)
                 else:
                     yield from _entry(source, info, done, lambda record: record, directory=directory, progress=progress)
 
     with new_file(path) as raw:
         write_archive(raw, entries(), compressed=compressed)
-    return TransferResult(stores=done, location=counted_records(records.values(), location[0] if location else None))
+    return TransferResult(stores=done, location=CarriedRecords(records=numbers_by_kind(sorted(names))))
 
 
 def _entry(

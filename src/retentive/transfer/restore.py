@@ -7,9 +7,8 @@ what was removed from the source. The stores may be in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, Locked, NotFound
 from retentive.locations import existing_store
@@ -22,11 +21,8 @@ from retentive.transfer.archive import Archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.files import TransferProgress
 from retentive.transfer.lines import Copied, Header, Record
-from retentive.transfer.location_records import TransferResult
+from retentive.transfer.location_records import CarriedRecords, TransferResult
 from retentive.values.records import SYSTEM_STORE
-
-if TYPE_CHECKING:
-    from retentive.opening import Keys
 
 
 def restore(
@@ -35,31 +31,32 @@ def restore(
     *,
     stores: Sequence[str] = (),
     with_location: bool = True,
-    keys: Callable[[], Keys | None] | None = None,
     progress: TransferProgress | None = None,
 ) -> TransferResult:
     """Restore the memory stores of a backup. `stores` lists ids or keys. Without it, all stores are restored.
 
     All stores come with the records of the location (`transfer/location_records.py`), unless `with_location` is false.
-    A record that the target has already stays as it is there. `keys` returns the keys of the target, which are needed
-    only if its records are encrypted in another way than those in the backup.
+    A record that the target has already stays as it is there.
 
     An interrupted restore can be run again and then continues. In all other cases, the target must not have these
     memory stores. Encrypted memory stores stay encrypted, and no keys are needed. Raises `InvalidInput` before anything
-    is written if the target has one of the memory stores with other versions, and `Locked` if it lacks keys.
+    is written if the target has one of the memory stores with other versions, and `Locked` if it has records of a
+    location that are encrypted in another way.
     """
     names = {plain_name("a store key", name) for name in stores}
     missing = names - {name for header in archive.headers for name in (header.id, header.key)}
     if missing:
         raise InvalidInput(f"the backup has no memory store {min(missing)!r}")
     chosen = [header for header in archive.headers if not names or {header.id, header.key} & names]
-    outgoing = None
-    if with_location and not names and archive.location is not None:
+    target, location = below_encryption(target), archive.location if with_location and not names else None
+    if location is not None:
+        location_records.check_target(target, location.seal)
+    copied, carried = _restored(archive, target, chosen, progress), CarriedRecords()
+    if location is not None:
         _, lines = next(archive.stores({SYSTEM_STORE}))
-        records = [line for line in lines if isinstance(line, Record)]
-        outgoing = location_records.from_backup(archive.location, records, target, keys)
-    copied = _restored(archive, below_encryption(target), chosen, progress)
-    return TransferResult(stores=copied, location=location_records.carry(outgoing))
+        records = (line for line in lines if isinstance(line, Record))
+        carried = location_records.carry(records, target, seal=location.seal)
+    return TransferResult(stores=copied, location=carried)
 
 
 def import_whole(
@@ -116,9 +113,12 @@ def migrate(
     store, and `Damaged` if a copy differs.
     """
     chosen = list(stores_of_users(source)) if not stores else [existing_store(source, name) for name in stores]
-    outgoing = location_records.from_location(source, target) if with_location and not stores else None
+    with_location = with_location and not stores
+    if with_location:
+        location_records.check_migration(source, target)
     copied = [_migrate(source, target, info, progress) for info in chosen]
-    return TransferResult(stores=copied, location=location_records.carry(outgoing, again=True))
+    carried = location_records.migrate_records(source, target) if with_location else CarriedRecords()
+    return TransferResult(stores=copied, location=carried)
 
 
 def _migrate(source: Backend, target: Backend, info: StoreInfo, progress: TransferProgress | None) -> Copy:

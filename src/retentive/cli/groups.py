@@ -77,7 +77,7 @@ def new(location: Location, *, name: str, members: Sequence[str], roles: Sequenc
     """Create a group.
 
     \b
-    retentive groups new docs --member user:ann --role 'write:team-*:/memories/notes' --role 'read:team-*'
+    retentive groups new docs --member user:ann --role 'write:team-*:/memories/a'
     """
     given = GroupCreation.read({"name": name, "members": list(members), "grants": _grants(roles)})
     with location.opened(create=True) as found:

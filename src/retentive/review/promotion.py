@@ -72,7 +72,10 @@ def promote(
     **origin: Unpack[Origin],
 ) -> Promoted:
     """Propose the memories at or below `path` of one memory store for `new_path` of another."""
-    carried = core.result_of(_histories(core, path, core.invocation(actor).actor or core.actor), actor)
+    try:
+        carried = core.result_of(_histories(core, path, core.invocation(actor).actor or core.actor), actor)
+    except NotFound:  # a call that is repeated has its first result, also if the memories are gone meanwhile
+        carried = {}
     proposing = Write(
         "promote",
         lambda view, guard: _proposed(view, guard, carried, path, new_path),
@@ -133,6 +136,8 @@ def _proposed(
     view: Snapshot, guard: Guard, carried: Histories, source: MemoryPath, target: MemoryPath
 ) -> Plan[Promoted]:
     """Decide on the newest texts, and keep the versions that the target may have. Raises `Refused`."""
+    if not carried:
+        raise NotFound(f"there is no memory at or below {source.written}")
     guard.cause = guard.shown(f"promotion of {source.text}")
     after, kept = Pending(view), list[list[PastVersion]]()
     for path, past in carried.items():

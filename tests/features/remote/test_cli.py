@@ -28,6 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, str]
     """A server, and the location that it serves."""
     url = f"sqlite:///{tmp_path_factory.mktemp('cli')}/memory.db"
     with retentive.open(url) as opened, serving(opened) as api:
+        opened.store("other")  # where `promote` proposes a memory
         yield api.with_key("admin", act_as=("user:*", "session:*")), url
 
 
@@ -153,7 +154,8 @@ ACCEPTED: dict[str, list[str]] = {
     "restore": ["a.md", "--to", "HEAD~1"], "review": ["list"], "trust": ["confirm", "a.md"],
     "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "stores": [],
     "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
-    "hook": ["session-start"],
+    "hook": ["session-start"], "recall": ["one"], "evidence": ["--session", "s"], "groups": ["list"],
+    "promote": ["a.md", "--to", "other"],
 }  # fmt: skip
 """Arguments with which each command does something on a server."""
 CHANGES = {"create", "write", "append", "edit", "replace", "insert", "cp", "mv", "rm", "import", "undo", "restore",
@@ -174,7 +176,11 @@ def test_every_listed_command_works(
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "new.md").write_text("x")
     (tmp_path / "notes").mkdir()
-    for change in (["create", "a.md", "one"], ["append", "a.md", "two"], ["settings", "set", "audit=true"]):
+    for change in (
+        ["create", "a.md", "one"],
+        ["--actor", "session:s", "append", "a.md", "two"],
+        ["settings", "set", "audit=true"],
+    ):
         assert local(*change).exit_code == 0
     before = local("--json", "ls").stdout
     memory_id = json.loads(local("--json", "cat", "a.md").stdout)["memory_id"]
@@ -196,8 +202,8 @@ def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
 
 
 ARGUMENTS = {"admin backup": ["x.tar"], "admin migrate": ["sqlite://"], "serve": ["--port", "0"]}
-NEVER = {"admin", "admin audit", "admin restore-backup"}
-"""The groups, and one that reads its archive first."""
+NEVER = {"admin", "admin audit", "admin drill", "admin restore-backup"}
+"""The groups, and those that read their archive first."""
 
 
 @pytest.mark.parametrize(

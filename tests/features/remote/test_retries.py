@@ -106,10 +106,10 @@ def test_an_overloaded_server_is_asked_again(api: Api, monkeypatch: pytest.Monke
         reads = iter([True, True])
         read = api.place.store
 
-        def busy(*given: object) -> object:
+        def busy(*given: object, **how: object) -> object:
             if next(reads, False):
                 raise overloaded("busy")
-            return read(*given)  # type: ignore[arg-type]
+            return read(*given, **how)  # type: ignore[arg-type]
 
         monkeypatch.setattr(api.place, "store", busy)
         assert store.execute({"command": "create", "path": "/memories/a.md", "file_text": "x"}).is_error is False

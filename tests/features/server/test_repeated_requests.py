@@ -100,7 +100,7 @@ def test_an_audit_entry_says_that_a_request_was_repeated(api: Api, store: Memory
     assert [each.repeated for each in entries] == [False, True]
 
 
-READS = {"search_memories"}
+READS = {"search_memories", "recall_memories"}
 """Routes with POST that change nothing."""
 CHANGES = [
     route
@@ -132,6 +132,7 @@ def filled(api: Api, store: MemoryStore) -> dict[str, str]:
         "memory_id": memory.memory_id,
         "memory_version_id": memory.version_id,
         "proposal_id": store.review.pending()[0].id,
+        "other": api.place.opened.store("other").id,
     }
 
 
@@ -144,6 +145,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "restore_path": {"path": "/a.md", "at": "r1"},
     "accept_proposal": {},
     "refuse_proposal": {},
+    "accept_proposals": {"session": "s"},
+    "refuse_proposals": {"session": "s"},
+    "promote_memories": {"path": "/a.md", "to": "{other}"},
     "run_tool": {
         "type": "tool_use",
         "id": "call_0",
@@ -179,7 +183,9 @@ def test_every_route_that_changes_something_honours_the_key(api: Api, store: Mem
         body: bytes | None = UPLOADS[route.name](api, at)
         headers["content-type"] = "application/x-tar"
     else:
-        body = None if route.method == "DELETE" else json.dumps(BODIES[route.name]).encode()
+        body = None
+        if route.method != "DELETE":
+            body = json.dumps(BODIES[route.name]).replace("{other}", ids["other"]).encode()
     admin = api.with_key("admin")
     first = admin.send(route.method, path, body, headers)
     assert first.status == 200, first.body

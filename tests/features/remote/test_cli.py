@@ -154,7 +154,7 @@ ACCEPTED: dict[str, list[str]] = {
     "restore": ["a.md", "--to", "HEAD~1"], "review": ["list"], "trust": ["confirm", "a.md"],
     "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "stores": [],
     "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
-    "hook": ["session-start"], "recall": ["one"], "evidence": ["--session", "s"], "groups": ["list"],
+    "hook": ["session-start"], "recall": ["one"], "evidence": ["--session", "s"],
     "promote": ["a.md", "--to", "other"],
 }  # fmt: skip
 """Arguments with which each command does something on a server."""

@@ -300,8 +300,8 @@ class _Reader:
 
     def _is_right(self, version: Version, named: Recorded, entry: AuditEntry | None) -> bool:
         """Return whether a version has the memory, the author and the text that it was recorded with."""
-        by_entry = entry is not None and named in entry.changes and entry.operation not in _DECISIONS
-        if by_entry and not version.is_carried and entry is not None and entry.actor != _name(version.actor):
+        is_own = entry is not None and named in entry.changes and entry.operation not in _DECISIONS
+        if entry is not None and is_own and entry.actor != _name(version.actor):
             return False
         try:
             data = self._snapshot.version(version.id)[1]

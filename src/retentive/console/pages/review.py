@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from retentive.console.pages.memory import lines_of
 from retentive.console.visits import Visit, page, redirect
 from retentive.errors import NotFound
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, foundations
+from retentive.review.session import Texts
 from retentive.server.errors import finding, invalid, missing
 from retentive.server.handlers import history as api
 from retentive.storage.contract import Memory
@@ -39,20 +40,19 @@ def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *,
     again, review = news_url(visit), visit.store.review
     pending, session = review.pending(), visit.query.get("session", "")
     group = [each for each in pending if session and each.session == session][:GROUP]
-    if group:
-        return _group(visit, session, group, pending)
-    wanted = wanted or next((each.id for each in pending), "")
-    try:
-        shown, texts = review.show(wanted)
-    except NotFound:
-        shown, texts = None, []
-    decisions = [] if shown else review.decisions()
+    wanted = "" if group else wanted or next((each.id for each in pending), "")
+    found: list[tuple[Proposal, Texts]] = []
+    with suppress(NotFound):  # decided
+        found = [review.show(each) for each in ([one.id for one in group] or [wanted])]
+    shown = found[0][0] if found and not group else None
+    decisions = [] if found else review.decisions()
     decided = next((each for each in decisions if each.proposal_id == wanted), None)
     if wanted and not (shown or decided):
         raise missing("proposal")
     built_on = foundations(pending)
     below = built_on.get(wanted, set())
-    files = [_file(visit, *each, is_alone=not below) for each in texts]
+    is_alone = not (group or below)
+    files = [_file(visit, *each, is_alone=is_alone) for _, texts in found for each in texts]
     states = {each["state"] for each in files}
     return visit.page(
         "review.html",
@@ -60,7 +60,9 @@ def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *,
         409 if is_late or outcome is not None else 200,
         pending=pending[:ROWS],
         total=len(pending),
-        sessions=_sessions(pending),
+        sessions=Counter(each.session for each in pending if each.session).most_common(ROWS),
+        group=group,
+        session=session,
         building={each for each, others in built_on.items() if others},
         again=again,
         shown=shown,
@@ -74,25 +76,6 @@ def _queue(visit: Visit, wanted: str, outcome: DecisionOutcome | None = None, *,
         below=sorted(below),
         obstacles=() if outcome is None else outcome.obstacles,
     )
-
-
-def _group(visit: Visit, session: str, group: Sequence[Proposal], pending: Sequence[Proposal]) -> Response:
-    """Show all differences of one session. The form names the proposals, so that none is accepted that is not shown."""
-    shown = [visit.store.review.show(each.id)[1] for each in group]
-    files = [_file(visit, *each, is_alone=False) for texts in shown for each in texts]
-    values = {
-        "pending": pending[:ROWS],
-        "total": len(pending),
-        "sessions": _sessions(pending),
-        "again": news_url(visit),
-    }
-    nothing: dict[str, object] = {"shown": None, "decided": None, "decisions": (), "building": ()}
-    return visit.page("review.html", "Review", session=session, group=group, files=files, **values, **nothing)
-
-
-def _sessions(pending: Sequence[Proposal]) -> list[tuple[str, int]]:
-    found = Counter(each.session for each in pending if each.session)
-    return [(name, number) for name, number in found.most_common(ROWS) if number > 1]
 
 
 def _file(

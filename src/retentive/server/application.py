@@ -397,7 +397,7 @@ def application(
     if server.tokens is not None or server.authorization is not None:
         routes.append(HttpRoute(METADATA + MCP, server.described_resource))
     if server.authorization is not None:
-        routes += authorization_routes(server)
+        routes += authorization_routes(server, server.authorization)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import re
 import secrets
 import time
@@ -28,7 +27,7 @@ from retentive.server.clients import Clients, OAuthClient, OAuthError
 from retentive.server.keys import TOKEN_PREFIX
 from retentive.server.requests import MCP
 from retentive.server.rights import KeyRecord
-from retentive.store.location_records import LocationRecords, entry_of
+from retentive.store.location_records import LocationRecords, LogEntry, entry_of
 from retentive.wire.stores import Scope
 
 DESCRIPTION = "/.well-known/oauth-authorization-server"
@@ -43,26 +42,18 @@ CODE_S, ACCESS_S, REFRESH_S = 60, 3_600, 30 * 86_400
 MAX_ACCESS = 10
 """Access tokens of a client that are valid at the same time. Requests under way keep theirs after a refresh."""
 CODE_PREFIX, ACCESS_PREFIX, REFRESH_PREFIX = "rtvc", "rtva", "rtvr"
+FIELDS = {"authorization_code": "code", "refresh_token": "refresh_token"}
+"""Field that a request for tokens of each grant type has."""
 _CHALLENGE, _VERIFIER = re.compile("[A-Za-z0-9_-]{43}"), re.compile("[A-Za-z0-9._~-]{43,128}")
-_ID = re.compile("[0-9a-f]{16}")
-
-
-@dataclass(frozen=True, slots=True)
-class AccessToken:
-    """Stored access token."""
-
-    digest: str
-    expires_at: float
-    scopes: tuple[Scope, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
     """Client that a person connected. `key_id` names the person's rights, of which the client has a part.
 
-    `store_id` is the only memory store that it may see; empty for all that the person sees. `code`, `family` and
-    `refresh` are SHA-256 digests. All refresh tokens of a client have the same `family` in their text, so an old one is
-    told from a forged one. With `jwks_uri`, the client signs its requests for tokens.
+    `store_id` is the only memory store that it may see; empty for all that the person sees. `unused` is the SHA-256
+    digest of the code or refresh token with which it gets its next tokens, and `access` has those of its access tokens,
+    with the times at which they expire.
     """
 
     id: str
@@ -77,19 +68,10 @@ class ConnectedClient:
     store_id: str
     resource: str
     challenge: str
-    code: str
-    jwks_uri: str
-    created_at: float
+    created_at: datetime
     expires_at: float
-    is_redeemed: bool = False
-    family: str = ""
-    refresh: str = ""
-    access: tuple[AccessToken, ...] = ()
-
-    @property
-    def created(self) -> datetime:
-        """Time at which the person connected the client."""
-        return datetime.fromtimestamp(self.created_at, UTC)
+    unused: str
+    access: tuple[tuple[str, float], ...] = ()
 
 
 _RECORD = TypeAdapter(ConnectedClient)
@@ -105,10 +87,9 @@ class Asked(NamedTuple):
 
 def asked(query: Mapping[str, str], base: str) -> Asked:
     """Parse an authorization request to the server at `base`. Raises `OAuthError`, which the client gets."""
-    if query.get("response_type", "code") != "code":
-        raise OAuthError("unsupported_response_type", "response_type must be code")
-    if "response_type" not in query:
-        raise OAuthError("invalid_request", "response_type is missing")
+    kind = query.get("response_type")
+    if kind != "code":
+        raise OAuthError("unsupported_response_type" if kind else "invalid_request", "response_type must be code")
     challenge = query.get("code_challenge", "")
     if query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         raise OAuthError("invalid_request", "PKCE is required: a code_challenge with the code_challenge_method S256")
@@ -138,7 +119,9 @@ def store_in(resource: str | None, base: str) -> str:
 class Authorization:
     """Issues and checks the tokens of connected clients. Threads and processes may share its records.
 
-    `rights` returns the current rights of a person by the id of their key or sign-in, or None.
+    The code and all tokens of a connected client contain the same secret, of which the id of its record is a digest. So
+    whoever sends an old one had it once, and is no stranger. `rights` returns the current rights of a person by the id
+    of their key or sign-in, or None.
     """
 
     def __init__(
@@ -158,149 +141,107 @@ class Authorization:
 
         `want` has what the person grants. `address` is the one of the person's browser.
         """
-        client_id, now = secrets.token_hex(8), self._clock()
-        code = f"{CODE_PREFIX}_{client_id}_{secrets.token_hex(32)}"
+        family, now = secrets.token_hex(16), self._clock()
+        code = f"{CODE_PREFIX}_{family}_{secrets.token_hex(32)}"
         made = ConnectedClient(
-            client_id, client.id, client.name, client.host, redirect_uri, key.id, key.workspace_id, str(key.actor),
-            want.scopes, want.store, base + MCP, want.challenge, _digest(code), client.jwks_uri, now, now + CODE_S,
+            _id(family), client.id, client.name, client.host, redirect_uri, key.id, key.workspace_id, str(key.actor),
+            want.scopes, want.store, base + MCP, want.challenge, datetime.fromtimestamp(now, UTC), now + CODE_S,
+            _digest(code),
         )  # fmt: skip
-        self._put(made, None)
-        self._log("connect", made.actor, made.workspace_id, key=key.id, client=client.id, address=address)
+        self._put(made, None, self._entry("connect", made, key=key.id, address=address))
         return code
 
     def issue(self, form: Mapping[str, str], base: str) -> Json:
         """Answer a request for tokens. Raises `OAuthError`."""
-        kinds = {"authorization_code": self._redeem, "refresh_token": self._refresh}
-        kind = form.get("grant_type", "")
-        if kind not in kinds:
-            code = "unsupported_grant_type" if kind else "invalid_request"
-            raise OAuthError(code, f"grant_type must be {' or '.join(kinds)}")
+        kind = _needed(form, "grant_type")
+        if kind not in FIELDS:
+            raise OAuthError("unsupported_grant_type", f"grant_type must be {' or '.join(FIELDS)}")
         self.clients.check(_needed(form, "client_id"))
         while True:
-            try:
-                return kinds[kind](form, base)
-            except Conflict:  # another request with the same code or token was first; now this one is refused
-                continue
+            with suppress(Conflict):  # another request with the same code or token was first; now this one is refused
+                return self._issued(form, FIELDS[kind], base)
 
-    def _redeem(self, form: Mapping[str, str], base: str) -> Json:
-        refusal = OAuthError("invalid_grant", "the code is unknown, was used, has expired, or is another client's")
-        code, verifier = _needed(form, "code"), _needed(form, "code_verifier")
-        text, found = self._stored(code)
-        if found is None or not _is_same(found.code, code):
+    def _issued(self, form: Mapping[str, str], field: str, base: str) -> Json:
+        """Replace the code or refresh token in a field of the request by new tokens."""
+        given, now = _needed(form, field), self._clock()
+        text, found = self._stored(given)
+        refusal = OAuthError("invalid_grant", f"the {field} is unknown, was used, has expired, or is another client's")
+        if found is None:
             raise refusal
-        if found.is_redeemed:  # somebody else has the code too, and perhaps the tokens
-            self.disconnect(found, "reused_code")
+        if found.unused != _digest(given):  # it was used before: somebody else has it too, and perhaps the new tokens
+            self.disconnect(found, f"reused_{field}")
             raise refusal
-        if found.expires_at <= self._clock() or form["client_id"] != found.client_id:
+        if found.expires_at <= now or form["client_id"] != found.client_id or found.resource != base + MCP:
             raise refusal
-        if form.get("redirect_uri", found.redirect_uri) != found.redirect_uri:
-            raise OAuthError("invalid_grant", "the redirect_uri is not the one of the authorization request")
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
-        if not _VERIFIER.fullmatch(verifier) or not hmac.compare_digest(challenge, found.challenge):
-            raise OAuthError("invalid_grant", "the code_verifier does not belong to the code_challenge")
-        return self._issued(form, base, text, found, secrets.token_hex(32))
-
-    def _refresh(self, form: Mapping[str, str], base: str) -> Json:
-        refusal = OAuthError("invalid_grant", "the refresh token is unknown, was used, has expired, or is revoked")
-        token = _needed(form, "refresh_token")
-        text, found = self._stored(token)
-        family = token.split("_")[2] if found is not None else ""
-        if found is None or not _is_same(found.family, family):
-            raise refusal
-        if not _is_same(found.refresh, token):
-            self.disconnect(found, "reused_refresh_token")
-            raise refusal
-        if found.expires_at <= self._clock() or form["client_id"] != found.client_id:
-            raise refusal
-        return self._issued(form, base, text, found, family)
-
-    def _issued(self, form: Mapping[str, str], base: str, text: str, found: ConnectedClient, family: str) -> Json:
-        """Replace the tokens of a client, and return the new ones."""
-        self.clients.check_signature(found.client_id, found.jwks_uri, form, (base, base + TOKEN))
-        store_in(form.get("resource"), base)
-        if found.resource != base + MCP or self._rights(found.key_id) is None:
+        if self._rights(found.key_id) is None:
             raise OAuthError("invalid_grant", "the person who connected the client has no access any more")
-        wanted = form.get("scope", " ".join(found.scopes)).split()
-        scopes = tuple(scope for scope in GRANTED if scope in wanted)
-        if not scopes or not set(found.scopes).issuperset(scopes):
-            raise OAuthError("invalid_scope", f"scope must be a part of {' '.join(found.scopes)}")
-        now = self._clock()
-        access = f"{ACCESS_PREFIX}_{found.id}_{secrets.token_hex(32)}"
-        refresh = f"{REFRESH_PREFIX}_{found.id}_{family}_{secrets.token_hex(32)}"
-        kept = [each for each in found.access if each.expires_at > now][1 - MAX_ACCESS :]
-        tokens = (*kept, AccessToken(_digest(access), now + ACCESS_S, scopes))
-        after = replace(found, is_redeemed=True, family=_digest(family), refresh=_digest(refresh), access=tokens)
-        self._put(replace(after, expires_at=now + REFRESH_S), text)
-        lifetime = {"token_type": "Bearer", "expires_in": ACCESS_S, "scope": " ".join(scopes)}
+        store_in(form.get("resource"), base)
+        if field == "code":
+            _check_code(form, found)
+        family, scope = given.split("_")[1], " ".join(found.scopes)
+        access, refresh = (f"{prefix}_{family}_{secrets.token_hex(32)}" for prefix in (ACCESS_PREFIX, REFRESH_PREFIX))
+        kept = (*found.access[1 - MAX_ACCESS :], (_digest(access), now + ACCESS_S))
+        self._put(replace(found, unused=_digest(refresh), access=kept, expires_at=now + REFRESH_S), text)
+        lifetime = {"token_type": "Bearer", "expires_in": ACCESS_S, "scope": scope}
         return {"access_token": access, "refresh_token": refresh, **lifetime}
 
-    def revoke(self, form: Mapping[str, str], base: str) -> None:
+    def revoke(self, form: Mapping[str, str]) -> Json:
         """Revoke a token, and with it all access of its client. Raises `OAuthError`."""
         token, client_id = _needed(form, "token"), _needed(form, "client_id")
         self.clients.check(client_id)
         _, found = self._stored(token)
-        if found is None or _digest(token) not in {found.refresh, *(each.digest for each in found.access)}:
-            return  # an unknown token is as good as a revoked one
-        if found.client_id != client_id:
-            raise OAuthError("unauthorized_client", "the token is another client's")
-        self.clients.check_signature(client_id, found.jwks_uri, form, (base, base + TOKEN, base + REVOKE))
-        self.disconnect(found)
+        if found is not None and _digest(token) in {found.unused, *dict(found.access)}:
+            if found.client_id != client_id:
+                raise OAuthError("unauthorized_client", "the token is another client's")
+            self.disconnect(found)
+        return {}  # an unknown token is as good as a revoked one
 
     def authenticated(self, token: str, base: str) -> KeyRecord | None:
         """Return the rights of an access token for the server at `base`, or None if it has none."""
-        (_, found), now = self._stored(token), self._clock()
-        access = next((each for each in found.access if _is_same(each.digest, token)), None) if found else None
-        if found is None or access is None or access.expires_at <= now or found.resource != base + MCP:
+        _, found = self._stored(token)
+        until = 0.0 if found is None else dict(found.access).get(_digest(token), 0.0)
+        if found is None or until <= self._clock() or found.resource != base + MCP:
             return None
-        return self._granted(found, access)
+        return self._granted(found, datetime.fromtimestamp(until, UTC).isoformat())
 
     def is_active(self, key: KeyRecord) -> bool:
         """Return whether a connected client still has the rights `key`."""
         text = self._records.get(KIND, key.id.removeprefix(CLIENT_PREFIX))
-        found = None if text is None else _RECORD.validate_json(text)
-        is_same = found is not None and any(self._granted(found, each) == key for each in found.access)
+        is_same = text is not None and self._granted(_RECORD.validate_json(text), key.expires_at) == key
         return is_same and key.status_at(datetime.fromtimestamp(self._clock(), UTC)) == "active"
 
-    def _granted(self, found: ConnectedClient, access: AccessToken) -> KeyRecord | None:
-        """Return the rights of an access token, which are a part of the person's. None if the person has none left."""
+    def _granted(self, found: ConnectedClient, until: str | None) -> KeyRecord | None:
+        """Return the rights of a client, which are a part of the person's. None if the person has none left."""
         own = self._rights(found.key_id)
-        if own is None:
-            return None
-        until = datetime.fromtimestamp(access.expires_at, UTC).isoformat()
-        named = {"id": CLIENT_PREFIX + found.id, "name": found.name, "act_as": (), "principal": str(own.actor)}
-        named |= {"created_at": found.created.isoformat(), "expires_at": until}
-        return own.limited(access.scopes, found.store_id, **named)
+        return own and own.limited(
+            found.scopes, found.store_id, id=CLIENT_PREFIX + found.id, name=found.name, act_as=(),
+            principal=str(own.actor), created_at=found.created_at.isoformat(), expires_at=until,
+        )  # fmt: skip
 
     def connected(self, workspace_id: str, actor: str | None = None) -> list[ConnectedClient]:
         """Return the connected clients of a workspace, or of one actor in it, newest first."""
-        found = [_RECORD.validate_json(text) for _, text in self._records.list(KIND)]
+        now, found = self._clock(), (_RECORD.validate_json(text) for _, text in self._records.list(KIND))
         chosen = (each for each in found if each.workspace_id == workspace_id and actor in {None, each.actor})
-        now = self._clock()
-        kept = (each for each in chosen if each.is_redeemed and each.expires_at > now)
+        kept = (each for each in chosen if each.access and each.expires_at > now)
         return sorted(kept, key=lambda each: each.created_at, reverse=True)
 
     def disconnect(self, found: ConnectedClient, outcome: str = "ok", **facts: str) -> None:
         """Revoke all tokens of a client. `facts` are fields of the audit entry, such as who does it (`by`)."""
-        self._records.put(KIND, found.id, None)
-        self._log("disconnect", found.actor, found.workspace_id, outcome, client=found.client_id, **facts)
-
-    def refused(self, key: KeyRecord, client: OAuthClient, *, address: str = "") -> None:
-        """Log that a person refused to connect a client."""
-        facts = {"key": key.id, "client": client.id, "address": address}
-        self._log("connect", str(key.actor), key.workspace_id, "refused", **facts)
+        self._records.put(KIND, found.id, None, entry=self._entry("disconnect", found, outcome, **facts))
 
     def _stored(self, token: str) -> tuple[str, ConnectedClient | None]:
         """Return the record that a code or token names, with its stored text. The token is not checked."""
         parts = token.split("_")
-        text = self._records.get(KIND, parts[1]) if len(parts) > 2 and _ID.fullmatch(parts[1]) else None
+        text = self._records.get(KIND, _id(parts[1])) if len(parts) == 3 else None
         return text or "", None if text is None else _RECORD.validate_json(text)
 
-    def _put(self, record: ConnectedClient, expected: str | None) -> None:
-        self._records.put(KIND, record.id, _RECORD.dump_json(record).decode(), expected=expected)
+    def _put(self, record: ConnectedClient, expected: str | None, entry: LogEntry | None = None) -> None:
+        self._records.put(KIND, record.id, _RECORD.dump_json(record).decode(), expected=expected, entry=entry)
 
-    def _log(self, operation: str, actor: str, workspace: str, outcome: str = "ok", **facts: str) -> None:
-        present = {"workspace": workspace, **{name: value for name, value in facts.items() if value}}
-        self._records.log(entry_of(operation, actor, outcome, integration="oauth", clock=self._clock, **present))
+    def _entry(self, operation: str, found: ConnectedClient, outcome: str = "ok", **facts: str) -> LogEntry:
+        own = {"workspace": found.workspace_id, "client": found.client_id}
+        present = {**own, **{name: value for name, value in facts.items() if value}}
+        return entry_of(operation, found.actor, outcome, integration="oauth", clock=self._clock, **present)
 
 
 def remove_expired(records: LocationRecords, now: float) -> None:
@@ -311,14 +252,24 @@ def remove_expired(records: LocationRecords, now: float) -> None:
                 records.put(KIND, name, None, expected=text)
 
 
+def _check_code(form: Mapping[str, str], found: ConnectedClient) -> None:
+    """Raise `OAuthError` unless the client that sends a code is the one that asked for it."""
+    verifier = _needed(form, "code_verifier")
+    if form.get("redirect_uri", found.redirect_uri) != found.redirect_uri:
+        raise OAuthError("invalid_grant", "the redirect_uri is not the one of the authorization request")
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    if not _VERIFIER.fullmatch(verifier) or challenge != found.challenge:
+        raise OAuthError("invalid_grant", "the code_verifier does not belong to the code_challenge")
+
+
 def _needed(form: Mapping[str, str], name: str) -> str:
     if not form.get(name):
         raise OAuthError("invalid_request", f"{name} is missing")
     return form[name]
 
 
-def _is_same(digest: str, text: str) -> bool:
-    return hmac.compare_digest(digest, _digest(text))
+def _id(family: str) -> str:
+    return _digest(family)[:16]
 
 
 def _digest(text: str) -> str:

@@ -11,60 +11,66 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
 from retentive.errors import RetentiveError
-from retentive.server.authorization import AUTHORIZE, DESCRIPTION, GRANTED, REGISTER, REVOKE, TOKEN, Authorization
+from retentive.server.authorization import (
+    AUTHORIZE,
+    DESCRIPTION,
+    FIELDS,
+    GRANTED,
+    REGISTER,
+    REVOKE,
+    TOKEN,
+    Authorization,
+)
 from retentive.server.calls import Json
 from retentive.server.clients import OAuthError
 from retentive.server.errors import HttpError, missing
-from retentive.server.requests import pieces_in
 from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from retentive.server.application import Server
 
 MAX_FORM_BYTES = 64 << 10
 NO_STORE = {"cache-control": "no-store", "pragma": "no-cache"}
-Answers = Callable[[Authorization, bytes, str], Json]
-"""Function that answers a request, from its body and the URL of the server."""
 
 
-class OAuthEndpoint:
-    """ASGI application that handles the requests to one path of the authorization server."""
+def authorization_routes(server: Server, authorization: Authorization) -> list[BaseRoute]:
+    """Return the routes of the authorization server. They answer 404 while the server does not know its URL."""
 
-    def __init__(self, server: Server, method: str, answers: Answers, status: int = 200) -> None:
-        self._server, self._method, self._answers, self._status = server, method, answers, status
+    def route(method: str, path: str, answers: Callable[[bytes, str], Json], status: int = 200) -> HttpRoute:
+        async def answer(request: Request) -> Response:
+            try:
+                base = server.public_url(request)
+                if base is None:
+                    raise missing("route")
+                if request.method not in {method, "HEAD" if method == "GET" else ""}:
+                    raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=method)
+                body = await server.read_body(request, MAX_FORM_BYTES)
+                return JSONResponse(await server.workers.run(partial(answers, body, base)), status, NO_STORE)
+            except OAuthError as error:
+                request.scope["state"]["code"] = error.code
+                own = {"error": error.code, "error_description": error.description}
+                return JSONResponse(own | {"request_id": request.scope["state"]["request_id"]}, error.status, NO_STORE)
+            except (HttpError, RetentiveError) as error:
+                return server.refusal(request.scope, error)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request. If it fails, send an error response."""
-        try:
-            response = await self._answered(Request(scope, receive))
-        except OAuthError as error:
-            scope["state"]["code"] = error.code
-            body = {"error": error.code, "error_description": error.description}
-            response = JSONResponse(body | {"request_id": scope["state"]["request_id"]}, error.status, NO_STORE)
-        except (HttpError, RetentiveError) as error:
-            await self._server.refusal(scope, error)(scope, receive, send)
-            return
-        await response(scope, receive, send)
+        found = HttpRoute(path, answer)
+        found.methods = None  # `answer` refuses other methods, with an error like all others
+        return found
 
-    async def _answered(self, request: Request) -> JSONResponse:
-        base, authorization = self._server.public_url(request), self._server.authorization
-        if base is None or authorization is None:
-            raise missing("route")
-        if request.method not in {self._method, "HEAD" if self._method == "GET" else ""}:
-            raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=self._method)
-        body = b"".join([piece async for piece in pieces_in(request, MAX_FORM_BYTES)])
-        answer = await self._server.workers.run(partial(self._answers, authorization, body, base))
-        return JSONResponse(answer, self._status, NO_STORE)
+    return [
+        route("GET", DESCRIPTION, lambda _, base: _description(base)),
+        route("POST", REGISTER, lambda body, _: authorization.clients.register(body), 201),
+        route("POST", TOKEN, lambda body, base: authorization.issue(_form(body), base)),
+        route("POST", REVOKE, lambda body, _: authorization.revoke(_form(body))),
+    ]
 
 
-def _description(_: Authorization, __: bytes, base: str) -> Json:
+def _description(base: str) -> Json:
     """Return the metadata of the authorization server (RFC 8414)."""
     return {
         "issuer": base,
@@ -74,21 +80,13 @@ def _description(_: Authorization, __: bytes, base: str) -> Json:
         "revocation_endpoint": base + REVOKE,
         "scopes_supported": list(GRANTED),
         "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
-        "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
-        "token_endpoint_auth_signing_alg_values_supported": ["RS256", "ES256"],
-        "revocation_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
-        "revocation_endpoint_auth_signing_alg_values_supported": ["RS256", "ES256"],
+        "grant_types_supported": list(FIELDS),
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,
     }
-
-
-def _revoked(authorization: Authorization, body: bytes, base: str) -> Json:
-    authorization.revoke(_form(body), base)
-    return {}
 
 
 def _form(body: bytes) -> Mapping[str, str]:
@@ -99,14 +97,3 @@ def _form(body: bytes) -> Mapping[str, str]:
     if len(dict(pairs)) != len(pairs):
         raise OAuthError("invalid_request", "a parameter occurs twice")
     return dict(pairs)
-
-
-def authorization_routes(server: Server) -> list[BaseRoute]:
-    """Return the routes of the authorization server. They answer 404 while the server does not know its URL."""
-    endpoints = {
-        DESCRIPTION: OAuthEndpoint(server, "GET", _description),
-        REGISTER: OAuthEndpoint(server, "POST", lambda own, body, _: own.clients.register(body), 201),
-        TOKEN: OAuthEndpoint(server, "POST", lambda own, body, base: own.issue(_form(body), base)),
-        REVOKE: OAuthEndpoint(server, "POST", _revoked),
-    }
-    return [HttpRoute(path, endpoint) for path, endpoint in endpoints.items()]

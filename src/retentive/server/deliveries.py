@@ -244,4 +244,4 @@ def send(endpoint: Endpoint, delivery: Delivery, at: datetime, *, to_private: bo
     """Send a delivery, and return the status of the response. Raises like `outgoing.sent`."""
     headers = {"content-type": "application/json"}
     headers |= endpoint.signature(delivery.webhook_event_id, delivery.body, at)
-    return sent("POST", endpoint.url, headers, delivery.body, to_private=to_private).status
+    return sent("POST", endpoint.url, headers, delivery.body, to_private=to_private)[0]

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_SCOPE = "the API key needs the scope read or write"
+LACKING = 'Bearer error="insufficient_scope", scope="read write"'
 LISTEN = "subscriptions/listen"
 """Method that opens an event stream by POST (protocol revision 2026-07-28). `mcp` checks that the header names it."""
 MAX_NAMED = 20
 """Memory stores that the answer names if the URL names none."""
-_NO_ID = "memstore_"
 INVALID_REQUEST = -32600
 """Code of JSON-RPC for all errors before a request is read. Clients of MCP show its message, not that of the API."""
 
@@ -82,7 +82,7 @@ class McpEndpoint:
         caller = await self._server.admitted(request)
         _check_origin(request)
         if not any(map(caller.key.allows_somewhere, OF_PATHS)):
-            raise forbidden(NO_SCOPE)
+            raise HttpError(403, "permission_error", NO_SCOPE, "permission_denied", www_authenticate=LACKING)
         sessions = await self._running()
         callers, tree = await self._server.workers.run(partial(self._tree, caller, request))
         body = await self._server.read_body(request)
@@ -159,23 +159,23 @@ class McpEndpoint:
         Also return the caller with its rights there. Raises `HttpError` 404 if there is no such memory store, or if the
         URL names none and the caller sees several.
         """
-        location, name, seen = self._server.location, given or _only_name(caller.key), list[StoreInfo]()
-        if name is None:
-            seen = self._seen(caller)
-            name = seen[0].id if len(seen) == 1 else _NO_ID
+        location, name = self._server.location, given or _only_name(caller.key)
+        seen = [] if name else self._seen(caller)
+        if len(seen) == 1:
+            name = seen[0].id
         found = None
         with suppress(NotFound, HttpError):
-            if not name.startswith("memstore_"):
+            if name and not name.startswith("memstore_"):
                 named = location.opened.get_store(name, workspace=caller.workspace_id)
                 name = named.id if named.key == name else ""
-            found = location.store(name, caller)
+            found = location.store(name, caller) if name else None
         if found is None or not caller.sees(found[0]):
             raise HttpError(404, "not_found_error", _no_store(seen), "not_found")
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
         own = caller.within(found[0])
         if not any(map(own.key.allows, OF_PATHS)):
-            raise forbidden(NO_SCOPE)
+            raise HttpError(403, "permission_error", NO_SCOPE, "permission_denied", www_authenticate=LACKING)
         store = with_options(found[1].through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
         return own, store
 

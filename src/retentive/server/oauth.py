@@ -10,7 +10,7 @@ import json
 import os
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -183,21 +183,6 @@ def _usable(given: object) -> Key | None:
     except (JoseError, ValueError, KeyError, TypeError):
         return None
     return None if isinstance(key, RSAKey) and key.public_key.key_size < MIN_RSA_BITS else key
-
-
-def is_assertion(text: str, jwks: bytes, client_id: str, audiences: Sequence[str]) -> bool:
-    """Return whether `text` is a JWT by which a client proves who it is (RFC 7523), with one of its keys `jwks`."""
-    own: ClaimsOption = {"essential": True, "value": client_id}
-    audience: ClaimsOption = {"essential": True, "values": list(audiences)}
-    try:
-        keys = {each["kid"]: key for each in json.loads(jwks)["keys"] if (key := _usable(each)) is not None}
-        unverified = jws.extract_compact(text.encode("ascii"))
-        claims = jwt.decode(text, keys[unverified.protected["kid"]], ALGORITHMS).claims
-        rules = JWTClaimsRegistry(None, LEEWAY_S, iss=own, sub=own, aud=audience, exp={"essential": True})
-        rules.validate(claims)
-    except (JoseError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return False
-    return True
 
 
 LEEWAY_S = 30

@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Timer
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from retentive import __version__
@@ -18,18 +17,10 @@ from retentive.server.webhooks import is_public
 TIMEOUT_S, TOTAL_S = 10.0, 15.0
 
 
-class Received(NamedTuple):
-    """Response: its status, its headers by their names in lowercase, and the start of its body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 def sent(
     method: str, url: str, headers: Mapping[str, str], body: str = "", *, to_private: bool, max_bytes: int = 0
-) -> Received:
-    """Send a request, and return the response with at most `max_bytes` of its body. Redirects are not followed.
+) -> tuple[int, bytes]:
+    """Send a request, and return the status and at most `max_bytes` of the response. Redirects are not followed.
 
     The connection uses an IP address that was checked, so a later DNS change has no effect. Raises `OSError`,
     `HTTPException`, `ValueError` or, if the host may not be sent to, `InvalidInput`.
@@ -43,18 +34,20 @@ def sent(
         raise InvalidInput("the host has a private address")
     opened = socket.create_connection((str(found[0][4][0]), found[0][4][1]), TIMEOUT_S)
     if is_tls:
-        opened = ssl.create_default_context().wrap_socket(opened, server_hostname=host)
+        context = ssl.create_default_context()
+        opened = context.wrap_socket(opened, server_hostname=host, do_handshake_on_connect=False)
     end = Timer(TOTAL_S, _cut, [opened])
     end.daemon = True
     end.start()
     try:
+        if isinstance(opened, ssl.SSLSocket):
+            opened.do_handshake()
         connection = http.client.HTTPConnection(host, parts.port)
         connection.sock = opened
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request(method, path, body.encode(), {"user-agent": f"retentive/{__version__}", **headers})
         response = connection.getresponse()
-        named = {name.lower(): value for name, value in response.getheaders()}
-        return Received(response.status, named, response.read(max_bytes) if max_bytes else b"")
+        return response.status, response.read(max_bytes)
     finally:
         end.cancel()
         opened.close()

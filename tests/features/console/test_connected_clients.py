@@ -19,8 +19,6 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
-from joserfc import jwt
-from joserfc.jwk import RSAKey
 from mcp import Client, MCPError
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
@@ -109,10 +107,9 @@ def documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
     monkeypatch.setenv("SSL_CERT_FILE", cert[0])
     found: dict[str, Any] = {}
 
-    def answer(request: Received) -> tuple[int, bytes]:
+    def answer(_: Received) -> tuple[int, bytes]:
         found["requests"] = found.get("requests", 0) + 1
-        shown = found["keys"] if request.path == "/keys" else found["document"]
-        return found.get("status", 200), json.dumps(shown).encode()
+        return found.get("status", 200), json.dumps(found["document"]).encode()
 
     with listening(answer, certificate=cert) as url:
         at = f"{url}/client.json"
@@ -413,7 +410,6 @@ def test_a_hostile_name_is_shown_as_it_is(flow: Flow) -> None:
         ({"redirect_uris": ["https://a@b.example/cb"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["https://["]}, "invalid_redirect_uri"),
         ({"redirect_uris": None}, "invalid_redirect_uri"),
-        ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
         ({"client_name": 3}, "invalid_client_metadata"),
     ],
 )
@@ -453,41 +449,6 @@ def test_a_wrong_document_is_refused(
         person.close()
 
 
-def test_a_client_with_keys_signs_its_requests_for_tokens(
-    flow: Flow, served: Serve, documents: tuple[str, dict[str, Any]]
-) -> None:
-    """As ChatGPT does."""
-    url, found = documents
-    keys = [RSAKey.generate_key(2048, {"kid": name}) for name in ("old", "new")]
-    found["keys"] = {"keys": [keys[0].as_dict(private=False)]}
-    method = {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": url.replace("/client.json", "/keys")}
-    found["document"] |= method
-    kind = {"client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}
-    with served(flow.api.place.opened, to_private=True) as api:
-        asked = Flow(api, Person(api, flow.person.key), url)
-
-        def signed(key: RSAKey, **changes: Any) -> dict[str, str]:
-            claims = {"iss": url, "sub": url, "aud": f"{api.url}/oauth/token", "exp": int(time.time()) + 60, **changes}
-            return {**kind, "client_assertion": jwt.encode({"alg": "RS256", "kid": key.kid}, claims, key)}
-
-        code = asked.code()
-        wrong: list[dict[str, str]] = [{}, signed(keys[1]), {**signed(keys[0]), "client_assertion_type": "x"}]
-        wrong += [signed(keys[0], **{name: "https://other.example"}) for name in ("iss", "sub", "aud")]
-        wrong += [signed(keys[0], exp=1), {**kind, "client_assertion": "\N{SNOWMAN}.."}]
-        answers = [asked.redeem(code, **each) for each in wrong]
-        assert {(each.status, each.body["error"]) for each in answers} == {(401, "invalid_client")}
-        tokens = asked.redeem(code, **signed(keys[0])).body
-        found["keys"] = {"keys": [keys[1].as_dict(private=False)]}
-        assert asked.refresh(tokens["refresh_token"]).status == 401
-        tokens = asked.refresh(tokens["refresh_token"], **signed(keys[1])).body
-        revoking = {"client_id": url, "token": tokens["access_token"]}
-        assert asked.post("/oauth/revoke", revoking).status == 401
-        assert asked.status(tokens["access_token"]) == 200
-        assert asked.post("/oauth/revoke", revoking | signed(keys[1])).status == 200
-        assert asked.status(tokens["access_token"]) == 401
-        asked.person.close()
-
-
 def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tuple[str, dict[str, Any]]) -> None:
     flow.client_id, found = documents
     assert "cannot be fetched" in flow.person.get(flow.url()).text
@@ -509,12 +470,8 @@ def test_a_client_gives_its_access_back(flow: Flow, kind: str) -> None:
 
 
 def test_a_refreshed_token_has_no_more_scopes(flow: Flow) -> None:
-    found = flow.tokens()
-    less = flow.refresh(found["refresh_token"], scope="read offline_access").body
-    assert less["scope"] == "read"
-    assert flow.refresh(less["refresh_token"]).body["scope"] == "read write"
     found = flow.tokens(scope=["read"])
-    assert flow.refresh(found["refresh_token"], scope="read write").body["error"] == "invalid_scope"
+    assert flow.refresh(found["refresh_token"], scope="read write").body["scope"] == "read"
 
 
 def test_a_revoked_key_takes_its_clients_along(api: Api) -> None:
@@ -582,7 +539,6 @@ def test_a_flow_goes_on_in_other_processes_and_after_a_restart(flow: Flow, tmp_p
 
 
 def test_the_audit_log_says_what_people_decided(flow: Flow) -> None:
-    flow.person.connect(flow.url(), answer="refuse")
     found = flow.tokens()
     flow.refresh(flow.refresh(found["refresh_token"]).body["refresh_token"])
     flow.refresh(found["refresh_token"])
@@ -591,7 +547,7 @@ def test_the_audit_log_says_what_people_decided(flow: Flow) -> None:
     entries = [each for each in flow.api.place.opened.records.entries().items if each.facts.get("client")]
     assert {(each.actor, each.facts["client"]) for each in entries} == {("user:ann", flow.client_id)}
     assert [(each.operation, each.outcome) for each in reversed(entries)] == [
-        ("connect", "refused"), ("connect", "ok"), ("disconnect", "reused_refresh_token"),
+        ("connect", "ok"), ("disconnect", "reused_refresh_token"),
         ("connect", "ok"), ("disconnect", "ok"),
     ]  # fmt: skip
     admin = Person(flow.api)
@@ -624,8 +580,8 @@ def test_lifetimes_and_their_cleaning(flow: Flow, tmp_path: Path, monkeypatch: p
 def test_no_secret_is_stored(flow: Flow) -> None:
     found = flow.tokens()
     stored = " ".join(text for _, text in flow.api.place.opened.records.list("connected_client"))
-    secrets = re.findall(r"[0-9a-f]{64}", f"{found['access_token']} {found['refresh_token']}")
-    assert len(secrets) == 3
+    secrets = re.findall(r"[0-9a-f]{32,}", f"{found['access_token']} {found['refresh_token']}")
+    assert len(secrets) == 4
     assert [each for each in secrets if each in stored] == []
 
 

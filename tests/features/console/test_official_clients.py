@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from retentive.server.clients import OAuthClient
 from support.command_line import environment, interactive
 from support.console import Person
 from support.http_api import Api
@@ -52,11 +52,10 @@ def test_a_client_of_another_language_signs_in(tmp_path: Path, alone: Api, revis
 def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
     """Its metadata document is on the Internet, so the server finds it in its cache here."""
     claude = str(modules(CLAUDE) / CLAUDE / "bin" / "claude.exe")
-    document = {"client_id": CLIENT_ID, "client_name": "Claude Code", "redirect_uris": ["http://localhost/callback"]}
+    known = OAuthClient(CLIENT_ID, "Claude Code", ("http://localhost/callback",))
     assert alone.server is not None
     assert alone.server.authorization is not None
-    cached = vars(alone.server.authorization.clients)["_cached"]
-    cached[CLIENT_ID] = float("inf"), json.dumps(document).encode()
+    vars(alone.server.authorization.clients)["_cached"][CLIENT_ID] = float("inf"), known
     alone.place.opened.store("team")
     person = Person(alone.with_key("read", "write"))
     given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": alone.url}

@@ -10,10 +10,9 @@ from starlette.responses import Response
 from retentive.console.pages.stores import listed
 from retentive.console.rendering import BASE, POLICY, name_of
 from retentive.console.visits import Visit, page, redirect
-from retentive.errors import RetentiveError
-from retentive.server.authorization import AUTHORIZE, Asked, asked
-from retentive.server.clients import OAuthClient, OAuthError
-from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.server.authorization import AUTHORIZE, asked
+from retentive.server.clients import OAuthError
+from retentive.server.errors import forbidden, invalid, missing
 from retentive.server.options import is_loopback
 
 T = TypeVar("T")
@@ -31,40 +30,33 @@ def authorize(visit: Visit) -> Response:
         to = client.redirect_uri(visit.query.get("redirect_uri", ""))
     except OAuthError as error:
         raise invalid(f"{error.code}: {error.description}") from None
-    key = visit.caller.key
     try:
         want = asked(visit.query, base)
     except OAuthError as error:
         return _sent_back(visit, to, error=error.code, error_description=error.description)
-    if not any(map(visit.can, want.scopes)):
+    scopes = [scope for scope in want.scopes if visit.can(scope)]
+    if not scopes:
         raise forbidden(f"your sign-in has none of the scopes that the client asks for: {', '.join(want.scopes)}")
+    stores = {info.id: info for info in listed(visit, "", is_archived=False)[0]}
     if not visit.is_post:
-        return _question(visit, client, to, want)
-    scopes = tuple(scope for scope in want.scopes if scope in visit.form.get("scope", ()) and visit.can(scope))
-    if visit.given("answer") != "connect" or not scopes:
-        authorization.refused(key, client, address=visit.address)
+        chosen = next((info.id for info in stores.values() if want.store in {info.id, info.key}), "")
+        return _question(visit, to, client=client, scopes=scopes, stores=stores.values(), chosen=chosen)
+    granted = tuple(scope for scope in scopes if scope in visit.form.get("scope", ()))
+    if visit.given("answer") != "connect" or not granted:
         return _sent_back(visit, to, error="access_denied", error_description="the person refused")
     store_id = visit.given("store")
-    if store_id and not _is_seen(visit, store_id):
+    if store_id and store_id not in stores:
         raise invalid("store: there is no such memory store")
-    granted = want._replace(scopes=scopes, store=store_id)
-    return _sent_back(visit, to, code=authorization.connect(key, client, to, granted, base, address=visit.address))
+    want = want._replace(scopes=granted, store=store_id)
+    code = authorization.connect(visit.caller.key, client, to, want, base, address=visit.address)
+    return _sent_back(visit, to, code=code)
 
 
-def _question(visit: Visit, client: OAuthClient, to: str, want: Asked) -> Response:
-    stores, _ = listed(visit, "", is_archived=False)
+def _question(visit: Visit, to: str, **values: object) -> Response:
     parts = urlsplit(to)
-    response = visit.page(
-        "authorize.html",
-        "Connect a client",
-        client=client,
-        redirect_host=parts.netloc,
-        is_here=is_loopback(parts.hostname),
-        url=f"{AUTHORIZE}?{urlencode(visit.query)}",
-        scopes=[scope for scope in want.scopes if visit.can(scope)],
-        stores=[(info.id, name_of(info)) for info in stores],
-        chosen=next((info.id for info in stores if want.store in {info.id, info.key}), ""),
-    )
+    own = {"redirect_host": parts.netloc, "is_here": is_loopback(parts.hostname)}
+    url = f"{AUTHORIZE}?{urlencode(visit.query)}"
+    response = visit.page("authorize.html", "Connect a client", url=url, **own, **values)
     source = f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
     policy = POLICY.replace("form-action 'self'", f"form-action 'self' {source}")  # browsers check redirects too
     response.headers["content-security-policy"] = policy
@@ -77,13 +69,6 @@ def _sent_back(visit: Visit, to: str, **answer: str) -> Response:
     state = {"state": visit.query["state"]} if "state" in visit.query else {}
     query = [*parse_qsl(parts.query, keep_blank_values=True), *{**answer, **state, "iss": needed(visit.base)}.items()]
     return redirect(parts._replace(query=urlencode(query)).geturl())
-
-
-def _is_seen(visit: Visit, store_id: str) -> bool:
-    try:
-        return visit.caller.sees(visit.location.info(store_id))
-    except (HttpError, RetentiveError):
-        return False
 
 
 def needed(value: T | None) -> T:

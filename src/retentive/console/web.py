@@ -23,7 +23,7 @@ from retentive.console.visits import PageRoute, Visit, redirect
 from retentive.errors import RetentiveError
 from retentive.server.application import Server, error_response
 from retentive.server.calls import Caller
-from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
+from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing, no_method
 from retentive.server.limits import FAILURES_S
 from retentive.server.options import ServeOptions
 from retentive.server.requests import client_address
@@ -111,7 +111,7 @@ class Console:
                     "the console does not accept this host name; add the host name to --console-hosts"
                 ) from None
         if request.method not in {"GET", "HEAD", "POST"}:
-            raise _no_method()
+            raise no_method("GET, POST")
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
         if request.method == "POST" and (is_foreign or site not in {None, "same-origin"}):
@@ -164,7 +164,7 @@ class Console:
         if people is None or name not in people.providers:
             raise missing("page")
         if request.method != "GET":
-            raise _no_method()
+            raise no_method("GET")
         provider, back = people.providers[name], people.resource + _BACK.format(provider=name)
         step = partial(self._came_back, people) if is_back else self._sent
 
@@ -209,7 +209,7 @@ class Console:
     async def _logout(self, request: Request) -> Response:
         """End the sign-in."""
         if request.method != "POST":
-            raise _no_method()
+            raise no_method("POST")
         token = _token(request)
         if not is_form_token(token, _first(await self._form(request), "csrf")):
             raise forbidden("the form is too old; open the page again")
@@ -237,7 +237,7 @@ class Console:
             return html_page("_signed_out.html") if is_poll else redirect(login)
         route = routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
-            raise _no_method() if routes else missing("page")
+            raise no_method(", ".join(routes)) if routes else missing("page")
         request.scope["state"].update(key_id=key.id, workspace_id=key.workspace_id)
         self.server.limits.check(key.id, key.rate_limit)
         form: Mapping[str, list[str]] = {}
@@ -303,10 +303,6 @@ def _error_page(error: HttpError | RetentiveError, visit: Visit | None) -> Respo
     found = error if isinstance(error, HttpError) else api_error(error)
     title, values = TITLES.get(found.status, "This did not work"), {"message": found.message, "code": found.code}
     return (html_page if visit is None else visit.page)("error.html", title, found.status, **values)
-
-
-def _no_method() -> HttpError:
-    return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
 
 
 def _cookie_name(request: Request, kind: str) -> str:

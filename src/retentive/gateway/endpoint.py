@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import InvalidInput, RetentiveError
 from retentive.gateway.calls import MemoryCalls, OnCall, digest_of
 from retentive.gateway.loop import ClientResponse, Loop, heavy
 from retentive.gateway.records import KeptCall
@@ -199,16 +198,11 @@ class Gateway:
 
     def _store(self, record: KeyRecord, actor: Actor, name: str) -> MemoryStore:
         """Return a memory store, opened for a caller. Raises `HttpError` 404, also if the key may not see it."""
-        location, caller, found = self._server.location, Caller(record.through_gateway, actor), None
-        with suppress(NotFound, InvalidInput, HttpError):
-            if not name.startswith("memstore_"):
-                name = location.opened.get_store(name, workspace=record.workspace_id).id
-            found = location.store(name, caller)
-        if found is None or not caller.sees(found[0]):
-            raise missing(NO_STORE)
-        if not caller.may("gateway", found[0]):
+        caller = Caller(record.through_gateway, actor)
+        info, store = self._server.location.named(name, caller)
+        if not caller.may("gateway", info):
             raise forbidden(NO_SCOPE)
-        return with_options(found[1].through(INTEGRATION), hides_history=True)  # the caller is a model
+        return with_options(store.through(INTEGRATION), hides_history=True)  # the caller is a model
 
 
 def served(server: Server, options: ServeOptions) -> list[BaseRoute]:

@@ -37,7 +37,7 @@ from retentive.server.calls import (
     lacking,
 )
 from retentive.server.clients import Clients
-from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
+from retentive.server.errors import HttpError, api_error, missing, no_method, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
 from retentive.server.limits import RateLimits, Workers
@@ -68,7 +68,6 @@ from retentive.server.sessions import Sessions
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.transfer.files import CHUNK
 from retentive.wire.base import Fields
-from retentive.wire.history import INVALID
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
@@ -210,8 +209,7 @@ class Server:
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
         if request.method not in routes:
-            allowed = ", ".join(sorted(routes))
-            raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=allowed)
+            raise no_method(", ".join(sorted(routes)))
         route = routes[request.method]
         caller = await self.admitted(request)
         check_beta(request.headers)

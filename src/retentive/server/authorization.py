@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import TypeAdapter
 
@@ -77,43 +75,20 @@ class ConnectedClient:
 _RECORD = TypeAdapter(ConnectedClient)
 
 
-class Asked(NamedTuple):
-    """What a client asks for: scopes, and perhaps the key or id of a memory store."""
-
-    scopes: tuple[Scope, ...]
-    store: str
-    challenge: str
-
-
-def asked(query: Mapping[str, str], base: str) -> Asked:
-    """Parse an authorization request to the server at `base`. Raises `OAuthError`, which the client gets."""
+def asked(query: Mapping[str, str], base: str) -> tuple[tuple[Scope, ...], str]:
+    """Return the scopes that a client asks for, and its PKCE challenge. Raises `OAuthError`, which the client gets."""
     kind = query.get("response_type")
     if kind != "code":
         raise OAuthError("unsupported_response_type" if kind else "invalid_request", "response_type must be code")
     challenge = query.get("code_challenge", "")
     if query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         raise OAuthError("invalid_request", "PKCE is required: a code_challenge with the code_challenge_method S256")
-    store = store_in(query.get("resource"), base)
+    _check_resource(query, base)
     wanted = query.get("scope", " ".join(GRANTED)).split()
     scopes = tuple(scope for scope in GRANTED if scope in wanted)
     if not scopes:
         raise OAuthError("invalid_scope", f"scope must contain {' or '.join(GRANTED)}")
-    return Asked(scopes, store, challenge)
-
-
-def store_in(resource: str | None, base: str) -> str:
-    """Return the memory store that a resource names, empty if none. Raises `OAuthError` if it is not `/mcp`."""
-    if resource is None:
-        return ""
-    try:
-        parts, own = urlsplit(resource), urlsplit(base)
-        given = parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/")
-        query = parse_qs(parts.query, strict_parsing=bool(parts.query), max_num_fields=5)
-    except ValueError:
-        given, query = ("", "", ""), {}
-    if given != (own.scheme, own.netloc.lower(), MCP) or "#" in resource:
-        raise OAuthError("invalid_target", f"resource must be {base}{MCP}")
-    return query.get("store", [""])[0]
+    return scopes, challenge
 
 
 class Authorization:
@@ -135,17 +110,26 @@ class Authorization:
         self._records, self.clients, self._rights, self._clock = records, clients, rights, clock
 
     def connect(
-        self, key: KeyRecord, client: OAuthClient, redirect_uri: str, want: Asked, base: str, *, address: str = ""
+        self,
+        key: KeyRecord,
+        client: OAuthClient,
+        base: str,
+        *,
+        redirect_uri: str,
+        challenge: str,
+        scopes: tuple[Scope, ...],
+        store_id: str,
+        address: str,
     ) -> str:
         """Record that a person connects a client, and return the code with which it gets its tokens.
 
-        `want` has what the person grants. `address` is the one of the person's browser.
+        `address` is the one of the person's browser.
         """
         family, now = secrets.token_hex(16), self._clock()
         code = f"{CODE_PREFIX}_{family}_{secrets.token_hex(32)}"
         made = ConnectedClient(
             _id(family), client.id, client.name, client.host, redirect_uri, key.id, key.workspace_id, str(key.actor),
-            want.scopes, want.store, base + MCP, want.challenge, datetime.fromtimestamp(now, UTC), now + CODE_S,
+            scopes, store_id, base + MCP, challenge, datetime.fromtimestamp(now, UTC), now + CODE_S,
             _digest(code),
         )  # fmt: skip
         self._put(made, None, self._entry("connect", made, key=key.id, address=address))
@@ -175,7 +159,7 @@ class Authorization:
             raise refusal
         if self._rights(found.key_id) is None:
             raise OAuthError("invalid_grant", "the person who connected the client has no access any more")
-        store_in(form.get("resource"), base)
+        _check_resource(form, base)
         if field == "code":
             _check_code(form, found)
         family, scope = given.split("_")[1], " ".join(found.scopes)
@@ -260,6 +244,13 @@ def _check_code(form: Mapping[str, str], found: ConnectedClient) -> None:
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
     if not _VERIFIER.fullmatch(verifier) or challenge != found.challenge:
         raise OAuthError("invalid_grant", "the code_verifier does not belong to the code_challenge")
+
+
+def _check_resource(given: Mapping[str, str], base: str) -> None:
+    """Raise `OAuthError` if a request asks for tokens for something else than `/mcp`, with any memory store."""
+    own = base + MCP
+    if given.get("resource", own).partition("?")[0].rstrip("/").lower() != own.lower():
+        raise OAuthError("invalid_target", f"resource must be {own}")
 
 
 def _needed(form: Mapping[str, str], name: str) -> str:

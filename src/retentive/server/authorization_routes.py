@@ -28,8 +28,7 @@ from retentive.server.authorization import (
 )
 from retentive.server.calls import Json
 from retentive.server.clients import OAuthError
-from retentive.server.errors import HttpError, missing
-from retentive.wire.history import INVALID
+from retentive.server.errors import HttpError, missing, no_method
 
 if TYPE_CHECKING:
     from retentive.server.application import Server
@@ -48,7 +47,7 @@ def authorization_routes(server: Server, authorization: Authorization) -> list[B
                 if base is None:
                     raise missing("route")
                 if request.method not in {method, "HEAD" if method == "GET" else ""}:
-                    raise HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=method)
+                    raise no_method(method)
                 body = await server.read_body(request, MAX_FORM_BYTES)
                 return JSONResponse(await server.workers.run(partial(answers, body, base)), status, NO_STORE)
             except OAuthError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from inspect import signature
@@ -51,6 +52,29 @@ class ServedLocation:
         key, paths = caller.key, ((), None) if is_whole else (caller.key.paths, caller.key.write_paths)
         recorded = caller.recorded_key, key.principal or ""
         return self._store(store_id, caller.actor, paths, recorded, not key.allows("review"))
+
+    def named(self, name: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
+        """Open the memory store with this key or id for a caller, as `store` does.
+
+        Raises `HttpError` 404 if the caller sees no such memory store, or `InvalidInput`.
+        """
+        with suppress(NotFound, HttpError):
+            if not name.startswith("memstore_"):
+                name = self.opened.get_store(name, workspace=caller.workspace_id).id
+            found = self.store(name, caller)
+            if caller.sees(found[0]):
+                return found
+        raise missing(NO_STORE)
+
+    def stores(self, workspace_id: str, *, include_archived: bool = False) -> Iterator[StoreInfo]:
+        """Yield the memory stores of a workspace, newest first, without the archived ones unless they are included."""
+        after: str | None = ""
+        while after is not None:
+            found = self.opened.list_stores(
+                workspace=workspace_id, include_archived=include_archived, after=after or None, limit=500
+            )
+            yield from found.items
+            after = found.next
 
     def _opened(
         self,

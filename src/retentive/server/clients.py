@@ -33,6 +33,8 @@ SECRET = "oauth_secret"  # noqa: S105 - name of a kind of records
 """Kind of the record with the secret that authenticates the ids of registered clients."""
 PREFIX = "rtvd_"
 MAX_DOCUMENT_BYTES = 16 << 10
+MAX_DESCRIBED_BYTES = 4 << 10
+"""Registrations are part of URLs, which the server limits to 16 KiB, with other parameters and encoded once more."""
 CACHED_S, MAX_CACHED = 300, 100
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _DOCUMENT = re.compile(r"https?://[^/?#]+/[^?#]")
@@ -60,13 +62,13 @@ def _check_redirect(uri: str) -> str:
     return uri
 
 
-Uri = Annotated[str, Field(max_length=1_000), AfterValidator(_check_redirect)]
+Uri = Annotated[str, AfterValidator(_check_redirect)]
 
 
 class ClientMetadata(BaseModel):
     """What a client says of itself. Other fields are ignored."""
 
-    redirect_uris: list[Uri] = Field(min_length=1, max_length=10)
+    redirect_uris: list[Uri] = Field(min_length=1)
     client_id: str | None = None
     client_name: str | None = Field(None, max_length=200)
     token_endpoint_auth_method: str | None = None
@@ -119,6 +121,8 @@ class Clients:
         """
         found = _metadata(body)
         described = json.dumps([found.client_name or "", *found.redirect_uris], separators=(",", ":")).encode()
+        if len(described) > MAX_DESCRIBED_BYTES:
+            raise OAuthError("invalid_client_metadata", "client_name and redirect_uris are too long for a client_id")
         text = base64.urlsafe_b64encode(described).decode().rstrip("=")
         return {
             "client_id": f"{PREFIX}{text}.{self._signature(text)}",

@@ -59,6 +59,11 @@ def invalid(message: str, code: str = "invalid_input") -> HttpError:
     return HttpError(400, INVALID, message, code)
 
 
+def no_method(allowed: str) -> HttpError:
+    """Return the error for a method that the path does not have. `allowed` are those that it has."""
+    return HttpError(405, INVALID, "method not allowed", "method_not_allowed", allow=allowed)
+
+
 def unauthorized() -> HttpError:
     """Return the error for a missing or invalid key. It is always the same, so it does not reveal what is wrong."""
     return HttpError(401, "authentication_error", "invalid API key", "invalid_key")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -17,7 +18,7 @@ from weakref import WeakValueDictionary
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from retentive.errors import InvalidInput, NotFound, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.mounts import StoreOrMounts, store_at, stores_of, tree_of
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden
@@ -159,37 +160,21 @@ class McpEndpoint:
         Also return the caller with its rights there. Raises `HttpError` 404 if there is no such memory store, or if the
         URL names none and the caller sees several.
         """
-        location, name = self._server.location, given or _only_name(caller.key)
-        seen = [] if name else self._seen(caller)
+        location, name, seen = self._server.location, given or _only_name(caller.key), list[StoreInfo]()
+        if name is None:
+            seen += islice(filter(caller.sees, location.stores(caller.workspace_id)), MAX_NAMED + 1)
         if len(seen) == 1:
             name = seen[0].id
-        found = None
-        with suppress(NotFound, HttpError):
-            if name and not name.startswith("memstore_"):
-                named = location.opened.get_store(name, workspace=caller.workspace_id)
-                name = named.id if named.key == name else ""
-            found = location.store(name, caller) if name else None
-        if found is None or not caller.sees(found[0]):
-            raise HttpError(404, "not_found_error", _no_store(seen), "not_found")
+        try:
+            info, store = location.named(name or "memstore_", caller)  # without a name, an id that no store has
+        except HttpError:
+            raise HttpError(404, "not_found_error", _no_store(seen), "not_found") from None
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
-        own = caller.within(found[0])
+        own = caller.within(info)
         if not any(map(own.key.allows, OF_PATHS)):
             raise HttpError(403, "permission_error", NO_SCOPE, "permission_denied", www_authenticate=LACKING)
-        store = with_options(found[1].through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
-        return own, store
-
-    def _seen(self, caller: Caller) -> list[StoreInfo]:
-        """Return the first active memory stores that the caller sees, newest first, and one more than are named."""
-        opened, seen = self._server.location.opened, list[StoreInfo]()
-        after: str | None = None
-        while len(seen) <= MAX_NAMED:
-            listed = opened.list_stores(workspace=caller.workspace_id, after=after, limit=100)
-            seen += filter(caller.sees, listed.items)
-            after = listed.next
-            if after is None:
-                break
-        return seen
+        return own, with_options(store.through(INTEGRATION), hides_history=True)  # a model, whatever its key allows
 
     def _target(self, callers: Sequence[Caller], tree: StoreOrMounts, request: Request) -> McpTarget:
         from retentive.mcp.changes import TreeChanges  # noqa: PLC0415 - as above

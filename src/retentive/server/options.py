@@ -112,12 +112,16 @@ class ServeOptions:
 
 
 def check_public_url(url: str) -> None:
-    """Raise `InvalidInput` if `url` is not like https://memory.example.com. On this machine, it may have http."""
+    """Raise `InvalidInput` if `url` is not like https://memory.example.com. On this machine, it may have http.
+
+    Clients write URLs in lower case and without the default port.
+    """
     try:
         parts = urlsplit(url)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
         is_bare = url == f"{parts.scheme}://{parts.netloc}" and "@" not in url and bool(parts.hostname)
-        is_valid = is_safe and is_bare and parts.port != 0
+        is_plain = url.islower() and parts.port not in {0, 443 if parts.scheme == "https" else 80}
+        is_valid = is_safe and is_bare and is_plain
     except ValueError:
         is_valid = False
     if not is_valid:

@@ -10,10 +10,12 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlencode
 
@@ -256,7 +258,15 @@ def test_a_server_that_does_not_know_its_url_connects_no_clients(api: Api) -> No
 
 @pytest.mark.parametrize(
     "url",
-    ["http://memory.example.com", "https://memory.example.com/", "https://a@memory.example.com", "memory", "https://["],
+    [
+        "http://memory.example.com",
+        "https://memory.example.com/",
+        "https://a@memory.example.com",
+        "memory",
+        "https://[",
+        "https://Memory.example.com",
+        "https://memory.example.com:443",
+    ],
 )
 def test_the_public_url_is_one_that_clients_can_use(url: str, tmp_path: Path) -> None:
     ended = here(f"sqlite:///{tmp_path}/memory.db", "serve", "--port", "0", "--public-url", url)
@@ -411,6 +421,7 @@ def test_a_hostile_name_is_shown_as_it_is(flow: Flow) -> None:
         ({"redirect_uris": ["https://["]}, "invalid_redirect_uri"),
         ({"redirect_uris": None}, "invalid_redirect_uri"),
         ({"client_name": 3}, "invalid_client_metadata"),
+        ({"redirect_uris": [f"https://a.example/{'x' * 5_000}"]}, "invalid_client_metadata"),
     ],
 )
 def test_a_registration_is_refused(flow: Flow, metadata: dict[str, Any], error: str) -> None:
@@ -442,6 +453,8 @@ def test_a_wrong_document_is_refused(
         found["document"] |= changes
         assert person.get(asked.url()).status == 400
         found["document"] = {"client_id": url, "client_name": "Document", "redirect_uris": [CALLBACK]}
+        methods = {"token_endpoint_auth_methods_supported": ["none", "private_key_jwt"]}  # as that of ChatGPT
+        found["document"] |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": f"{url}/keys", **methods}
         assert "Connect Document ?" in person.get(asked.url()).text
         found["status"] = 500
         assert "Connect Document ?" in person.get(asked.url()).text, "a document is read again after a while"
@@ -453,6 +466,28 @@ def test_no_document_is_fetched_from_a_private_address(flow: Flow, documents: tu
     flow.client_id, found = documents
     assert "cannot be fetched" in flow.person.get(flow.url()).text
     assert "requests" not in found
+
+
+def test_a_document_that_comes_too_slowly_is_given_up(
+    flow: Flow, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Already in the TLS handshake, of which here one byte follows another without an end."""
+    monkeypatch.setattr("retentive.server.outgoing.TOTAL_S", 0.5)
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"\x16\x03\x03\x40\x00")
+            while True:
+                connection.sendall(b"\x02")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, served(flow.api.place.opened, to_private=True) as api:
+        Thread(target=drip, args=[listener], daemon=True).start()
+        person = Person(api, flow.person.key)
+        asked = Flow(api, person, f"https://127.0.0.1:{listener.getsockname()[1]}/client.json")
+        assert "cannot be fetched" in person.get(asked.url()).text
+        person.close()
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
@@ -531,6 +566,11 @@ def test_a_flow_goes_on_in_other_processes_and_after_a_restart(flow: Flow, tmp_p
         other = Flow(there, Person(there, flow.person.key))
         code, found = other.code(), other.tokens()
         assert {other.status(found["access_token"]) for _ in range(6)} == {200}
+        for send, given in ((other.redeem, other.code()), (other.refresh, other.tokens()["refresh_token"])):
+            with ThreadPoolExecutor(6) as pool:
+                answers = list(pool.map(send, [given] * 6))
+            first = [each.body["access_token"] for each in answers if each.status == 200]
+            assert [other.status(each) for each in first] == [401], "a replay ends the access that the first one got"
         other.person.close()
     with serve():
         assert other.status(found["access_token"]) == 200

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from retentive.server.clients import OAuthClient
 from support.command_line import environment, interactive
 from support.console import Person
 from support.http_api import Api
@@ -52,10 +51,12 @@ def test_a_client_of_another_language_signs_in(tmp_path: Path, alone: Api, revis
 def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
     """Its metadata document is on the Internet, so the server finds it in its cache here."""
     claude = str(modules(CLAUDE) / CLAUDE / "bin" / "claude.exe")
-    known = OAuthClient(CLIENT_ID, "Claude Code", ("http://localhost/callback",))
+    metadata = {"client_name": "Claude Code", "redirect_uris": ["http://localhost/callback"]}
+    registered = alone.post("/oauth/register", metadata).body["client_id"]
     assert alone.server is not None
     assert alone.server.authorization is not None
-    vars(alone.server.authorization.clients)["_cached"][CLIENT_ID] = float("inf"), known
+    clients = alone.server.authorization.clients
+    vars(clients)["_cached"][CLIENT_ID] = float("inf"), clients.find(registered)._replace(id=CLIENT_ID)
     alone.place.opened.store("team")
     person = Person(alone.with_key("read", "write"))
     given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": alone.url}

@@ -135,6 +135,7 @@ def test_a_request_without_a_key_is_refused(api: Api) -> None:
         assert found.headers["www-authenticate"] == "Bearer"
     found = api.with_key("review").post("/mcp", {})
     assert (found.status, found.error["message"]) == (403, "the API key needs the scope read or write")
+    assert found.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="read write"'
 
 
 @pytest.mark.parametrize(

@@ -31,24 +31,25 @@ def authorize(visit: Visit) -> Response:
     except OAuthError as error:
         raise invalid(f"{error.code}: {error.description}") from None
     try:
-        want = asked(visit.query, base)
+        wanted, challenge = asked(visit.query, base)
     except OAuthError as error:
         return _sent_back(visit, to, error=error.code, error_description=error.description)
-    scopes = [scope for scope in want.scopes if visit.can(scope)]
+    scopes = [scope for scope in wanted if visit.can(scope)]
     if not scopes:
-        raise forbidden(f"your sign-in has none of the scopes that the client asks for: {', '.join(want.scopes)}")
+        raise forbidden(f"your sign-in has none of the scopes that the client asks for: {', '.join(wanted)}")
     stores = {info.id: info for info in listed(visit, "", is_archived=False)[0]}
     if not visit.is_post:
-        chosen = next((info.id for info in stores.values() if want.store in {info.id, info.key}), "")
-        return _question(visit, to, client=client, scopes=scopes, stores=stores.values(), chosen=chosen)
+        return _question(visit, to, client=client, scopes=scopes, stores=stores.values())
     granted = tuple(scope for scope in scopes if scope in visit.form.get("scope", ()))
     if visit.given("answer") != "connect" or not granted:
         return _sent_back(visit, to, error="access_denied", error_description="the person refused")
     store_id = visit.given("store")
     if store_id and store_id not in stores:
         raise invalid("store: there is no such memory store")
-    want = want._replace(scopes=granted, store=store_id)
-    code = authorization.connect(visit.caller.key, client, to, want, base, address=visit.address)
+    code = authorization.connect(
+        visit.caller.key, client, base,
+        redirect_uri=to, challenge=challenge, scopes=granted, store_id=store_id, address=visit.address,
+    )  # fmt: skip
     return _sent_back(visit, to, code=code)
 
 

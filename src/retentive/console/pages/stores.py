@@ -120,14 +120,9 @@ def note_check(visit: Visit, kind: str, findings: int) -> None:
 
 
 def stores_of(visit: Visit, scope: Scope, *, is_archived: bool) -> Iterator[StoreInfo]:
-    """Yield the memory stores in which the key has a scope, newest first, with the archived ones if `is_archived`."""
-    after: str | None = ""
-    while after is not None:
-        found = visit.location.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after or None, limit=500
-        )
-        yield from (info for info in found.items if visit.caller.may(scope, info))
-        after = found.next
+    """Return the memory stores in which the key has a scope, newest first, with the archived ones if `is_archived`."""
+    found = visit.location.stores(visit.caller.workspace_id, include_archived=is_archived)
+    return (info for info in found if visit.caller.may(scope, info))
 
 
 def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:

@@ -133,13 +133,7 @@ class Mounts(MemoryTree):
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
-        mount, inner = self._placed(path)
-        return mount.store, inner.text
-
-    def _placed(self, path: str) -> tuple[Mount, MemoryPath]:
-        target = self._core.parsed(path)
-        mount = self._owner(target.text)
-        return mount, target.within(mount.point)
+        return store_at(self, path)
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -323,8 +317,9 @@ def place_of(memory: StoreOrMounts, path: str) -> tuple[str, str]:
     """Return the mount point that a path belongs to, and the path in the store there. Raises `InvalidPath`."""
     if not isinstance(memory, Mounts):
         return ROOT, path
-    mount, inner = memory._placed(path)  # noqa: SLF001 - the same module
-    return mount.point, inner.text
+    target = memory._core.parsed(path)  # noqa: SLF001 - the same module
+    mount = memory._owner(target.text)  # noqa: SLF001 - as above
+    return mount.point, target.within(mount.point).text
 
 
 def store_at(memory: StoreOrMounts, path: str) -> tuple[MemoryStore, str]:

@@ -232,17 +232,12 @@ class RouteCall:
         """Limit the caller to its rights in the memory store in the path. Raises `HttpError` 404 or 403."""
         if self.caller.key.grants and "memory_store_id" in self.ids:
             self.caller = self.caller.within(self.info)
-            check_scope(self.caller.key, self.scopes)
+            if self.scopes and not any(map(self.caller.key.allows, self.scopes)):
+                raise lacking(self.scopes)
 
     def check_store(self) -> None:
         """Raise `HttpError` 404 if the memory store in the path does not exist or the caller may not see it."""
         _ = self.info
-
-
-def check_scope(key: KeyRecord, scopes: tuple[Scope, ...]) -> None:
-    """Raise `HttpError` 403 if the key has none of the scopes."""
-    if scopes and not any(map(key.allows, scopes)):
-        raise lacking(scopes)
 
 
 def lacking(scopes: tuple[Scope, ...]) -> HttpError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from retentive.audit.chain import digest
 from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.server.rights import Grant, KeyRecord
 from retentive.store.location_records import LocationRecords, entry_of
@@ -22,8 +22,6 @@ T = TypeVar("T")
 KIND = "group"
 CACHE_S: Final = 5.0
 """Maximum time until every process has noticed that a key was revoked, or a group changed."""
-CLAIMED = "group:"
-"""Prefix of the members that are groups of an identity provider, which tokens name."""
 LOG = logging.getLogger("retentive.server")
 ROLES: Mapping[Role, tuple[Scope, ...]] = {
     "read": ("read",), "write": ("read", "write"), "review": ("read", "review"), "admin": ("admin",),
@@ -33,11 +31,7 @@ ID = re.compile("group_[0-9a-f]{40}")
 
 
 def _of_workspace(workspace_id: str) -> str:
-    return f"group_{_digest(workspace_id)[:24]}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"group_{digest(workspace_id)[:24]}"
 
 
 def _parsed(text: str, group_id: str) -> GroupObject:
@@ -94,7 +88,7 @@ class Groups:
     @staticmethod
     def id_of(name: str, workspace_id: str) -> str:
         """Return the id of the group with a name. It begins with digits that are those of the workspace."""
-        return _of_workspace(workspace_id) + _digest(name)[:16]
+        return _of_workspace(workspace_id) + digest(name)[:16]
 
     @property
     def is_cached(self) -> bool:
@@ -166,7 +160,7 @@ class Groups:
         known = self._known if self.is_cached else self._read()
         if not known.groups:
             return ()
-        names = (str(record.actor), *(CLAIMED + each for each in record.claimed))
+        names = (str(record.actor), *(f"group:{each}" for each in record.claimed))
         found = known.grants.get((record.workspace_id, *names))
         if found is None:
             own = _of_workspace(record.workspace_id)

@@ -72,9 +72,10 @@ class KeyRecord:
     tool to requests, or acts only if they declare it.
 
     `grants` are rights in addition to `scopes`, `stores` and `paths`. `claimed` are the groups that the token of an
-    identity provider names. If `joins_groups` is false, the record gets no grants of groups. Only a record that
-    `within` returns has `write_paths`: patterns of the paths that it may change; None for those that it may see. If
-    `only_store` is set, the record has rights in the memory store with this id only.
+    identity provider names. If `joins_groups` is false, an admin of only some stores chose the principal, so the record
+    gets nothing that belongs to it: no grants of groups, and no sign-ins. Only a record that `within` returns has
+    `write_paths`: patterns of the paths that it may change; None for those that it may see. If `only_store` is set, the
+    record has rights in the memory store with this id only.
     """
 
     id: str

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from retentive.errors import InvalidInput
-from retentive.values.patterns import check_name_pattern
+from retentive.values.text import plain_name
 from retentive.wire import base
 from retentive.wire.stores import Role
 
@@ -18,8 +18,8 @@ _OF_PEOPLE = ("user", "group")
 
 def check_member(pattern: str) -> None:
     """Raise `InvalidInput` if a pattern of members of a group is invalid or matches too much."""
-    kind, colon, name = check_name_pattern(pattern).partition(":")
-    if kind not in MEMBER_KINDS or not colon or not name:
+    kind, colon, name = plain_name("a member", pattern).partition(":")
+    if kind not in MEMBER_KINDS or not colon or not name or name != name.strip():
         kinds = ", ".join(MEMBER_KINDS)
         raise InvalidInput(
             f"member {pattern[:80]!r} must be KIND:NAME, such as user:ann, service_account:ci-* or, for a group of an "

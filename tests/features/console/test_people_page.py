@@ -51,6 +51,18 @@ def test_groups_are_made_changed_and_deleted(alone: Api) -> None:
     person.close()
 
 
+def test_a_key_of_an_admin_of_some_stores_sees_no_sign_ins_of_its_principal(alone: Api) -> None:
+    """Such an admin may name any principal."""
+    limited, own = alone.with_key("admin", stores=("team-*",)), alone.with_key("read", principal="user:ann")
+    body = {"name": "k", "stores": ["team-*"], "principal": {"type": "user_actor", "user_id": "ann"}}
+    forged = Api(alone.url, limited.post("/v1/organizations/api_keys", body).body["api_key"], alone.place)
+    people = Person(own), Person(own), Person(forged)
+    seen = [person.get("/console/sessions").body.count('action="/console/sessions/end"') for person in people]
+    assert seen == [3, 3, 1]
+    for person in people:
+        person.close()
+
+
 def test_a_member_sees_what_its_groups_allow(alone: Api) -> None:
     """Pages and tabs of one store need a role there; an admin of stores has no page of the workspace."""
     team, other = (alone.place.opened.store(key) for key in ("team-a", "else"))

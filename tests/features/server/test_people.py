@@ -126,6 +126,8 @@ def test_a_key_made_by_an_admin_of_some_stores_joins_no_group(other: Api, store:
         ({"members": ["*"]}, "must be KIND:NAME"),
         ({"members": ["user:*"]}, "matches everybody"),
         ({"members": ["group:?*"]}, "matches everybody"),
+        ({"members": ["user:ann "]}, "must be KIND:NAME"),
+        ({"members": ["user:a\0"]}, "control characters"),
         ({"members": ["session:s1"]}, "the kinds are user, service_account, api_key, group"),
         ({"grants": [{"role": "review", "paths": [TEAM]}]}, "is for whole memory stores"),
         ({"grants": [{"role": "owner"}]}, "grants.0.role"),

@@ -104,8 +104,9 @@ def end_sessions(visit: Visit) -> Response:
 
 
 def _sessions(visit: Visit) -> list[Session]:
-    actor = None if visit.manages_workspace else str(visit.caller.key.actor)
-    return visit.sessions.open(visit.caller.workspace_id, actor)
+    key = visit.caller.key
+    found = visit.sessions.open(key.workspace_id, None if visit.manages_workspace else str(key.actor))
+    return [each for each in found if key.joins_groups or each.key == key.id]
 
 
 @page("GET", "export", "admin")

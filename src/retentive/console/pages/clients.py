@@ -85,6 +85,7 @@ def clients(visit: Visit) -> Response:
     """Show the connected clients of the person, or to an administrator all of the workspace. With POST, end one."""
     authorization, key = needed(visit.authorization), visit.caller.key
     found = authorization.connected(key.workspace_id, None if visit.manages_workspace else str(key.actor))
+    found = [each for each in found if key.joins_groups or each.key_id == key.id]
     if visit.is_post:
         for each in found:
             if each.id == visit.given("id"):

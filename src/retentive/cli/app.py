@@ -213,14 +213,21 @@ COMMANDS_BY_NAME = (*app.table, *(f"admin {name}" for name in admin.table))
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. `arguments` defaults to `sys.argv[1:]`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, ended = list(sys.argv[1:] if arguments is None else arguments), list[int]()
+
+    def terminate(number: int, _: FrameType | None) -> NoReturn:
+        """Exit as after a command, so that open locations are closed. A second signal ends the process at once."""
+        signal.signal(number, signal.SIG_DFL)
+        ended.append(TERMINATED)
+        sys.exit(TERMINATED)
+
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, terminate)
     try:
         status = app.main(given, prog_name="retentive", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.exceptions.Abort:
-        return INTERRUPTED
+        return ended[0] if ended else INTERRUPTED  # watchfiles turns any signal into that of Ctrl-C
     except click.ClickException as error:
         vars(error)["message"] = output.without_keys(error.message)  # declared final
         if asks_for_json(given):
@@ -229,9 +236,3 @@ def run(arguments: Sequence[str] | None = None) -> int:
         else:
             error.show()
         return 0 if given[:1] == ["hook"] else error.exit_code  # Claude Code blocks the action if a hook exits with 2
-
-
-def _terminate(number: int, _: FrameType | None) -> NoReturn:
-    """Exit as after a command, so that open locations are closed. A second signal ends the process at once."""
-    signal.signal(number, signal.SIG_DFL)
-    sys.exit(TERMINATED)

@@ -139,8 +139,7 @@ class KeySource:
 
         Raises `JoseError`, `ValueError`, or like `find`.
         """
-        key = self.find(jws.extract_compact(text.encode("ascii")).protected["kid"])
-        return jwt.decode(text, key, ALGORITHMS).claims
+        return jwt.decode(text, lambda token: self.find(token.headers()["kid"]), ALGORITHMS).claims
 
     def find(self, key_id: object) -> Key:
         """Return the public key with this id. If it is unknown, fetch the keys again first. Raises `KeyError`.

@@ -37,7 +37,7 @@ from retentive.server.oauth import (
     claim_in,
 )
 from retentive.server.rights import KeyRecord
-from retentive.server.sessions import PERSON, SignInRefused
+from retentive.server.sessions import PERSON, SignInRefused, fields_of
 from retentive.store.location_records import LocationRecords
 
 __all__ = ["People", "Provider", "Tokens"]
@@ -222,7 +222,7 @@ class People:
     def keep(self, person: Person, key_id: str) -> None:
         """Store a person who has just signed in, and remove those whom nobody has asked about for `KEPT_S`."""
         for name, text in self._records.list(PERSON):
-            if self._clock() - json.loads(text)["checked"] > KEPT_S:
+            if self._clock() - fields_of(text).get("checked", 0) > KEPT_S:
                 self._records.put(PERSON, name, None)
         self._records.put(PERSON, key_id, json.dumps(person))
 
@@ -250,8 +250,8 @@ class People:
         return None if provider is None else provider.logout_url(person, back)
 
     def _stored(self, key_id: str) -> tuple[str, Person, Provider | None]:
-        text = self._records.get(PERSON, key_id) or "{}"
-        person: Person = json.loads(text)
+        text = self._records.get(PERSON, key_id) or ""
+        person = fields_of(text)
         return text, person, self.providers.get(person.get("provider", ""))
 
     def _checked(self, key_id: str, text: str, person: Person, provider: Provider) -> Person:

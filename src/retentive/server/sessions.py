@@ -135,7 +135,7 @@ class Sessions:
         """Start a sign-in and return its new token. Expired sign-ins are removed."""
         now, token = self._clock(), secrets.token_urlsafe(32)
         for name, value in self._records.list(KIND):
-            if not _is_valid(json.loads(value), now):
+            if not _is_valid(fields_of(value), now):
                 self._records.put(KIND, name, None)
         begun = {"key": record.id, "workspace": record.workspace_id, "address": address}
         text = json.dumps({**begun, "actor": str(record.actor), "since": now, "seen": now})
@@ -149,10 +149,8 @@ class Sessions:
         """
         name = _digest(token)
         text = self._records.get(KIND, name)
-        if text is None:
-            return None
-        known, now = json.loads(text), self._clock()
-        if not _is_valid(known, now):
+        known, now = fields_of(text), self._clock()
+        if text is None or not _is_valid(known, now):
             return None
         record = self.record(known["key"])
         if record is not None and not is_poll and now - known["seen"] > SEEN_EVERY_S:
@@ -165,7 +163,7 @@ class Sessions:
         """Return the open sign-ins of a workspace, or those of one actor in it, last used first."""
         now, found = self._clock(), list[Session]()
         for name, text in self._records.list(KIND):
-            known = json.loads(text)
+            known = fields_of(text)
             if _is_valid(known, now) and known["workspace"] == workspace_id and actor in {None, known["actor"]}:
                 since, seen = _time(known["since"]), _time(known["seen"])
                 found.append(Session(name[:ID_CHARS], known["actor"], known["key"], since, seen, known["address"]))
@@ -183,13 +181,12 @@ class Sessions:
                 self._end(name, by=by, address=address)
 
     def _end(self, name: str, **facts: str) -> str:
-        text = self._records.get(KIND, name)
-        if text is None:
+        known = fields_of(self._records.get(KIND, name))
+        if not known:
             return ""
-        known: dict[str, str] = json.loads(text)
         entry = self._entry("sign_out", known["actor"], workspace=known["workspace"], key=known["key"], **facts)
         self._records.put(KIND, name, None, entry=entry)
-        return known["key"]
+        return str(known["key"])
 
     def record(self, key_id: str) -> KeyRecord | None:
         """Return the current rights of somebody who signed in, by the id of the record. None if there are none left."""
@@ -202,7 +199,7 @@ class Sessions:
         if found is not None:
             return self._keys.groups.with_groups(found)
         for name, text in self._records.list(KIND):
-            if json.loads(text)["key"] == key_id:
+            if fields_of(text).get("key") == key_id:
                 self._end(name, reason="no_longer_valid")
         return None
 
@@ -236,8 +233,16 @@ def is_form_token(secret: str, given: str) -> bool:
     return given.isascii() and hmac.compare_digest(given, form_token(secret, given[:_MASK_CHARS] or "-"))
 
 
+def fields_of(text: str | None) -> dict[str, Any]:
+    """Return the fields of a record. Empty if there is none or it is damaged, so that it keeps nobody else out."""
+    with suppress(ValueError):
+        found = json.loads(text or "{}")
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def _is_valid(known: Mapping[str, Any], now: float) -> bool:
-    return bool(now - known["seen"] <= IDLE_S and now - known["since"] <= LONGEST_S)
+    return bool(known and now - known["seen"] <= IDLE_S and now - known["since"] <= LONGEST_S)
 
 
 def _time(at: float) -> datetime:

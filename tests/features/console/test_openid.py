@@ -367,6 +367,18 @@ def test_irreversible_changes_need_a_fresh_sign_in(site: Site, monkeypatch: pyte
     assert (asked["prompt"], len(asked["state"][0])) == (["login"], 43)
 
 
+@pytest.mark.parametrize("kind", ["person", "console_session"])
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_damaged_records_keep_nobody_else_out(site: Site, kind: str, text: str) -> None:
+    ann, eve, records = site.sign_in("ann"), site.person(), site.api.place.opened.records
+    ((name, _),) = records.list(kind)
+    records.put(kind, name, text)
+    assert not site.is_in(ann)
+    assert site.is_in(site.sign_in("eve", eve))
+    assert eve.get("/console/sessions").status == 200
+    assert site.is_in(site.sign_in("ann", ann))
+
+
 def test_a_new_sign_in_gets_a_new_session(site: Site) -> None:
     ann = site.sign_in()
     first = ann.http.cookies["retentive"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import time
 import tomllib
@@ -22,13 +23,13 @@ from urllib.parse import urlsplit
 import httpx2
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import JWKRegistry, Key, RSAKey
+from joserfc.jwk import GuestProtocol, JWKRegistry, Key, RSAKey
 from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from pydantic import Field, model_validator
 
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
-from retentive.server.errors import overloaded
+from retentive.server.errors import HttpError, overloaded
 from retentive.server.keys import TOKEN_PREFIX, check_principal
 from retentive.server.people import ROLES
 from retentive.server.requests import MCP
@@ -37,6 +38,7 @@ from retentive.values.patterns import check_name_pattern, matches_actor
 from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
 from retentive.wire.people import RoleGrant
 
+LOG = logging.getLogger("retentive.server")
 ALGORITHMS = ("RS256", "ES256")
 """Accepted algorithms. Algorithms with a shared secret, and `none`, are refused."""
 KEYS_S = 600.0
@@ -69,18 +71,23 @@ class IssuerRefusal(OSError):
 
 
 class IssuerClient:
-    """Sends requests to one issuer, without redirects. Answers are limited in time and size. Threads may share it."""
+    """Requests to one issuer, with its cached description and public keys. Threads may share it.
 
-    def __init__(self, issuer: str, monotonic: Callable[[], float]) -> None:
+    There are no redirects, and answers are limited in time and size.
+    """
+
+    def __init__(self, issuer: Issuer, monotonic: Callable[[], float]) -> None:
         self.issuer, self._monotonic = issuer, monotonic
         self._http = httpx2.Client(
             timeout=TIMEOUT_S,
             verify=create_default_context(),
             limits=httpx2.Limits(max_keepalive_connections=0),  # requests are minutes apart
-            trust_env=urlsplit(issuer).hostname not in LOCAL,  # else without a proxy
+            trust_env=urlsplit(issuer.issuer).hostname not in LOCAL,  # else without a proxy
         )
-        self._described: dict[str, Any] = {}
-        self._until = float("-inf")
+        self._description: dict[str, Any] = {}
+        self._keys: Mapping[str, Key] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._lock = Lock()
 
     def json(self, url: str, form: Mapping[str, str] | None = None, **options: Any) -> Any:
         """Return the JSON of an answer. With `form`, the request is a POST. `options` are those of httpx2.
@@ -105,66 +112,55 @@ class IssuerClient:
             code = _text(json.loads(data)["error"])[:100]
         raise IssuerRefusal(response.status_code, code)
 
-    def described(self) -> Mapping[str, Any]:
-        """Return the description of the issuer. It may be older if the issuer is down. Raises `OSError`."""
-        now = self._monotonic()
-        if self._until <= now:
-            found, problem = None, "its description is that of another issuer"
-            try:
-                found = self.json(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
-            except (OSError, InvalidInput, ValueError, RecursionError) as error:
-                problem = str(error)
-            if isinstance(found, dict) and found.get("issuer") == self.issuer:
-                self._described, self._until = found, now + KEYS_S
-            elif self._described:
-                self._until = now + REFETCH_S
-            else:
-                raise OSError(problem)
-        return self._described
-
-
-class KeySource:
-    """Cached public keys of one OpenID issuer. Threads may share it."""
-
-    def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
-        self.client = IssuerClient(issuer, monotonic)
-        self._uri = jwks_uri
-        self._monotonic = monotonic
-        self._keys: Mapping[str, Key] = {}
-        self._fetched_at = self._tried_at = float("-inf")
-        self._lock = Lock()
-
     def verified(self, text: str) -> dict[str, Any]:
         """Return the claims of a JWT that the issuer signed. They may be outdated, or for somebody else.
 
-        Raises `JoseError`, `ValueError`, or like `find`.
+        If its key is unknown, the keys are fetched again first. Raises `JoseError`, `ValueError`, `KeyError`, or
+        `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
         """
-        return jwt.decode(text, lambda token: self.find(token.headers()["kid"]), ALGORITHMS).claims
 
-    def find(self, key_id: object) -> Key:
-        """Return the public key with this id. If it is unknown, fetch the keys again first. Raises `KeyError`.
+        def find(token: GuestProtocol) -> Key:
+            name = str(token.headers()["kid"])
+            self._update(is_due=name not in self._keys)
+            return self._keys[name]
 
-        Also raises `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
-        """
-        now = self._monotonic()
-        is_due = key_id not in self._keys or self._fetched_at + KEYS_S <= now
+        return jwt.decode(text, find, ALGORITHMS).claims
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the description of the issuer. Raises `HttpError` 503 like `verified`."""
+        self._update(is_due=not self._description)
+        return self._description
+
+    def unreachable(self, error: object) -> HttpError:
+        """Log that the issuer did not answer, and return the error for the client."""
+        name = self.issuer.name or self.issuer.issuer
+        LOG.warning("the identity provider %s did not answer: %s", name, str(error)[:200])
+        return overloaded(f"the identity provider {name} cannot be reached; try again later")
+
+    def _update(self, *, is_due: bool) -> None:
+        now, problem = self._monotonic(), "it was asked just now"
+        is_due = is_due or self._fetched_at + KEYS_S <= now
         if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys
             try:
                 if self._tried_at + REFETCH_S <= now:
                     self._tried_at = now
                     self._fetch()
                     self._fetched_at = now
-            except (OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
-                pass  # the cached keys stay in use for STALE_S
+            except (OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError) as error:
+                problem = str(error)  # the cached keys stay in use for STALE_S
             finally:
                 self._lock.release()
         if self._fetched_at + KEYS_S + STALE_S <= now:
-            raise overloaded("the server cannot fetch the public keys of the token's issuer")
-        return self._keys[str(key_id)]
+            raise self.unreachable(problem)
 
     def _fetch(self) -> None:
-        uri = self._uri or str(self.client.described()["jwks_uri"])
-        given = self.client.json(uri)["keys"]
+        issuer, uri = self.issuer, self.issuer.jwks_uri
+        if uri is None or issuer.client_id is not None:
+            described = self.json(issuer.issuer.rstrip("/") + "/.well-known/openid-configuration")
+            if described["issuer"] != issuer.issuer:
+                raise InvalidInput("the metadata of the issuer names a different issuer")
+            self._description = described
+        given = self.json(uri or self._description["jwks_uri"])["keys"]
         self._keys = {each["kid"]: key for each in given if (key := _usable(each)) is not None}
 
 
@@ -310,8 +306,7 @@ class Tokens:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource.rstrip("/")
-        self.issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
-        self.monotonic = monotonic
+        self.issuers = {each.issuer: IssuerClient(each, monotonic) for each in issuers}
         self._clock = clock
 
     @classmethod
@@ -337,7 +332,7 @@ class Tokens:
 
     def metadata(self, path: str = "") -> Json:
         """Return the OAuth metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""
-        prefixes = {issuer.scope_prefix for issuer, _ in self.issuers.values()}
+        prefixes = {each.issuer.scope_prefix for each in self.issuers.values()}
         return {
             "resource": self.resource + path,
             "authorization_servers": list(self.issuers),
@@ -354,8 +349,8 @@ class Tokens:
             return None
         try:
             unverified = jws.extract_compact(text.encode("ascii"))
-            issuer, source = self.issuers[json.loads(unverified.payload)["iss"]]
-            return issuer.record(source.verified(text), self._clock())
+            client = self.issuers[json.loads(unverified.payload)["iss"]]
+            return client.issuer.record(client.verified(text), self._clock())
         except (JoseError, InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 

@@ -25,13 +25,12 @@ from joserfc.jwk import OctKey
 from joserfc.jwt import JWTClaimsRegistry
 
 from retentive.errors import Conflict, InvalidInput
-from retentive.server.errors import HttpError, overloaded
+from retentive.server.errors import HttpError
 from retentive.server.oauth import (
     LEEWAY_S,
     REFETCH_S,
-    Issuer,
+    IssuerClient,
     IssuerRefusal,
-    KeySource,
     Tokens,
     check_issuer_url,
     claim_in,
@@ -60,10 +59,10 @@ the provider is asked again, and the times when it `checked` the person and when
 class Provider:
     """Identity provider at which people sign in. Threads may share it."""
 
-    def __init__(self, issuer: Issuer, keys: KeySource, clock: Callable[[], float]) -> None:
-        self.issuer, self.name = issuer, issuer.name
-        self._keys, self._client, self._clock = keys, keys.client, clock
-        self._id, self._secret = issuer.client_id or "", issuer.client_secret
+    def __init__(self, client: IssuerClient, clock: Callable[[], float]) -> None:
+        self._client, self._clock = client, clock
+        self.issuer, self.name = client.issuer, client.issuer.name
+        self._id, self._secret = self.issuer.client_id or "", self.issuer.client_secret
         self._sealing_key = OctKey.import_key(hashlib.sha256(b"retentive " + self._secret.encode()).digest())
 
     def authorization_url(self, secret: str, redirect_uri: str) -> str:
@@ -127,7 +126,7 @@ class Provider:
 
     def logout_url(self, person: Person, back: str) -> str | None:
         """Return the URL at which a person signs out of the provider, and comes back. None if there is none."""
-        with suppress(OSError, *_MALFORMED):
+        with suppress(HttpError, *_MALFORMED):
             query = {"id_token_hint": self._tokens(person)["id_token"], "client_id": self._id}
             return _with(self._client.described()["end_session_endpoint"], {**query, "post_logout_redirect_uri": back})
         return None
@@ -145,8 +144,7 @@ class Provider:
                 is_about_person = error.code not in _SERVER_FAULTS if error.code else error.status == 401
                 if is_about_person:
                     raise SignInRefused(refused) from None
-            LOG.warning("the identity provider %s did not answer: %s", self.name, str(error)[:200])
-            raise overloaded(f"the identity provider {self.name} cannot be reached; try again later") from None
+            raise self._client.unreachable(error) from None
         except _MALFORMED:
             raise SignInRefused("invalid_token") from None
 
@@ -178,7 +176,7 @@ class Provider:
 
     def _verified(self, text: str, nonce: str | None = None) -> dict[str, Any]:
         """Return the claims of an ID token. Raises one of `_MALFORMED` if it is not acceptable."""
-        claims = self._keys.verified(text)
+        claims = self._client.verified(text)
         wanted = {"iss": self.issuer.issuer, "aud": self._id, **({} if nonce is None else {"nonce": nonce})}
         options: dict[str, Any] = {name: {"essential": True, "value": value} for name, value in wanted.items()}
         options |= {name: {"essential": True} for name in ("exp", "iat", "sub")}
@@ -214,9 +212,9 @@ class People:
         self.resource = tokens.resource
         self._records, self._clock = records, clock
         self.providers = {
-            issuer.name: Provider(issuer, keys, clock)
-            for issuer, keys in tokens.issuers.values()
-            if issuer.client_id is not None
+            client.issuer.name: Provider(client, clock)
+            for client in tokens.issuers.values()
+            if client.issuer.client_id is not None
         }
 
     def keep(self, person: Person, key_id: str) -> None:

@@ -396,7 +396,7 @@ def test_a_client_secret_may_be_sent_in_the_form_and_a_new_one_needs_new_sign_in
     ann = site.sign_in()
     monkeypatch.setenv("TEST_SECRET", "rotated")
     before = site.people.providers["test"]
-    site.people.providers["test"] = type(before)(before.issuer, before._keys, site.clock)
+    site.people.providers["test"] = type(before)(before._client, site.clock)
     site.clock.now += CHECK_S + 1
     assert not site.is_in(ann)  # its tokens cannot be decrypted, so the provider cannot be asked
     answer = site.come_back(ann, site.provider.authorize(site.leave(ann), "ann"))

@@ -167,7 +167,7 @@ def test_rotated_keys_are_fetched_with_a_limit(provider: Provider) -> None:
     assert len(provider.requests) == 2
     clock.now += REFETCH_S
     assert tokens.authenticated(provider.token("new")) is not None
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 4
 
 
 def test_a_withdrawn_key_is_refused(provider: Provider) -> None:
@@ -225,7 +225,7 @@ def test_the_configurations_in_the_documentation(tmp_path: Path, monkeypatch: py
         (tmp_path / "oauth.toml").write_text(block.partition("```")[0], "utf-8")
         found = Tokens.from_file(f"{tmp_path}/oauth.toml")
         assert found.metadata()["resource"] == RESOURCE
-        names += [issuer.name for issuer, _ in found.issuers.values()]
+        names += [each.issuer.name for each in found.issuers.values()]
     assert names == ["", "keycloak"]
 
 

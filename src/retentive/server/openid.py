@@ -70,14 +70,15 @@ class Provider:
 
         Raises like `signed_in`.
         """
+        digest = hashlib.sha256(derived(secret, "verifier").encode())
         asked = {
             **self.issuer.sign_in_parameters,
             "response_type": "code", "client_id": self._id, "redirect_uri": redirect_uri,
             "scope": self.issuer.sign_in_scopes, "state": derived(secret, "state"), "nonce": derived(secret, "nonce"),
-            "code_challenge": _encoded(hashlib.sha256(derived(secret, "verifier").encode()).digest()),
+            "code_challenge": base64.urlsafe_b64encode(digest.digest()).decode().rstrip("="),
             "code_challenge_method": "S256",
         }  # fmt: skip
-        with self._asking("provider_refused"):
+        with self._asking():
             return _with(self._client.described()["authorization_endpoint"], asked)
 
     def signed_in(self, answer: Mapping[str, str], secret: str, redirect_uri: str) -> Person:
@@ -92,7 +93,7 @@ class Provider:
         if "code" not in answer:
             raise SignInRefused("provider_refused")
         form = {"code": answer["code"], "code_verifier": derived(secret, "verifier"), "redirect_uri": redirect_uri}
-        with self._asking("provider_refused"):
+        with self._asking():
             tokens = self._asked_for_tokens("authorization_code", form)
             claims = self._verified(tokens["id_token"], nonce=derived(secret, "nonce"))
             return self._person(self._completed(claims, tokens), tokens)
@@ -103,7 +104,7 @@ class Provider:
         Raises `SignInRefused` if they may no longer be signed in, and `HttpError` 503 if the provider did not say.
         """
         tokens, fresh, known = self._tokens(person), dict[str, str](), person["claims"]
-        with self._asking("revoked"):
+        with self._asking():
             has_userinfo = "userinfo_endpoint" in self._client.described()
             if "refresh_token" in tokens:
                 fresh = self._asked_for_tokens("refresh_token", {"refresh_token": tokens["refresh_token"]})
@@ -132,18 +133,19 @@ class Provider:
         return None
 
     @contextmanager
-    def _asking(self, refused: str) -> Iterator[None]:
-        """Raise what a block that asks the provider may raise. `refused` is the outcome if the provider refuses.
+    def _asking(self) -> Iterator[None]:
+        """Raise what a block that asks the provider may raise.
 
         A proxy in front of a provider that restarts may answer 404 or 403; that must not throw everybody out.
         """
         try:
             yield
+        except IssuerRefusal as refusal:
+            is_about_person = refusal.code not in _SERVER_FAULTS if refusal.code else refusal.status == 401
+            if is_about_person and refusal.status in {400, 401, 403}:
+                raise SignInRefused("provider_refused") from None
+            raise self._client.unreachable(refusal) from None
         except OSError as error:
-            if isinstance(error, IssuerRefusal) and error.status in {400, 401, 403}:
-                is_about_person = error.code not in _SERVER_FAULTS if error.code else error.status == 401
-                if is_about_person:
-                    raise SignInRefused(refused) from None
             raise self._client.unreachable(error) from None
         except _MALFORMED:
             raise SignInRefused("invalid_token") from None
@@ -271,11 +273,7 @@ class People:
 
 def derived(secret: str, purpose: str) -> str:
     """Return a value that belongs to one sign-in: its state, nonce or PKCE verifier."""
-    return _encoded(hmac.digest(secret.encode(), purpose.encode(), "sha256"))
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+    return hmac.digest(secret.encode(), purpose.encode(), "sha256").hex()
 
 
 def _with(url: str, query: Mapping[str, str]) -> str:

@@ -84,9 +84,9 @@ class Sessions:
         records: LocationRecords,
         code: OneTimeCode | None = None,
         clock: Callable[[], float] = time.time,
-        people: People | None = None,
     ) -> None:
-        self._keys, self._records, self._code, self._clock, self.people = keys, records, code, clock, people
+        self._keys, self._records, self._code, self._clock = keys, records, code, clock
+        self.people: People | None = None
         self.failures = Failures(clock)
 
     @property

@@ -364,7 +364,7 @@ def test_irreversible_changes_need_a_fresh_sign_in(site: Site, monkeypatch: pyte
     assert "next=%2Fconsole%2Fkeys" in again
     site.people.providers["test"].issuer.sign_in_parameters.update(prompt="login", state="x")
     asked = parse_qs(urlsplit(eve.get(again).headers["location"]).query)
-    assert (asked["prompt"], len(asked["state"][0])) == (["login"], 43)
+    assert (asked["prompt"], len(asked["state"][0])) == (["login"], 64)
 
 
 @pytest.mark.parametrize("kind", ["person", "console_session"])

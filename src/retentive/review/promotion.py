@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
@@ -27,10 +26,11 @@ from retentive.storage.contract import (
     Recorded,
     Snapshot,
     Version,
+    as_actor,
     to_datetime,
 )
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import CARRIED, Origin
+from retentive.values.provenance import CARRIED, NOTHING, Origin
 from retentive.values.records import EPOCH, to_us
 from retentive.values.text import decoded
 
@@ -49,9 +49,9 @@ class Promoted:
 
 
 class PastVersion(NamedTuple):
-    """Version of a memory, as a promotion carries it. `at` is in microseconds since 1970."""
+    """Version of a memory, as a promotion carries it. `actor` may be empty; `at` is in microseconds since 1970."""
 
-    actor: str | None
+    actor: str
     at: int
     provenance_text: str
     text: str
@@ -119,17 +119,11 @@ def _past(snapshot: Snapshot, memory: Memory, assessed: Assessment | None, *, sh
         size += version.size_bytes or 0
         if size > MAX_BYTES // share and version.id != memory.version_id:
             return
+        made = {} if version.provenance is NOTHING else json.loads(version.provenance_text or "{}")
         by = contributors_of(snapshot, version.provenance)  # also those in records of the source
-        made = {**_parsed(version.provenance_text), "by": by, "older": "", "cause": CARRIED}
+        made |= {"by": by, "older": "", "cause": CARRIED}
         text = decoded(snapshot.version(version.id)[1])
-        yield PastVersion(_name(version.actor), to_us(version.created_at), json.dumps(made), text)
-
-
-def _parsed(provenance_text: str | None) -> dict[str, Any]:
-    with suppress(ValueError):
-        found = json.loads(provenance_text or "{}")
-        return found if isinstance(found, dict) else {}
-    return {}
+        yield PastVersion(str(version.actor or ""), to_us(version.created_at), json.dumps(made), text)
 
 
 def _proposed(
@@ -182,15 +176,11 @@ def with_past(view: Snapshot, guard: Guard, proposal: Proposal, changes: Sequenc
             past = iter([PastVersion(*each) for each in json.loads(text)])
         except (ValueError, TypeError):
             raise Damaged("the history of a proposed memory cannot be decoded") from None
-        own = PastVersion(_name(proposal.actor), to_us(_NOW), change.provenance_text or "", change.data.decode())
+        own = PastVersion(str(proposal.actor or ""), to_us(_NOW), change.provenance_text or "", change.data.decode())
         allowed = _allowed(guard, MemoryPath.known(change.path), past)
         before = Memory(again.id, change.path, 0, "", "", EPOCH, EPOCH)  # the road looks it up
         for number, each in enumerate((*allowed, own)):
-            actor, at = None if each.actor is None else Actor.parse(each.actor), to_datetime(each.at)
+            actor, at = as_actor(each.actor or None), to_datetime(each.at)
             what: Operation = "modified" if number else "created"
             version = Version("", again.id, what, change.path, None, None, actor, at, 0, provenance_text=each[2])
             yield Imported(version, before if number else None, each.text.encode())
-
-
-def _name(actor: Actor | None) -> str | None:
-    return None if actor is None else str(actor)

@@ -58,13 +58,16 @@ def undo(_: Api, store: MemoryStore) -> bool:
     return store.undo("HEAD", actor=EVE).proposed
 
 
+BASIC = {
+    "a new memory": create("/memories/new.md"),
+    "lines inserted or appended": insert(1, "more", A),
+    "a `str_replace` that only adds lines": edit("one\n", "one\nmore\n", A),
+    "a line changed or removed": edit("two", "2", A),
+    "a rename": rename(A, "/memories/c.md"),
+    "a deletion": delete(A),
+}
 ROWS: dict[str, Act] = {
-    "a new memory": does(create("/memories/new.md")),
-    "lines inserted or appended": does(insert(1, "more", A)),
-    "a `str_replace` that only adds lines": does(edit("one\n", "one\nmore\n", A)),
-    "a line changed or removed": does(edit("two", "2", A)),
-    "a rename": does(rename(A, "/memories/c.md")),
-    "a deletion": does(delete(A)),
+    **{name: does(command) for name, command in BASIC.items()},
     "a `create` over a memory (`create_overwrites`), all its lines kept": does(create(A, "zero\none\n1.5\ntwo")),
     "a `create` over a memory, a line missing": does(create(A, "one\n2\n")),
     "a restore or an undo, whatever it adds": undo,
@@ -105,16 +108,6 @@ def test_what_waits_and_what_passes(api: Api) -> None:
     tiers = r" \| (waits|passes)" * 3
     documented = re.findall(rf"^\| (.*?){tiers} \|$", (ROOT / "docs/review.md").read_text(), re.MULTILINE)
     assert {name: [*tiers] for name, *tiers in documented} == table
-
-
-BASIC = {
-    "a new memory": create("/memories/new.md"),
-    "lines inserted or appended": insert(1, "more", A),
-    "a `str_replace` that only adds lines": edit("one\n", "one\nmore\n", A),
-    "a line changed or removed": edit("two", "2", A),
-    "a rename": rename(A, "/memories/c.md"),
-    "a deletion": delete(A),
-}
 
 
 def by_http(api: Api, store: MemoryStore, command: dict[str, Any]) -> None:

@@ -206,19 +206,13 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
 def closing(
     view: Snapshot, closed: Sequence[Proposal], *, is_accepted: bool, by: Actor | None, at: datetime
 ) -> list[RecordChange]:
-    """Return the changes of records that remove proposals and keep the decision on each."""
-    made = [Decision(each.id, is_accepted, each.actor, by, at) for each in closed]
-    return [*(record for each in closed for record in without_proposal(each)), *decision_records(view, made)]
-
-
-def decision_records(view: Snapshot, made: Sequence[Decision]) -> list[RecordChange]:
-    """Return the records of decisions. All stored decisions except the newest 1,000 are removed."""
-    known = decisions(view) if made else []
-    records: list[RecordChange] = [(REVIEWED, old.proposal_id, None) for old in known[MAX_DECISIONS - len(made) :]]
-    for each in made:
-        value = asdict(each) | {"actor": _name(each.actor), "by": _name(each.by), "at": to_us(each.at)}
-        del value["proposal_id"]
-        records.append((REVIEWED, each.proposal_id, json.dumps(value)))
+    """Return the changes of records that remove proposals and keep the decisions on them, of all the newest 1,000."""
+    records = [record for each in closed for record in without_proposal(each)]
+    known, room = decisions(view) if closed else [], max(MAX_DECISIONS - len(closed), 0)
+    records += [(REVIEWED, old.proposal_id, None) for old in known[room:]]
+    for each in closed[-MAX_DECISIONS:]:
+        value = {"accepted": is_accepted, "actor": _name(each.actor), "by": _name(by), "at": to_us(at)}
+        records.append((REVIEWED, each.id, json.dumps(value)))
     return records
 
 

@@ -266,9 +266,10 @@ class Server:
         if base is not None and self.authorization is not None and text.startswith(ACCESS_PREFIX):
             record = await self.workers.run(partial(self.authorization.authenticated, text, base))
             if record is None:
+                AUTH_FAILURES.labels("oauth_token").inc()
                 raise unauthorized()
-            return Caller(record, named_actor(request.headers, record))
-        record = await self.authenticated(text)
+        else:
+            record = await self.authenticated(text)
         return Caller(record, named_actor(request.headers, record))
 
     async def authenticated(self, text: str) -> KeyRecord:

@@ -58,8 +58,8 @@ def _question(visit: Visit, to: str, **values: object) -> Response:
     own = {"redirect_host": parts.netloc, "is_here": is_loopback(parts.hostname)}
     url = f"{AUTHORIZE}?{urlencode(visit.query)}"
     response = visit.page("authorize.html", "Connect a client", url=url, **own, **values)
-    source = f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
-    policy = POLICY.replace("form-action 'self'", f"form-action 'self' {source}")  # browsers check redirects too
+    targets = "'self' https: http:" if parts.scheme == "http" else "'self' https:"
+    policy = POLICY.replace("form-action 'self'", f"form-action {targets}")  # browsers check all redirects that follow
     response.headers["content-security-policy"] = policy
     return response
 

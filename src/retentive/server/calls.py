@@ -49,9 +49,12 @@ class ServedLocation:
         """
         if caller.key.grants:
             caller = caller.within(self.info(store_id))
-        key, paths = caller.key, ((), None) if is_whole else (caller.key.paths, caller.key.write_paths)
-        recorded = caller.recorded_key, key.principal or ""
-        return self._store(store_id, caller.actor, paths, recorded, not key.allows("review"))
+        key, paths = (
+            caller.key,
+            () if is_whole else (("scope", caller.key.paths), ("write_scope", caller.key.write_paths)),
+        )
+        about = ("actor", caller.actor), ("api_key_id", caller.recorded_key), ("principal", key.principal or "")
+        return self._store(store_id, (*about, ("hides_history", not key.allows("review")), *paths))
 
     def named(self, name: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
         """Open the memory store with this key or id for a caller, as `store` does.
@@ -76,26 +79,9 @@ class ServedLocation:
             yield from found.items
             after = found.next
 
-    def _opened(
-        self,
-        store_id: str,
-        actor: Actor,
-        paths: tuple[tuple[str, ...], tuple[str, ...] | None],
-        key: tuple[str, str],
-        hides_history: bool,
-        /,
-    ) -> tuple[StoreInfo, MemoryStore]:
+    def _opened(self, store_id: str, options: tuple[tuple[str, object], ...]) -> tuple[StoreInfo, MemoryStore]:
         info = self.info(store_id)
-        return info, with_options(
-            self.opened.store(info.id),
-            integration=INTEGRATION,
-            actor=actor,
-            api_key_id=key[0],
-            principal=key[1],
-            hides_history=hides_history,
-            scope=paths[0],
-            write_scope=paths[1],
-        )
+        return info, with_options(self.opened.store(info.id), integration=INTEGRATION, **dict(options))
 
     def info(self, store_id: str) -> StoreInfo:
         """Return the current description of a memory store. Raises `HttpError` 404."""

@@ -95,8 +95,8 @@ def page_of(found: Sequence[T], after_id: str | None, before_id: str | None, lim
 
 def warnings_of(call: RouteCall, patterns: Sequence[str]) -> list[str]:
     """Return a warning for each pattern that matches no memory store that the caller sees."""
-    seen = filter(call.caller.sees, call.location.opened.stores() if patterns else ())
-    return unmatched(patterns, list(seen))
+    infos = call.location.stores(call.caller.workspace_id, include_archived=True) if patterns else ()
+    return unmatched(patterns, list(filter(call.caller.sees, infos)))
 
 
 @route("GET", "/v1/organizations/me", SCOPES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from retentive.errors import Refused, RetentiveError
 from retentive.gateway import records
 from retentive.gateway.records import KeptCall
-from retentive.gateway.transform import OVER, UNRUN, ModelTurn, client_id, is_memory, masked, paths_in
+from retentive.gateway.transform import OVER, UNRUN, ModelTurn, is_memory, masked, paths_in
 from retentive.server.telemetry import STORAGE_CODES, described
 from retentive.store import MemoryStore, core_of
 from retentive.values.replies import Reply
@@ -66,21 +65,22 @@ class MemoryCalls:
         core, reason = core_of(self.store), UNRUN if not turn.may_run else OVER if is_over else None
         if reason is None:
             self._tried(partial(self._keep_round, turn))
-        ids = [client_id(turn.message_id, use["id"]) for use in turn.uses]
+        ids = [turn.client_id(use) for use in turn.uses]
         known = self._tried(lambda: core.read(lambda view: records.calls(view, ids, core.scope, time.time())[0])) or {}
         found = list[KeptCall]()
-        for call_id, use in zip(ids, turn.uses, strict=True):
-            kept, since = known.get(call_id), time.time()
-            if kept is None or kept.has_failed:
+        for use in turn.uses:
+            kept = known.get(turn.client_id(use))
+            if kept is None:
+                since = time.time()
                 reply = self._run(turn, use) if reason is None else Reply(reason, is_error=True)
-                has_failed = reply.code in STORAGE_CODES
-                kept = KeptCall(call_id, turn.id, use, reply.text, reply.is_error, has_failed, paths_in(use["input"]))
-                self._tried(partial(self._keep_call, kept, since))
+                kept = turn.answered(use, reply.text, is_error=reply.is_error)
+                if reply.code not in STORAGE_CODES:  # after those, the call may be run again
+                    self._tried(partial(self._keep_call, kept, since))
             found.append(replace(kept, block=use))
         return found
 
     def _run(self, turn: ModelTurn, use: dict[str, Any]) -> Reply:
-        who = {"run": turn.message_id[:200], "source": "gateway", "session": self.session}
+        who = {"run": str(turn.message.get("id"))[:200], "source": "gateway", "session": self.session}
         try:
             reply = self.store.execute(use["input"], tool_use_id=str(use["id"]), **who)
         except Exception as error:  # whatever happens, the call gets a reply
@@ -101,17 +101,17 @@ class MemoryCalls:
         """Keep the message of a turn, unless it has a sensitive value in a text that the client needs unchanged."""
         if turn.number <= len(self.rounds) or not self._keeps_rounds:
             return
-        core, content = core_of(self.store), list[dict[str, Any]]()
-        for block in turn.content:
-            kept = {**block, "input": masked(block["input"], self._masked)} if is_memory(block) else block
-            self._keeps_rounds = self._keeps_rounds and (is_memory(block) or masked(block, self._masked) == block)
-            content.append(kept)
+        content = [
+            {**block, "input": masked(block["input"], self._masked)} if is_memory(block) else block
+            for block in turn.content
+        ]
+        others = [block for block in content if not is_memory(block)]
         messages = [*self.rounds, {**turn.message, "content": content}]
-        if not self._keeps_rounds or len(str(messages)) > _MAX_ROUNDS_CHARS:
+        if masked(others, self._masked) != others or len(str(messages)) > _MAX_ROUNDS_CHARS:
             self._keeps_rounds = False  # those that follow must not be kept without it
             return
         paths = {path for each in messages for block in each["content"] for path in paths_in(block.get("input"))}
-        core.follow_up(lambda tx: records.keep_round(tx, self.digest, messages, paths, time.time()))
+        core_of(self.store).follow_up(lambda tx: records.keep_round(tx, self.digest, messages, paths, time.time()))
         self.rounds = messages
 
     def _masked(self, text: str, path: str = "") -> str:
@@ -130,11 +130,3 @@ class MemoryCalls:
         except RetentiveError:
             self.has_failed = True
             return None
-
-
-def digest_of(*parts: str) -> str:
-    """Return a digest of parts, which identifies a request."""
-    found = hashlib.sha256()
-    for data in (part.encode("utf-8", "surrogatepass") for part in parts):
-        found.update(len(data).to_bytes(8, "big") + data)
-    return found.hexdigest()[:40]

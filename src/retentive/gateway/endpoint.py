@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.gateway.calls import MemoryCalls, OnCall, digest_of
+from retentive.gateway.calls import MemoryCalls, OnCall
 from retentive.gateway.loop import ClientResponse, Loop, heavy
 from retentive.gateway.records import KeptCall
 from retentive.gateway.transform import MessagesRequest, check_batch, failed, parsed
@@ -46,19 +45,10 @@ API_KEY = "RETENTIVE_GATEWAY_API_KEY"
 INTEGRATION = "gateway"
 NO_SCOPE = "the API key needs the scope gateway"
 _KEY, _SESSION, _AGENT = "x-retentive-key", "x-claude-code-session-id", "x-claude-code-agent-id"
-_CREDENTIALS = {b"x-api-key", b"authorization"}
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """Caller of a request. `open_store` opens the memory store for its actor. `path` is that of the API."""
-
-    open_store: Callable[[], MemoryStore]
-    mode: GatewayMode
-    owner: str
-    session: str | None
-    path: bytes
-    headers: Headers
+Admitted: TypeAlias = tuple[Callable[[], MemoryStore], GatewayMode, str]
+"""What opens the memory store for the actor of a request, the mode, and the id of the key."""
 
 
 class Gateway:
@@ -104,73 +94,61 @@ class Gateway:
                 await client.end(failed(error))
 
     async def _answer(self, request: Request, client: ClientResponse, has_body: asyncio.Event) -> None:
-        found = await self._admitted(request)
-        path, run = found.path.partition(b"?")[0], self._server.workers.run
+        name, in_path, target = _address(request)
+        headers = end_to_end(request.headers.raw)
+        open_store, mode, owner = (
+            await self._admitted(request, name, in_path) if self._local is None else self._admitted_here(request, name)
+        )
+        if self._local is None:  # no key of ours leaves this server
+            headers = [each for each in headers if PREFIX.encode() not in each[1]]
+        path, run = target.partition(b"?")[0], self._server.workers.run
         if request.method != "POST" or path not in {MESSAGES, BATCHES}:
-            await run(found.open_store)
+            await run(open_store)
             length = [(name, value) for name, value in request.headers.raw if name == b"content-length"]
-            has_pieces = bool(length) or "transfer-encoding" in request.headers
-            body = _pieces(request, has_body) if has_pieces else await request.body()
-            if not has_pieces:
+            body: Any = b""
+            if length or "transfer-encoding" in request.headers:
+                body = _pieces(request, has_body)
+            else:
                 has_body.set()
-            await self._forward(client, request.method, found.path, found.headers + length, body)
+            await self._forward(client, request.method, target, headers + length, body)
             return
         data = await self._server.read_body(request, MAX_BODY_BYTES if path == MESSAGES else MAX_BATCH_BYTES)
         has_body.set()
         asked = None
         if path == MESSAGES:
-            asked = await heavy(len(data), _read, data, found.mode)
+            asked = await heavy(len(data), _read, data, mode)
         elif b"memory_20250818" in data:
             check_batch(await heavy(len(data), parsed, data))
         ids = [] if asked is None else asked.memory_ids()
         if asked is None or not (asked.acts or ids):
-            await run(found.open_store)
-            await self._forward(client, "POST", found.path, found.headers, data)
+            await run(open_store)
+            await self._forward(client, "POST", target, headers, data)
             return
-        digest = digest_of(found.owner, request.scope["path"], *asked.identity)
+        digest = await heavy(len(data), asked.digest, owner, request.scope["path"])
         while job := self._answering.get(digest):  # the client has gone and asks again
             await asyncio.wait([job])
 
         def prepared() -> tuple[MemoryCalls, dict[str, KeptCall]]:
-            memory = MemoryCalls(found.open_store(), digest, found.session, self._on_call)
+            memory = MemoryCalls(open_store(), digest, request.headers.get(_SESSION), self._on_call)
             return memory, memory.load(ids)
 
         memory, known = await run(prepared)
         asked = await heavy(len(data), asked.with_calls, known) if ids else asked
         body = await heavy(len(data), asked.body, data)
         if not asked.acts:
-            await self._forward(client, "POST", found.path, found.headers, body)
+            await self._forward(client, "POST", target, headers, body)
             return
-        headers, client.is_stream = encoding_for(found.headers), asked.is_stream
-        parts = (self._server, self._upstream, client, asked, memory, headers, found.path, body)
+        client.is_stream = asked.is_stream
+        parts = (self._server, self._upstream, client, asked, memory, encoding_for(headers), target, body)
         await Loop(*parts, self._max_rounds, self._answering).run()
 
     async def _forward(self, client: ClientResponse, method: str, path: bytes, headers: Headers, body: Any) -> None:
         async with self._upstream.send(method, path, headers, body) as answer:
             await client.forward(answer)
 
-    async def _admitted(self, request: Request) -> Admitted:
-        """Return who sends a request, and for which memory store. Raises `HttpError`."""
-        parts = request.scope["raw_path"].removeprefix(PATH.encode() + b"/").split(b"/")
-        names = [unquote(part.decode("latin-1")) for part in parts[:2]]
-        in_path = next((name for name in names if name.startswith(PREFIX)), None)
-        rest = parts[1 if in_path is None else 2 :]
-        if any(unquote(part.decode("latin-1")).strip(".") == "" and b"." in part for part in rest) or b"%2e" in (
-            b"/".join(rest).lower()
-        ):
-            raise missing("route")
-        query = request.scope["query_string"]
-        path = b"/" + b"/".join(rest) + (b"?" + query if query else b"")
-        name = next((name for name in names if name != in_path), "")
-        headers = end_to_end(request.headers.raw)
-        if self._local is not None:
-            return self._admitted_here(request, name, path, headers)
-        given = request.headers.get(_KEY) or in_path
-        ours = [
-            value for key, value in headers if key in _CREDENTIALS and _credential(value).startswith(PREFIX.encode())
-        ]
-        headers = [each for each in headers if each[1] not in ours]
-        text = given or (_credential(ours[0]).decode("latin-1") if ours else None)
+    async def _admitted(self, request: Request, name: str, in_path: str | None) -> Admitted:
+        """Return who sends a request. Raises `HttpError`."""
+        text = request.headers.get(_KEY) or in_path
         if text is None:
             raise unauthorized()
         record = await self._server.authenticated(text)
@@ -180,11 +158,10 @@ class Gateway:
             raise forbidden(NO_SCOPE)
         if text == in_path and {scope for each in record.held for scope in each.scopes} != {"gateway"}:
             raise forbidden("a key in a URL must have only the scope gateway, because proxies may log it")
-        session, actor = _who(request)
-        store = partial(self._store, record, actor or record.actor, name)
-        return Admitted(store, record.gateway_mode, record.id, session, path, headers)
+        store = partial(self._store, record, _session_actor(request) or record.actor, name)
+        return store, record.gateway_mode, record.id
 
-    def _admitted_here(self, request: Request, name: str, path: bytes, headers: Headers) -> Admitted:
+    def _admitted_here(self, request: Request, name: str) -> Admitted:
         store = self._local
         assert store is not None
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname
@@ -192,9 +169,9 @@ class Gateway:
             raise forbidden("only programs of this machine may use this gateway, and no web page")
         if name not in {store.key, store.id}:
             raise missing(NO_STORE)
-        session, actor = _who(request)
+        actor = _session_actor(request)
         mine = store if actor is None else store.acting_as(actor)
-        return Admitted(lambda: mine, "added", "", session, path, headers)
+        return lambda: mine, "added", ""
 
     def _store(self, record: KeyRecord, actor: Actor, name: str) -> MemoryStore:
         """Return a memory store, opened for a caller. Raises `HttpError` 404, also if the key may not see it."""
@@ -216,23 +193,27 @@ def url_of(address: str, store: MemoryStore) -> str:
     return f"{address}{PATH}/{quote(store.key or store.id, safe='')}"
 
 
-def _credential(value: bytes) -> bytes:
-    return value[7:].strip() if value[:7].lower() == b"bearer " else value
-
-
 def _read(data: bytes, mode: GatewayMode) -> MessagesRequest | None:
     fields = parsed(data)
     return None if fields is None else MessagesRequest.read(fields, mode)
 
 
-def _who(request: Request) -> tuple[str | None, Actor | None]:
-    """Return the session of Claude Code that sends a request, and the actor for it: the session, or one of its agents.
+def _address(request: Request) -> tuple[str, str | None, bytes]:
+    """Return the parts of a URL: the name of the memory store, the key if there is one, and the URL for the API."""
+    parts = request.scope["raw_path"].removeprefix(PATH.encode() + b"/").split(b"/")
+    names = [unquote(part.decode("latin-1")) for part in parts[:2]]
+    key = next((name for name in names if name.startswith(PREFIX)), None)
+    path, query = b"/" + b"/".join(parts[1 if key is None else 2 :]), request.scope["query_string"]
+    if b"/../" in path.lower().replace(b"%2e", b".") + b"/":
+        raise missing("route")
+    return next((name for name in names if name != key), ""), key, path + (b"?" + query if query else b"")
 
-    Both are None for another program.
-    """
+
+def _session_actor(request: Request) -> Actor | None:
+    """Return the actor for a session of Claude Code or one of its agents. None for another program."""
     session, agent = request.headers.get(_SESSION), request.headers.get(_AGENT)
     try:
-        return session, None if session is None else Actor("session", f"{session}/{agent}" if agent else session)
+        return None if session is None else Actor("session", f"{session}/{agent}" if agent else session)
     except InvalidInput:
         raise invalid(f"{_SESSION}: must be the id of a session") from None
 
@@ -246,19 +227,19 @@ async def _pieces(request: Request, has_body: asyncio.Event) -> AsyncIterator[by
 
 async def _while_connected(receive: Receive, has_body: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
     """Await `work`, and cancel it when the client disconnects."""
+    task = asyncio.ensure_future(work)
 
-    async def disconnected() -> None:
+    async def watch() -> None:
         await has_body.wait()
         while (await receive())["type"] != "http.disconnect":
             pass
+        task.cancel()
 
-    tasks = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
+    watcher = asyncio.ensure_future(watch())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await task
+    except asyncio.CancelledError:
+        if not watcher.done():
+            raise
     finally:
-        is_gone = not tasks[0].done()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    if not is_gone:
-        tasks[0].result()
+        watcher.cancel()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -22,13 +23,12 @@ from retentive.gateway.transform import (
     MessagesRequest,
     ModelTurn,
     Splitter,
-    client_id,
     encoded,
     events_of,
     failed,
     whole_reply,
 )
-from retentive.gateway.upstream import Encoder, Headers, Upstream, decoded, end_to_end, raw, unreachable
+from retentive.gateway.upstream import Headers, Upstream, end_to_end, pieces_of, unreachable
 from retentive.server.errors import HttpError
 
 if TYPE_CHECKING:
@@ -45,32 +45,35 @@ class ClientResponse:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._encoder = Encoder(None)
+        self._gzip: Any = None
         self.has_begun = False
         self.is_stream = False
 
-    async def begin(self, status: int, headers: Headers, encoder: Encoder | None = None) -> None:
-        """Send the status and the headers."""
-        self._encoder, self.has_begun = encoder or Encoder(None), True
-        sent = [*headers, *self._encoder.headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": sent})
+    async def begin(self, status: int, headers: Headers, *, is_gzip: bool = False) -> None:
+        """Send the status and the headers. With `is_gzip`, the body is compressed, each piece for itself."""
+        self.has_begun = True
+        if is_gzip:
+            self._gzip, headers = zlib.compressobj(wbits=31), [*headers, (b"content-encoding", b"gzip")]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body."""
+        if data and self._gzip is not None:
+            data = self._gzip.compress(data) + self._gzip.flush(zlib.Z_SYNC_FLUSH)
         if data:
-            await self._send({"type": "http.response.body", "body": self._encoder.encode(data), "more_body": True})
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last piece."""
-        await self._send({"type": "http.response.body", "body": self._encoder.encode(data, is_last=True)})
+        await self.write(data)
+        last = b"" if self._gzip is None else self._gzip.flush()
+        await self._send({"type": "http.response.body", "body": last})
 
     async def forward(self, response: httpx2.Response) -> None:
         """Send a response of the API as it is."""
-        headers = end_to_end(response.headers.raw, b"date")
-        length = response.headers.get("content-length")
-        headers += [] if length is None else [(b"content-length", length.encode("ascii"))]
-        await self.begin(response.status_code, headers)
-        async for piece in raw(response):
+        length = [(name, value) for name, value in response.headers.raw if name.lower() == b"content-length"]
+        await self.begin(response.status_code, end_to_end(response.headers.raw, b"date") + length)
+        async for piece in pieces_of(response.aiter_raw()):
             await self.write(piece)
         await self.end()
 
@@ -145,7 +148,7 @@ class Loop:
     async def _read(self, turn: ModelTurn, response: httpx2.Response, events: list[bytes]) -> bytes:
         """Read the message of a turn. A streamed one goes to the client event by event."""
         if not self.request.is_stream:
-            data = b"".join([piece async for piece in decoded(response)])
+            data = b"".join([piece async for piece in pieces_of(response.aiter_bytes())])
             try:
                 turn.message, turn.is_complete = dict(json.loads(data)), True
             except (ValueError, TypeError):
@@ -156,7 +159,7 @@ class Loop:
         await self._write(events)
         splitter = Splitter()
         try:
-            async for piece in decoded(response):
+            async for piece in pieces_of(response.aiter_bytes()):
                 await self._write([event for each in splitter.take(piece) for event in turn.take(each)])
         except (LookupError, TypeError, ValueError):  # no stream of the Messages API
             raise unreachable() from None
@@ -166,27 +169,21 @@ class Loop:
         """Run the calls of a turn, and return the events with their results."""
         results: list[KeptCall] = []
         if turn.uses:
-            work = partial(self.memory.answer, turn, is_over=is_over)
-            job = self.answering[self.memory.digest] = asyncio.ensure_future(self.server.workers.run(work))
-            job.add_done_callback(self._answered_one)
-            try:
-                results = await asyncio.shield(job)  # calls that began are finished, also without the client
-            except HttpError:  # too many calls wait, or this one takes too long
-                self.memory.has_failed = True
-                ids = [client_id(turn.message_id, use["id"]) for use in turn.uses]
-                results = [
-                    KeptCall(*each, UNAVAILABLE, is_error=True)
-                    for each in zip(ids, repeat(turn.id), turn.uses, strict=False)
-                ]
-            self.server.hub.wake(self.memory.store.id)
+            job = self.answering[self.memory.digest] = asyncio.ensure_future(self._run(turn, is_over=is_over))
+            results = await asyncio.shield(job)  # calls that began are finished, also without the client
         self.turns.append((turn, results))
         return turn.results(results)
 
-    def _answered_one(self, job: asyncio.Future[list[KeptCall]]) -> None:
-        if not job.cancelled():
-            job.exception()  # it was seen, if the client is still there
-        if self.answering.get(self.memory.digest) is job:
-            del self.answering[self.memory.digest]
+    async def _run(self, turn: ModelTurn, *, is_over: bool) -> list[KeptCall]:
+        try:
+            return await self.server.workers.run(partial(self.memory.answer, turn, is_over=is_over))
+        except HttpError:  # too many calls wait, or this one takes too long
+            self.memory.has_failed = True
+            return [turn.answered(use, UNAVAILABLE, is_error=True) for use in turn.uses]
+        finally:
+            if self.answering.get(self.memory.digest) is asyncio.current_task():
+                del self.answering[self.memory.digest]
+            self.server.hub.wake(self.memory.store.id)
 
     async def _finish(
         self, response: httpx2.Response | None, events: list[bytes], turn: ModelTurn, *, is_cut: bool = False
@@ -201,7 +198,7 @@ class Loop:
             return
         message = whole_reply(self.turns)
         message |= {} if stop_reason is None else {"stop_reason": stop_reason}
-        await self.client.end(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        await self.client.end(json.dumps(message).encode())
 
     async def _begin(self, response: httpx2.Response | None) -> None:
         kind = b"text/event-stream; charset=utf-8" if self.request.is_stream else b"application/json"
@@ -209,7 +206,8 @@ class Loop:
         if response is not None:
             headers = end_to_end(response.headers.raw, b"date", b"content-encoding")
         headers += [UNAVAILABLE_HEADER] if self.memory.has_failed else []
-        await self.client.begin(200, headers, Encoder(response))
+        is_gzip = response is not None and response.headers.get("content-encoding") == "gzip"
+        await self.client.begin(200, headers, is_gzip=is_gzip)
 
     async def _write(self, events: list[bytes]) -> None:
         if self.request.is_stream:
@@ -221,12 +219,9 @@ class Loop:
             await self.client.forward(response)
             return
         event = failed(unreachable())
-        try:
-            given: Any = json.loads(b"".join([piece async for piece in decoded(response)]))
-            if given["type"] == "error":
-                event = encoded(given)
-        except (ValueError, KeyError, TypeError):
-            pass
+        with suppress(ValueError, KeyError, TypeError):
+            given: Any = json.loads(b"".join([piece async for piece in pieces_of(response.aiter_bytes())]))
+            event = encoded(given) if given["type"] == "error" else event
         await self.client.end(event)
 
 

@@ -28,8 +28,7 @@ class KeptCall:
     """Call of the memory tool, and its reply.
 
     `id` is the id that the client sees. `turn` names the message of the model. `block` is the call as the model made
-    it. `paths` are the memory paths in it. `scope` has the patterns of paths to which the caller was limited. With
-    `has_failed`, the storage failed, so the call may be run again.
+    it. `paths` are the memory paths in it. `scope` has the patterns of paths to which the caller was limited.
     """
 
     id: str
@@ -37,7 +36,6 @@ class KeptCall:
     block: dict[str, Any]
     reply: str
     is_error: bool = False
-    has_failed: bool = False
     paths: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
 

@@ -30,52 +30,41 @@ SERVER = "retentive"
 LOST = "[Here was a call of the memory tool. Its record was erased or is too old.]"
 UNRUN = "Error: The call was not run, because the reply ended before it was complete."
 OVER = "Error: The call was not run, because too many calls of the memory tool were made in one request."
-_NO_TOOL = {
-    "name": "none",
-    "description": "There are no more tools in this turn.",
-    "input_schema": {"type": "object", "properties": {}},
-}
+_NO_TOOL = {"name": "none", "description": "There are no more tools.", "input_schema": {"type": "object"}}
 _BLANK = re.compile(r"[ \t\n\r]*")
 _END = re.compile(rb"\r?\n\r?\n")
 _DECODER = json.JSONDecoder()
 
 
 def parsed(data: bytes) -> dict[str, tuple[str, Any]] | None:
-    """Return the fields of a request, each as its JSON text and its value. None if it is no JSON object.
-
-    The texts keep what the client sent, byte for byte.
-    """
+    """Return the fields of a request, each as its JSON text and its value. None if it is no JSON object."""
     try:
-        text = data.decode("utf-8")
-        values = {key: (raw, value) for key, raw, value in _members(text)}
+        return dict(_members(data.decode("utf-8").strip(" \t\n\r")))
     except (ValueError, IndexError, RecursionError, TypeError):
         return None
-    return values if text.lstrip()[:1] == "{" else None
 
 
-def _members(text: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield the key, the JSON text and the value of each member of a JSON object or array. The keys of items are ""."""
-    at = _blank(text, 0)
-    is_object, close = text[at] == "{", "}" if text[at] == "{" else "]"
-    at = _blank(text, at + 1)
-    while text[at] != close:
-        key = ""
-        if is_object:
-            key, at = _DECODER.raw_decode(text, at)
-            at = _blank(text, at)
-            if text[at] != ":":
-                raise ValueError
-            at = _blank(text, at + 1)
-        value, end = _DECODER.raw_decode(text, at)
-        yield key, text[at:end], value
-        at = _blank(text, end)
+def _members(text: str) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Yield the key, and the JSON text and the value, of each member of a JSON object. Raises `ValueError`."""
+    if text[0] != "{":
+        raise ValueError
+    at = _after_blank(text, 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        at = _after_blank(text, at)
+        if text[at] != ":":
+            raise ValueError
+        start = _after_blank(text, at + 1)
+        value, end = _DECODER.raw_decode(text, start)
+        yield key, (text[start:end], value)
+        at = _after_blank(text, end)
         if text[at] == ",":
-            at = _blank(text, at + 1)
-    if _blank(text, at + 1) != len(text):
+            at = _after_blank(text, at + 1)
+    if at + 1 != len(text):
         raise ValueError
 
 
-def _blank(text: str, at: int) -> int:
+def _after_blank(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
     return at if found is None else found.end()
 
@@ -86,7 +75,7 @@ def _json(value: object) -> str:
 
 def _spliced(array: str, items: Iterable[object]) -> str:
     """Return a JSON array with items added at its end. The others keep their bytes."""
-    added, start = ",".join(map(_json, items)), array.rstrip()[:-1].rstrip()
+    added, start = ",".join(map(_json, items)), array[:-1].rstrip()
     return f"{start}{',' if added and start != '[' else ''}{added}]"
 
 
@@ -104,47 +93,43 @@ class MessagesRequest:
     @classmethod
     def read(cls, fields: Mapping[str, tuple[str, Any]], mode: GatewayMode) -> MessagesRequest:
         """Return the request that has the memory tool if the mode says so. Raises `HttpError` for a message thread."""
-        values = {name: value for name, (_, value) in fields.items()}
-        choice, tools, messages = values.get("tool_choice"), values.get("tools"), values.get("messages")
+        choice, tools, messages, thread = (
+            fields.get(name, ("", None))[1] for name in ("tool_choice", "tools", "messages", "thread")
+        )
+        is_sound = isinstance(messages, list) and (tools is None or isinstance(tools, list))
         is_free = choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
-        listed = [] if tools is None else tools
-        named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-        memory = [each.get("type") for each in named if each.get("name") == NAME or each.get("type") == TYPE]
-        is_sound = isinstance(listed, list) and isinstance(messages, list) and is_free
-        if not is_sound or any(kind != TYPE for kind in memory) or not (memory or mode == "added"):
+        named = [each for each in _objects(tools) if each.get("name") == NAME or each.get("type") == TYPE]
+        is_ours = all(each.get("type") == TYPE for each in named) and (named or mode == "added")
+        if not (is_sound and is_free and is_ours):
             return cls(fields, acts=False)
-        if values.get("thread") is not None:
+        if thread is not None:
             message = "This request cannot be threaded; send the full conversation without `thread`."
             raise invalid(message, "thread_unsupported_request")
-        if memory:
+        if named:
             return cls(fields, acts=True)
-        text = fields["tools"][0] if isinstance(tools, list) else "[]"
-        return cls({**fields, "tools": (_spliced(text, [TOOL]), [*listed, TOOL])}, acts=True, is_changed=True)
+        text = "[]" if tools is None else fields["tools"][0]
+        return cls({**fields, "tools": (_spliced(text, [TOOL]), [*(tools or ()), TOOL])}, acts=True, is_changed=True)
 
     @property
     def is_stream(self) -> bool:
         """True if the client asks for a stream."""
         return self.fields.get("stream", ("", None))[1] is True
 
-    @property
-    def identity(self) -> list[str]:
-        """Names and texts of the fields. A client may ask again without a stream, and order its fields otherwise."""
-        return [part for name, (text, _) in sorted(self.fields.items()) if name != "stream" for part in (name, text)]
+    def digest(self, *who: str) -> str:
+        """Return what identifies the request of a caller. It may come again without a stream, in another order."""
+        texts = {name: text for name, (text, _) in sorted(self.fields.items()) if name != "stream"}
+        return hashlib.sha256(json.dumps(who).encode() + _joined(texts)).hexdigest()[:40]
 
     def memory_ids(self) -> list[str]:
         """Return the ids of the calls that the client sent back."""
         text, messages = self.fields.get("messages", ("", None))
-        if "mcptoolu_" not in text or not isinstance(messages, list):
-            return []
-        return [str(block.get("id")) for message in messages for block in _blocks(message) if _is_use(block)]
+        blocks = [block for each in _objects(messages) for block in _blocks(each)] if "mcptoolu_" in text else []
+        return [str(block.get("id")) for block in blocks if _is_use(block)]
 
     def with_calls(self, calls: Mapping[str, KeptCall]) -> MessagesRequest:
         """Return the request with the calls that the client sent back as calls of the memory tool."""
-        text, messages = self.fields["messages"]
-        raw = {id(value): item for (_, item, _), value in zip(_members(text), messages, strict=True)}
-        after = restored(messages, calls)
-        texts = ",".join(raw.get(id(each)) or _json(each) for each in after)
-        return MessagesRequest({**self.fields, "messages": (f"[{texts}]", after)}, self.acts, is_changed=True)
+        messages = restored(self.fields["messages"][1], calls)
+        return MessagesRequest({**self.fields, "messages": (_json(messages), messages)}, self.acts, is_changed=True)
 
     def body(self, data: bytes) -> bytes:
         """Return the body for the API: `data`, which the client sent, unless something was changed."""
@@ -164,27 +149,32 @@ class MessagesRequest:
 
 
 def _joined(fields: Mapping[str, str]) -> bytes:
-    return f"{{{','.join(f'{_json(name)}:{text}' for name, text in fields.items())}}}".encode()
+    text = ",".join(f"{_json(name)}:{value}" for name, value in fields.items())
+    return f"{{{text}}}".encode("utf-8", "backslashreplace")  # half a surrogate pair becomes an escape of JSON
 
 
 def check_batch(fields: Mapping[str, tuple[str, Any]] | None) -> None:
     """Raise `HttpError` 400 if a request of a batch declares the memory tool, whose calls nobody would answer."""
     requests = (fields or {}).get("requests", ("", None))[1]
-    for each in requests if isinstance(requests, list) else ():
-        params = each.get("params") if isinstance(each, dict) else None
-        given = params.get("tools") if isinstance(params, dict) else None
-        tools = given if isinstance(given, list) else []
-        if any(isinstance(tool, dict) and tool.get("type") == TYPE for tool in tools):
+    for each in _objects(requests):
+        params = each.get("params")
+        tools = params.get("tools") if isinstance(params, dict) else None
+        if any(tool.get("type") == TYPE for tool in _objects(tools)):
             raise invalid(
                 "a batch cannot use the memory tool through the gateway, because its calls could not be answered; "
                 "send single requests, or leave out the tool"
             )
 
 
+def _objects(values: object) -> list[JsonObject]:
+    """Return the objects in a JSON array."""
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
 def _blocks(message: object) -> list[JsonObject]:
     """Return the blocks of a message of the assistant."""
-    content = message.get("content") if isinstance(message, dict) and message.get("role") == "assistant" else None
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    is_reply = isinstance(message, dict) and message.get("role") == "assistant"
+    return _objects(message.get("content")) if is_reply else []  # type: ignore[attr-defined]
 
 
 def is_memory(block: JsonObject) -> bool:
@@ -206,27 +196,22 @@ def restored(messages: Sequence[Any], calls: Mapping[str, KeptCall]) -> list[Any
     A reply of the client has several turns of the model. A turn ends with the results of its calls. The results of the
     last turn come first in the next message of the user. A call without a record becomes a text that says so.
     """
-    found, waiting = list[Any](), list[JsonObject]()
+    found, has_results = list[Any](), False
     for message in messages:
-        if waiting and isinstance(message, dict) and message.get("role") == "user":
+        if any(map(_is_use, _blocks(message))):
+            for blocks, results in _turns(message["content"], calls):
+                found.append({**message, "content": blocks})
+                found += [{"role": "user", "content": results}] if results else []
+                has_results = bool(results)
+            continue
+        if has_results and isinstance(message, dict) and message.get("role") == "user":
             content = message.get("content")
             rest = content if isinstance(content, list) else [{"type": "text", "text": content}]
-            found.append({**message, "content": [*waiting, *rest]})
-            waiting = []
-            continue
-        if waiting:
-            found.append({"role": "user", "content": waiting})
-            waiting = []
-        if not any(map(_is_use, _blocks(message))):
+            found.append({**message, "content": [*found.pop()["content"], *rest]})
+        else:
             found.append(message)
-            continue
-        turns = list(_turns(message["content"], calls))
-        for blocks, results in turns:
-            found.append({**message, "content": blocks})
-            if results:
-                found.append({"role": "user", "content": results})
-        waiting = found.pop()["content"] if turns[-1][1] else []
-    return [*found, {"role": "user", "content": waiting}] if waiting else found
+        has_results = False
+    return found
 
 
 def _turns(content: Sequence[Any], calls: Mapping[str, KeptCall]) -> Iterator[tuple[list[Any], list[JsonObject]]]:
@@ -270,13 +255,6 @@ def shown(call: KeptCall) -> JsonObject:
     return {"type": "mcp_tool_result", "tool_use_id": call.id, "is_error": call.is_error, "content": content}
 
 
-def client_id(message_id: str, tool_use_id: str) -> str:
-    """Return the id that the client sees. Ids of other APIs may occur again, so theirs depends on the message."""
-    if is_api_id(tool_use_id):
-        return f"mcp{tool_use_id}"
-    return f"mcptoolu_{hashlib.sha256(_json([message_id, tool_use_id]).encode()).hexdigest()[:24]}"
-
-
 @dataclass(slots=True)
 class ModelTurn:
     """One message of the model: `message` is complete at its end. `uses` are its calls of the memory tool, in order.
@@ -290,7 +268,7 @@ class ModelTurn:
     message: JsonObject = field(default_factory=dict)
     is_complete: bool = False
     has_failed: bool = False
-    _parts: list[str] = field(default_factory=list)
+    _parts: dict[str, list[str]] = field(default_factory=dict)
     _held: list[tuple[bytes, JsonObject]] = field(default_factory=list)
 
     @property
@@ -300,14 +278,9 @@ class ModelTurn:
         return found
 
     @property
-    def message_id(self) -> str:
-        """Id of the message."""
-        return str(self.message.get("id"))
-
-    @property
     def id(self) -> str:
         """Number and id of the message, which tell two turns of one reply apart."""
-        return f"{self.number}.{self.message_id}"
+        return f"{self.number}.{self.message.get('id')}"
 
     @property
     def uses(self) -> list[JsonObject]:
@@ -322,17 +295,26 @@ class ModelTurn:
     @property
     def goes_on(self) -> bool:
         """True if the gateway can answer all calls of the message, because the client has no call to answer."""
-        return self.may_run and len(self.uses) == sum(block.get("type") == "tool_use" for block in self.content)
+        return self.may_run and all(is_memory(block) for block in self.content if block.get("type") == "tool_use")
 
-    def for_client(self, results: Iterable[KeptCall]) -> list[JsonObject]:
-        """Return the blocks that the client sees: the memory calls as calls of an MCP server, then their results."""
-        return [*map(self._for_client, self.content), *map(shown, results)]
-
-    def _for_client(self, block: JsonObject) -> JsonObject:
+    def for_client(self, block: JsonObject) -> JsonObject:
+        """Return a block as the client sees it: a memory call as the call of an MCP server."""
         if not is_memory(block):
             return block
-        use = {"id": client_id(self.message_id, block["id"]), "name": NAME, "server_name": SERVER}
-        return {"type": "mcp_tool_use", **use, "input": block["input"] if isinstance(block["input"], dict) else {}}
+        given = block["input"] if isinstance(block["input"], dict) else {}
+        use = {"id": self.client_id(block), "name": NAME, "server_name": SERVER}
+        return {"type": "mcp_tool_use", **use, "input": masked(given, _sound)}
+
+    def client_id(self, block: JsonObject) -> str:
+        """Return the id that the client sees. Ids of other APIs may occur again, so theirs depends on the message."""
+        if is_api_id(block["id"]):
+            return f"mcp{block['id']}"
+        digest = hashlib.sha256(json.dumps([self.message.get("id"), block["id"]]).encode())
+        return f"mcptoolu_{digest.hexdigest()[:24]}"
+
+    def answered(self, use: JsonObject, reply: str, *, is_error: bool = False) -> KeptCall:
+        """Return a call of the message with its reply."""
+        return KeptCall(self.client_id(use), self.id, use, reply, is_error, paths_in(use["input"]))
 
     def to_send(self, results: Iterable[KeptCall]) -> list[JsonObject]:
         """Return the messages with which the conversation goes on: this one, and the results of its calls."""
@@ -366,24 +348,24 @@ class ModelTurn:
     def _take_block(self, kind: str, event: JsonObject, raw: bytes) -> list[bytes]:
         if kind == "content_block_start":
             self.content.append(dict(event["content_block"]))
-            self._parts = []
+            self._parts = {}
         block = self.content[-1]
         if kind == "content_block_delta":
             self._add(block, event["delta"])
-        elif kind == "content_block_stop" and self._parts:
-            block["input"] = _input("".join(self._parts))
+        elif kind == "content_block_stop":
+            for name, texts in self._parts.items():
+                text = "".join(texts)
+                block |= {"input": _input(text)} if name == "partial_json" else {name: block.get(name, "") + text}
         index = self.start + int(event["index"])
         if is_memory(block):
-            return _whole(index, self._for_client(block)) if kind == "content_block_stop" else []
+            return _whole(index, self.for_client(block)) if kind == "content_block_stop" else []
         return [raw if index == event["index"] else encoded({**event, "index": index})]
 
     def _add(self, block: JsonObject, delta: JsonObject) -> None:
         match delta.get("type"):
-            case "text_delta" | "thinking_delta" as kind:
-                name = str(kind).removesuffix("_delta")
-                block[name] = block.get(name, "") + delta[name]
-            case "input_json_delta":
-                self._parts.append(delta["partial_json"])
+            case "text_delta" | "thinking_delta" | "input_json_delta" as kind:
+                name = "partial_json" if kind == "input_json_delta" else str(kind).removesuffix("_delta")
+                self._parts.setdefault(name, []).append(delta[name])
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or []), delta["citation"]]
             case _:  # the signature of thinking, the summary of a compaction
@@ -396,16 +378,14 @@ class ModelTurn:
 
     def end(self, usages: Sequence[JsonObject], stop_reason: str | None = None) -> list[bytes]:
         """Return the last events. If there were several turns, they have the usage of all."""
-        if len(usages) == 1 and stop_reason is None:
-            return [raw for raw, _ in self._held]
+        usage = {} if len(usages) == 1 else total_usage(usages)
+        changed = {} if stop_reason is None else {"stop_reason": stop_reason}
         found = list[bytes]()
         for raw, event in self._held:
-            if event["type"] != "message_delta":
-                found.append(raw)
-                continue
-            delta = event["delta"] if stop_reason is None else {**event["delta"], "stop_reason": stop_reason}
-            usage = {**(event.get("usage") or {}), **total_usage(usages)}
-            found.append(encoded({**event, "delta": delta, "usage": usage}))
+            if event["type"] == "message_delta" and (usage or changed):
+                event["delta"] |= changed
+                raw = encoded({**event, "usage": {**(event.get("usage") or {}), **usage}})  # noqa: PLW2901
+            found.append(raw)
         return found
 
 
@@ -436,7 +416,9 @@ def total_usage(usages: Sequence[JsonObject]) -> JsonObject:
 def whole_reply(turns: Sequence[tuple[ModelTurn, Sequence[KeptCall]]]) -> JsonObject:
     """Return the message that the client gets for several turns of the model."""
     (first, _), (last, _) = turns[0], turns[-1]
-    content = [block for turn, results in turns for block in turn.for_client(results)]
+    content = [
+        block for turn, results in turns for block in (*map(turn.for_client, turn.content), *map(shown, results))
+    ]
     usages = [turn.message.get("usage") or {} for turn, _ in turns]
     usage = usages[0] if len(turns) == 1 else {**usages[-1], **total_usage(usages)}
     return {**last.message, "id": first.message.get("id"), "content": content, "usage": usage}
@@ -497,17 +479,13 @@ def events_of(message: JsonObject) -> Iterator[bytes]:
 
 def _empty(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """Return a block as a stream starts it, and the deltas that fill it."""
-    match block["type"]:
-        case "text" | "thinking" as kind:
-            deltas = [{"type": f"{kind}_delta", kind: block[kind]}]
-            deltas += [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
-            signed = block.get("signature")
-            deltas += [] if signed is None else [{"type": "signature_delta", "signature": signed}]
-            rest = {name: value for name, value in block.items() if name not in {"citations", "signature"}}
-            return {**rest, kind: "", **({} if signed is None else {"signature": ""})}, deltas
-        case "tool_use" | "server_tool_use":
-            return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
-    return block, []
+    if block["type"] in {"tool_use", "server_tool_use"}:
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+    if block["type"] not in {"text", "thinking"}:
+        return block, []
+    texts = {name: block[name] for name in ("text", "thinking", "signature") if block.get(name) is not None}
+    deltas = [{"type": f"{name}_delta", name: text} for name, text in texts.items()]
+    return {**block, **dict.fromkeys(texts, "")}, deltas
 
 
 def paths_in(call: object) -> tuple[str, ...]:
@@ -529,6 +507,11 @@ def masked(value: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {mask(str(name)): masked(each, mask) for name, each in value.items()}
     return value
+
+
+def _sound(text: str) -> str:
+    """Return a text without the halves of surrogate pairs, which clients cannot send back."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def failed(error: HttpError) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +57,21 @@ class Place:
 
 
 @contextmanager
-def gateway(script: Any, at: str, *, mode: str = "declared", **options: Any) -> Iterator[Place]:
-    """Serve a gateway over a new location. Each key may use all of its stores."""
+def gateway(
+    script: Any,
+    at: str,
+    *,
+    mode: str = "declared",
+    through: Callable[[str], AbstractContextManager[str]] = nullcontext,
+    **options: Any,
+) -> Iterator[Place]:
+    """Serve a gateway over a new location. Each key may use all of its stores. `through` is before the API."""
     claude = {name: options.pop(name) for name in ("faults", "threads", "context_window") if name in options}
     with (
         scripted(script, **claude) as server,
+        through(server.url) as url,
         retentive.open(at) as opened,
-        serving(opened, more=lambda made: Gateway(made, server.url, **options).routes) as api,
+        serving(opened, more=lambda made: Gateway(made, url, **options).routes) as api,
     ):
         key = api.place.keys.create("app", scopes=("gateway",), gateway_mode=mode).text
         yield Place(api, server, opened.store("team"), key)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import time
+import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -308,14 +311,75 @@ def test_the_actor_is_the_session_or_the_principal(at: str) -> None:
         assert {each.provenance.source for each in versions} == {"gateway"}
 
 
+@contextmanager
+def compressing(url: str, has_read: Event, waited: list[bool]) -> Iterator[str]:
+    """A server before the API that compresses as asked. After the first event, it waits until the client has it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            parts, body = urlsplit(url), self.rfile.read(int(self.headers["content-length"]))
+            with closing(HTTPConnection("127.0.0.1", parts.port, timeout=30)) as connection:
+                connection.request("POST", self.path, body, dict(self.headers.items()))
+                response = connection.getresponse()
+                data = response.read()
+            is_gzip = "gzip" in self.headers.get("accept-encoding", "")
+            self.send_response(response.status)
+            self.send_header("content-type", response.headers["content-type"])
+            if is_gzip:
+                self.send_header("content-encoding", "gzip")
+            self.end_headers()
+            packer = zlib.compressobj(wbits=31)
+            for piece in data.split(b"\n\n"):
+                self.wfile.write(
+                    packer.compress(piece + b"\n\n") + packer.flush(zlib.Z_SYNC_FLUSH) if is_gzip else piece + b"\n\n"
+                )
+                self.wfile.flush()
+                waited.append("event-stream" not in response.headers["content-type"] or has_read.wait(20))
+            self.wfile.write(packer.flush() if is_gzip else b"")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("asked", ["gzip", "br, gzip;q=0.5", "*", "gzip;q=0", "br", "identity"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_gzip_as_asked(at: str, *, stream: bool) -> None:
-    """The scripted Claude does not compress, so the gateway does not."""
-    with gateway(Script((Turn((CREATE,)), "Done.")), at) as place:
-        response, body = send(place, asks(HELLO, tools=[TOOL], stream=stream), accept_encoding="gzip")
-        data = gzip.decompress(body) if response.headers.get("content-encoding") == "gzip" else body
-        assert b"Done." in data
-        assert place.claude.requests[0].headers["accept-encoding"] == "gzip"
+def test_gzip_as_asked_and_each_event_at_once(at: str, asked: str, *, stream: bool) -> None:
+    has_read, waited = Event(), list[bool]()
+    through = partial(compressing, has_read=has_read, waited=waited)
+    with gateway(Script((Turn((CREATE,)), "Done.")), at, through=through) as place:
+        parts, body = urlsplit(place.url), json.dumps(asks(HELLO, tools=[TOOL], stream=stream))
+        headers = {"x-retentive-key": place.key, "anthropic-version": "2023-06-01", "accept-encoding": asked}
+        with closing(HTTPConnection("127.0.0.1", parts.port, timeout=30)) as connection:
+            connection.request("POST", f"{parts.path}/v1/messages", body, {**headers, "x-api-key": "sk"})
+            response = connection.getresponse()
+            is_gzip = response.headers.get("content-encoding") == "gzip"
+            assert is_gzip == (asked in {"gzip", "br, gzip;q=0.5", "*"})
+            unpacker, text = zlib.decompressobj(wbits=31), b""
+            while piece := response.read1():
+                text += unpacker.decompress(piece) if is_gzip else piece
+                has_read.set()
+        assert b"Done." in text
+        assert unpacker.eof == is_gzip
+        assert all(waited)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_a_surrogate_pair_fails_no_conversation(at: str, *, stream: bool) -> None:
+    odd = Call(
+        {"command": "create", "path": NOTES, "file_text": "\ud800 tea"},
+        Check(contains=("cannot be stored",), is_error=True),
+    )
+    with gateway(Script((Turn((odd,)), "Done.", "Bye.")), at) as place:
+        first = place.ask([HELLO], stream=stream)
+        assert said(place.ask([HELLO, {"role": "assistant", "content": first.content}, BYE], stream=stream)) == "Bye."
+        place.claude.verify()
 
 
 def test_a_long_conversation_of_8_mb(at: str) -> None:

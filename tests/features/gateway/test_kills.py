@@ -19,8 +19,8 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedLocation
 from retentive.testing.scripted_claude import Call, Disconnect, ErrorResponse, Prompt, ScriptedClaude, StreamError
+from support.http_api import api_of
 from support.profiles import sized
 from support.served_process import started
 
@@ -133,7 +133,7 @@ def placed(tmp_path: Path) -> Iterator[tuple[Running, ScriptedClaude, retentive.
     """The scripted Claude and a location, without a gateway."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with ScriptedClaude(model) as claude, retentive.open(at) as opened:
-        key = ServedLocation(opened).keys.create("app", scopes=("gateway",)).text
+        key = api_of("", "", opened).place.keys.create("app", scopes=("gateway",)).text
         yield Running(at, claude.url, opened.store("team"), key, free_port()), claude, opened
 
 

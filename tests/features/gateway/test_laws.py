@@ -16,7 +16,6 @@ from retentive.gateway.transform import (
     ModelTurn,
     Splitter,
     check_batch,
-    client_id,
     event_of,
     events_of,
     parsed,
@@ -63,10 +62,9 @@ def messages(draw: st.DrawFn, *, rounds: int = 4) -> list[dict[str, Any]]:
 
 def answered(turn: ModelTurn) -> list[KeptCall]:
     """Results of the calls of a turn."""
-    ids = [client_id(turn.message_id, each["id"]) for each in turn.uses]
     return [
-        KeptCall(call_id, turn.id, each, f"reply to {each['input']}", is_error=number % 2 == 1)
-        for number, (call_id, each) in enumerate(zip(ids, turn.uses, strict=True))
+        turn.answered(each, f"reply to {each['input']}", is_error=number % 2 == 1)
+        for number, each in enumerate(turn.uses)
     ]
 
 

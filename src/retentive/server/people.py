@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -35,12 +36,11 @@ def _of_workspace(workspace_id: str) -> str:
 
 
 def _parsed(text: str, group_id: str) -> GroupObject:
-    try:
-        return GroupObject.model_validate_json(text)
-    except (ValueError, RetentiveError):
-        raise Damaged(
-            f"the record of the group {group_id} cannot be read; delete the group, and create it again"
-        ) from None
+    with suppress(ValueError, RetentiveError):
+        found = GroupObject.model_validate_json(text)
+        if found.id == group_id:
+            return found
+    raise Damaged(f"the record of the group {group_id} cannot be read; delete the group, and create it again")
 
 
 def _has(group: GroupObject, names: Sequence[str]) -> bool:

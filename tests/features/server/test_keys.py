@@ -255,11 +255,14 @@ def test_rights_of_groups_change_after_the_time_of_the_cache() -> None:
         assert not again.sees("memstore_1", "team-a")
 
 
-def test_a_damaged_group_gives_no_rights_and_can_be_deleted(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_damaged_group_gives_no_rights_and_can_be_deleted(caplog: pytest.LogCaptureFixture, *, is_copy: bool) -> None:
+    """So does one with the record of another group."""
     with retentive.open("sqlite://") as place:
         keys = KeyStore(place.records)
         good, bad = put_group(place.records, "good", "user:ann"), keys.groups.id_of("bad", "wrkspc_default")
-        place.records.put("group", bad, '{"members": ["user:ann"], "grants": "all"}')
+        copy = place.records.get("group", good)
+        place.records.put("group", bad, copy if is_copy else '{"members": ["user:ann"], "grants": "all"}')
         record = keys.authenticated(keys.create("ann", scopes=(), principal="user:ann").text)
         assert record is not None
         assert [each.group for each in record.grants] == [good]

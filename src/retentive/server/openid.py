@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -49,6 +50,7 @@ GRACE_S = 3_600.0
 KEPT_S = 30 * 86_400
 _MALFORMED = (JoseError, InvalidInput, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _SEALING = JWERegistry()
+_SEALING.max_ciphertext_length = 1 << 20  # the tokens of somebody in thousands of groups are longer than its 64 KiB
 _SERVER_FAULTS = {"invalid_client", "unauthorized_client", "temporarily_unavailable", "server_error"}
 
 Person: TypeAlias = dict[str, Any]
@@ -190,9 +192,9 @@ class Provider:
     def _completed(self, claims: dict[str, Any], tokens: Mapping[str, str]) -> dict[str, Any]:
         """Return the claims that the rules need. Those which are missing are asked for at the provider."""
         issuer, endpoint = self.issuer, self._client.described().get("userinfo_endpoint")
-        needed = {"sub", issuer.actor_claim, issuer.groups_claim, issuer.workspace_claim, issuer.stores_claim}
-        needed |= {"email_verified"} if issuer.actor_claim == "email" else set()
-        names = {name for name in needed if name}
+        names = {"sub", issuer.actor_claim, issuer.groups_claim}
+        names |= {issuer.workspace_claim or "sub", issuer.stores_claim or "sub"}
+        names |= {"email_verified"} if issuer.actor_claim == "email" else set()
         if any(claim_in(claims, name) is None for name in names) and endpoint and "access_token" in tokens:
             more = self._client.json(endpoint, headers={"Authorization": f"Bearer {tokens['access_token']}"})
             if more["sub"] != claims["sub"]:
@@ -200,8 +202,8 @@ class Provider:
             claims = {**more, **claims}
         if issuer.actor_claim == "email" and claims.get("email_verified") is not True:
             raise SignInRefused("email_not_verified")  # anybody could claim the address
-        kept = {*names, issuer.scopes_claim}
-        return {name: value for name in kept if (value := claim_in(claims, name)) is not None}
+        names.add(issuer.scopes_claim)
+        return {name: value for name in names if (value := claim_in(claims, name)) is not None}
 
 
 class People:
@@ -256,7 +258,7 @@ class People:
 
     def _checked(self, key_id: str, text: str, person: Person, provider: Provider) -> Person:
         """Return the record of a person after the provider was asked. Empty if it refused."""
-        person = {**person, "tried": self._clock()}
+        person = {**person, "tried": self._clock(), "turn": os.urandom(8).hex()}  # else two of the same time both win
         trying = json.dumps(person)
         try:
             self._records.put(PERSON, key_id, trying, expected=text)

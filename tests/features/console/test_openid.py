@@ -256,6 +256,14 @@ def test_groups_are_taken_anew_and_a_revoked_person_is_out(
     assert site.entries()[-1] == ("sign_out", "user:ann", "ok", None)
 
 
+def test_somebody_in_thousands_of_groups_stays_signed_in(site: Site) -> None:
+    site.provider.users["ann"] = {"groups": ["writers", *(f"group-{number:020}" for number in range(2_500))]}
+    ann = site.sign_in()
+    site.clock.now += CHECK_S + 1
+    assert site.is_in(ann)
+    assert site.provider.requests.count("/token") == 2
+
+
 def test_a_provider_that_is_down_ends_sign_ins_only_after_an_hour(site: Site) -> None:
     ann, ben = site.sign_in(), site.person()
     down = [(503, b"{}"), (404, b"<html>"), (403, b"<html>"), (400, b'{"error": "temporarily_unavailable"}')]

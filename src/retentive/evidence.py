@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from retentive import __version__
-from retentive.audit.chain import ENTRY, FIRST, AuditEntry, parsed, versions_in
+from retentive.audit.chain import ENTRY, FIRST, AuditEntry, parsed, version_hash, versions_in
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.review.proposals import decisions, pending
 from retentive.storage.contract import Actor, Recorded, Snapshot, Version
@@ -33,13 +33,11 @@ class EvidenceVersion:
 
     - `state`: `kept`; `proposed`: part of a proposal; `redacted` or `removed`, by the operation with the entry
       `removed_by`; `altered` or `missing`: not as the audit log says.
-    - `logged_sha256`: hash of the text in the audit log. None if it was removed from the log, or never was in it.
     """
 
     memory_id: str
     memory_version_id: str
     state: EvidenceState
-    logged_sha256: str | None = None
     removed_by: int | None = None
     operation: str | None = None
     path: str | None = None
@@ -205,7 +203,7 @@ class _Reader:
         for id_ in self._own - self._logged:
             version = self._versions[id_]
             time, actor, paths = _time(version.created_at), _name(version.actor), (version.path,)
-            changed = [self._facts(Recorded(version.memory_id, id_), None)]
+            changed = [self._facts(Recorded(version.memory_id, id_))]
             found.append(
                 EvidenceStep(time=time, actor=actor, operation=version.operation, paths=paths, changed=changed)
             )
@@ -227,8 +225,8 @@ class _Reader:
             paths=entry.paths,
             listed=entry.listed,
             repeated=entry.repeated,
-            read=[self._facts(each, entry) for each in versions_in(entry) if each not in entry.changes],
-            changed=[self._facts(each, entry) for each in entry.changes if is_whole or each.version_id in self._own],
+            read=[self._facts(each) for each in versions_in(entry) if each not in entry.changes],
+            changed=[self._facts(each) for each in entry.changes if is_whole or each.version_id in self._own],
             lines=value.split("\n")[1:],
         )
 
@@ -260,17 +258,16 @@ class _Reader:
                 made[each.proposal_id] = _review(each.proposal_id, each.accepted, _name(each.by), each.at)
         return made
 
-    def _facts(self, named: Recorded, entry: AuditEntry | None) -> EvidenceVersion:
-        """Return the facts of a version, and compare it with the entry that names it."""
-        version, logged = self._versions.get(named.version_id), self._hashes.get(named.version_id)
-        removed_by = self._removed.get(named.version_id)
+    def _facts(self, named: Recorded) -> EvidenceVersion:
+        """Return the facts of a version, and compare it with the log."""
+        version, removed_by = self._versions.get(named.version_id), self._removed.get(named.version_id)
         state: EvidenceState = "kept"
         if named.version_id.startswith("prop_"):
             state = "proposed"
         elif version is None or version.redacted_at is not None:
             is_lost = removed_by is None and self._is_whole
             state = "missing" if is_lost else "removed" if version is None else "redacted"
-        elif not self._is_right(version, named, entry):
+        elif not self._is_right(version, named):
             state = "altered"
         if state in {"missing", "altered"}:
             self.findings.append(f"version {state}: {named.version_id}")
@@ -278,14 +275,13 @@ class _Reader:
             memory_id=named.memory_id,
             memory_version_id=named.version_id,
             state=state,
-            logged_sha256=logged,
             removed_by=removed_by,
         )
         return found if version is None or version.redacted_at is not None else replace(found, **self._row(version))
 
     def _row(self, version: Version) -> dict[str, Any]:
         before, origin = self._before.get(version.id), version.provenance
-        if before is not None and self._hashes.get(before.id) not in {None, before.sha256}:
+        if before is not None and not self._is_as_logged(before):
             self.findings.append(f"version altered: {before.id}")
         names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
         built_on = [each._asdict() for each in origin.contributors]
@@ -298,18 +294,17 @@ class _Reader:
             "provenance": {name: getattr(origin, name) for name in names} | {"contributors": built_on},
         }
 
-    def _is_right(self, version: Version, named: Recorded, entry: AuditEntry | None) -> bool:
-        """Return whether a version has the memory, the author and the text that it was recorded with."""
-        is_own = entry is not None and named in entry.changes and entry.operation not in _DECISIONS
-        if entry is not None and is_own and entry.actor != _name(version.actor):
-            return False
+    def _is_right(self, version: Version, named: Recorded) -> bool:
+        """Return whether a version is the one that was recorded, with its text."""
         try:
             data = self._snapshot.version(version.id)[1]
             text = None if data is None else sha256(data).hexdigest()
         except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
             return False
-        is_logged = self._hashes.get(version.id) in {None, version.sha256}
-        return text == version.sha256 and version.memory_id == named.memory_id and is_logged
+        return text == version.sha256 and version.memory_id == named.memory_id and self._is_as_logged(version)
+
+    def _is_as_logged(self, version: Version) -> bool:
+        return self._hashes.get(version.id) in {None, version_hash(version)}
 
 
 def _review(id_: str, is_accepted: bool, by: str | None, at: datetime, entry: int | None = None) -> EvidenceReview:

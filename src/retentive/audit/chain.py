@@ -3,9 +3,9 @@
 An entry is one line of canonical JSON that contains the hash of the previous entry. If an entry is changed, removed or
 inserted, the hashes no longer match.
 
-The paths of an operation and the hashes of the texts that it recorded are in lines below the entry, which contains only
-salted digests of these lines. When a memory is erased, they can therefore be removed from the log without changing the
-entry.
+The paths of an operation and the hashes of the versions that it recorded are in lines below the entry, which contains
+only salted digests of these lines. When a memory is erased, they can therefore be removed from the log without changing
+the entry.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.storage.contract import Snapshot, Transaction, to_datetime
+from retentive.storage.contract import Snapshot, Transaction, Version, to_datetime
 from retentive.values.listing import ListPage
 from retentive.values.paths import ancestors, is_within
-from retentive.values.records import Recorded
+from retentive.values.records import Recorded, to_us
 from retentive.values.settings import from_text
 
 ENTRY, HEAD = "audit", "audit.head"
@@ -64,7 +64,7 @@ class AuditEntry:
       erased.
     - `read`: version that the operation read, if it viewed a memory.
     - `reads`: versions whose texts a search or a list returned.
-    - `hashes`: SHA-256 of each text that was recorded, by version id. None if they were removed from the log.
+    - `hashes`: hash of each version that was recorded, by its id. None if they were removed from the log.
     - `listed`: true if the operation viewed a directory.
     - `repeated`: true if the call was a retry and got the reply of the first call.
     - `proposed`: true if the changes wait for review.
@@ -124,6 +124,14 @@ def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
     return digest(canonical({**body, "store": store_id}))
 
 
+def version_hash(version: Version) -> str:
+    """Return the SHA-256 of what is recorded of a version, in hexadecimal. It stays the same until a redaction."""
+    origin, by = version.provenance, str(version.actor or "")
+    text = version.path, version.size_bytes, version.sha256
+    facts = version.id, version.memory_id, version.operation, *text, by, to_us(version.created_at)
+    return digest(canonical([*facts, origin.session, origin.source, origin.tool_use_id]))
+
+
 def head_of(snapshot: Snapshot) -> Head:
     """Return the number and hash of the last entry of the audit log. Raises `InvalidInput` if they are malformed."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
@@ -171,7 +179,7 @@ def append(
 ) -> int:
     """Append an entry with the fields `body` to the audit log, and return its number.
 
-    `paths` are the paths of the operation, and `hashes` those of texts, by version id. They are written to lines of
+    `paths` are the paths of the operation, and `hashes` those of versions, by id. They are written to lines of
     their own, so they can be removed later.
     """
     head, settings = head_of(tx), tx.state.settings
@@ -231,9 +239,9 @@ def versions_in(entry: AuditEntry) -> tuple[Recorded, ...]:
 
 def parsed(value: str) -> AuditEntry | None:
     """Parse the record of an entry, without checking its hash. Return None if `value` is not an entry."""
-    line, *below = value.split("\n")
-    named = [*map(_named_in, below)]
     try:
+        line, *below = value.split("\n")
+        named = [*map(_named_in, below)]
         said = json.loads(line)
         switched = said.get("audit")
         if switched not in {None, True, False}:

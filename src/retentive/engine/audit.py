@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from retentive.audit.chain import append
+from retentive.audit.chain import append, version_hash
 from retentive.engine.operation import Operation, Outcome, WriteOperation
 from retentive.engine.repeats import is_api_id
 from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
-from retentive.values.records import Invocation, Recorded
+from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _read_without_entry: set[str] = set()
 def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
     """Write the entry of an operation."""
     actor, error = call.actor or store.actor, outcome.error
-    body: dict[str, object] = {
+    body: dict[str, Any] = {
         "id": os.urandom(8).hex(),
         "time": now_us(store.clock),
         "actor": None if actor is None else str(actor),
@@ -47,14 +47,15 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     if outcome.error is None and not outcome.repeated:
         body |= operation.facts(outcome.result)
     paths = [store.redacted(path.text, outcome.settings) for path in operation.paths()]
-    append(tx, store.id, body, paths, {} if outcome.repeated else _hashes(tx, outcome.recorded))
+    erased = body.get("erased", ())  # what is known of these versions must not stay in the log
+    recorded = {each.version_id for each in outcome.recorded if not outcome.repeated} - {*erased}
+    append(tx, store.id, body, paths, _hashes(tx, recorded) if len(recorded) <= MAX_HASHES else {})
 
 
-def _hashes(tx: Transaction, recorded: Sequence[Recorded]) -> dict[str, str]:
-    """Return the hash of each text that an operation recorded, by version id. Proposed texts have none yet."""
-    newest = tx.versions(limit=len(recorded)) if 0 < len(recorded) <= MAX_HASHES else ()
-    found = {version.id: version.sha256 or "" for version in newest}
-    return {each.version_id: hash_ for each in recorded if (hash_ := found.get(each.version_id))}
+def _hashes(tx: Transaction, recorded: Collection[str]) -> dict[str, str]:
+    """Return the hash of each version that an operation recorded, by id. Proposed versions have none yet."""
+    newest = tx.versions(limit=len(recorded)) if recorded else ()
+    return {version.id: version_hash(version) for version in newest if version.id in recorded}
 
 
 def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:

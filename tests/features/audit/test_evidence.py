@@ -84,7 +84,7 @@ def test_evidence_says_what_a_session_did(at: str) -> None:
     assert told(view.read) == [(A, sha("one\n"), "kept")]
     (changed,) = replace.changed
     assert (changed.sha256_before, changed.sha256) == (sha("one\n"), sha("<i>two</i>\n"))
-    assert (changed.logged_sha256, changed.version_before) == (changed.sha256, view.read[0].memory_version_id)
+    assert changed.version_before == view.read[0].memory_version_id
     assert changed.provenance["tool_use_id"] == replace.tool_use_id == TOOL
     assert told(search.read) == told(listed.read) == told(replace.changed)
     assert (missing.paths, missing.read, missing.changed) == (("/memories/none",), [], [])
@@ -205,6 +205,19 @@ def altered_actor(database: sqlite3.Connection, found: Evidence) -> None:
     database.execute("UPDATE versions SET actor = 'user:ann' WHERE id = ?", (version,))
 
 
+def altered_path(database: sqlite3.Connection, found: Evidence) -> None:
+    version = found.stores[0].steps[1].changed[0].memory_version_id
+    database.execute("UPDATE versions SET path = '/memories/z.md' WHERE id = ?", (version,))
+
+
+def altered_origin(database: sqlite3.Connection, found: Evidence) -> None:
+    database.execute("UPDATE versions SET provenance = replace(provenance, 's1', 's9') WHERE actor = 'user:bo'")
+
+
+def altered_type(database: sqlite3.Connection, found: Evidence) -> None:
+    database.execute("UPDATE records SET value = x'ff' WHERE kind = 'audit' AND name LIKE '%03'")
+
+
 def removed_version(database: sqlite3.Connection, found: Evidence) -> None:
     version = found.stores[0].steps[0].read[0].memory_version_id
     database.execute("DELETE FROM versions WHERE id = ?", (version,))
@@ -226,6 +239,9 @@ def forged_version(database: sqlite3.Connection, found: Evidence) -> None:
         (altered_before, "version altered"),
         (altered_decision, "decision altered: entry 13"),
         (altered_actor, "version altered"),
+        (altered_path, "version altered"),
+        (altered_origin, "version altered"),
+        (altered_type, "entry 3: altered"),
         (removed_version, "version missing"),
         (forged_version, "version without an entry"),
     ],

@@ -99,15 +99,8 @@ class Authorization:
     of their key or sign-in, or None.
     """
 
-    def __init__(
-        self,
-        records: LocationRecords,
-        clients: Clients,
-        rights: Callable[[str], KeyRecord | None],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._records, self.clients, self._rights, self._clock = records, clients, rights, clock
+    def __init__(self, records: LocationRecords, clients: Clients, rights: Callable[[str], KeyRecord | None]) -> None:
+        self._records, self.clients, self._rights, self._clock = records, clients, rights, time.time
 
     def connect(
         self,

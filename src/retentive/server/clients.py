@@ -14,7 +14,6 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Annotated, NamedTuple
@@ -110,8 +109,8 @@ def _portless(uri: str) -> str:
 class Clients:
     """Finds OAuth clients by their ids. Threads may share it."""
 
-    def __init__(self, records: LocationRecords, *, to_private: bool, monotonic: Callable[[], float] = time.monotonic):
-        self._records, self._to_private, self._monotonic = records, to_private, monotonic
+    def __init__(self, records: LocationRecords, *, to_private: bool) -> None:
+        self._records, self._to_private = records, to_private
         self._cached: dict[str, tuple[float, OAuthClient]] = {}
 
     def register(self, body: bytes) -> Json:
@@ -142,11 +141,11 @@ class Clients:
             name, *uris = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             return OAuthClient(client_id, name, tuple(uris))
         until, found = self._cached.get(client_id, (0.0, None))
-        if found is None or until <= self._monotonic():
+        if found is None or until <= time.monotonic():
             found = _described(client_id, self._fetched(client_id))
             if len(self._cached) >= MAX_CACHED:
                 self._cached.clear()
-            self._cached[client_id] = self._monotonic() + CACHED_S, found
+            self._cached[client_id] = time.monotonic() + CACHED_S, found
         return found
 
     def check(self, client_id: str) -> None:

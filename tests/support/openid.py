@@ -71,7 +71,7 @@ class Provider:
                 ends = {f"{name}_endpoint": f"{self.url}/{path}" for name, path in names.items()}
                 found = {"issuer": self.url, "jwks_uri": f"{self.url}/keys", **ends, **self.metadata}
             case "/token":
-                return self._token(dict(parse_qsl(request.body.decode())), request.headers.get("authorization", ""))
+                return self.tokens(dict(parse_qsl(request.body.decode())), request.headers.get("authorization", ""))
             case "/userinfo":
                 sub = self.accesses.get(request.headers.get("authorization", "").removeprefix("Bearer "), "")
                 if sub not in self.users:
@@ -116,7 +116,7 @@ class Provider:
         answer = {"code": code, "state": asked["state"]}
         return f"{asked['redirect_uri']}?{urlencode(answer)}"
 
-    def _token(self, form: dict[str, str], authorization: str) -> Answer:
+    def tokens(self, form: dict[str, str], authorization: str) -> Answer:
         name, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
         given = (unquote_plus(name), unquote_plus(secret)) if authorization else None
         if (given or (form.get("client_id"), form.get("client_secret"))) != (CLIENT, SECRET):

@@ -268,8 +268,10 @@ class People:
         except SignInRefused as refusal:
             LOG.warning("%s is signed out: %s says %s", key_id, provider.name, refusal.outcome)
             after = {}
-        with suppress(Conflict):  # the person has just signed in again
+        try:
             self._records.put(PERSON, key_id, json.dumps(after) if after else None, expected=trying)
+        except Conflict:  # the person has just signed in again
+            return fields_of(self._records.get(PERSON, key_id))
         return after
 
 

@@ -162,9 +162,12 @@ class Sessions:
     def open(self, workspace_id: str, actor: str | None = None) -> list[Session]:
         """Return the open sign-ins of a workspace, or those of one actor in it, last used first."""
         now, found = self._clock(), list[Session]()
+        gone = {each.id for each in self._keys.all(workspace_id) if each.status_at(self._keys.now()) != "active"}
         for name, text in self._records.list(KIND):
             known = fields_of(text)
-            if _is_valid(known, now) and known["workspace"] == workspace_id and actor in {None, known["actor"]}:
+            if not _is_valid(known, now) or known["key"] in gone:
+                continue
+            if known["workspace"] == workspace_id and actor in {None, known["actor"]}:
                 since, seen = _time(known["since"]), _time(known["seen"])
                 found.append(Session(name[:ID_CHARS], known["actor"], known["key"], since, seen, known["address"]))
         return sorted(found, key=lambda each: each.seen, reverse=True)

@@ -300,6 +300,20 @@ def test_a_refresh_token_is_used_once_by_requests_at_the_same_time(site: Site) -
     assert site.provider.requests.count("/token") == 2
 
 
+def test_a_new_sign_in_outlives_the_refusal_of_an_old_token(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, again, answered = site.sign_in(), site.person(), site.provider.tokens
+
+    def tokens(form: dict[str, str], authorization: str) -> tuple[int, bytes]:
+        if form["grant_type"] != "refresh_token":
+            return answered(form, authorization)
+        site.sign_in("ann", again)
+        return 400, b'{"error": "invalid_grant"}'
+
+    monkeypatch.setattr(site.provider, "tokens", tokens)
+    site.clock.now += CHECK_S + 1
+    assert [site.is_in(each) for each in (ann, again)] == [True, True]
+
+
 def test_signing_out_ends_the_sign_in_at_the_provider_too(site: Site) -> None:
     ann = site.sign_in()
     answer = ann.post("/console/logout", ann.get("/console/").form("/logout"))

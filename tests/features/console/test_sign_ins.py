@@ -103,6 +103,10 @@ def test_everybody_ends_own_sign_ins_and_an_administrator_those_of_the_workspace
     assert "sign out by" in admin.get("/console/sessions").text
     assert ann.sign_in().status == 200  # a new sign-in replaces the one of the same browser
     assert len(api.place.opened.records.list("console_session")) == 3
+    api.place.keys.change(next(each.id for each in api.place.keys.all() if each.name == "ann"), status="archived")
+    assert "192.0.2.1" not in admin.get("/console/sessions").text.partition("Audit log")[0]
+    assert ann.get("/console/").url.endswith("/console/login")
+    assert entries(api)[-1].facts["reason"] == "no_longer_valid"
 
 
 def test_the_command_line_lists_and_ends_sign_ins(api: Api, tmp_path: Path) -> None:

@@ -121,9 +121,9 @@ class Authorization:
         family, now = secrets.token_hex(16), self._clock()
         code = f"{CODE_PREFIX}_{family}_{secrets.token_hex(32)}"
         made = ConnectedClient(
-            _id(family), client.id, client.name, client.host, redirect_uri, key.id, key.workspace_id, str(key.actor),
-            scopes, store_id, base + MCP, challenge, datetime.fromtimestamp(now, UTC), now + CODE_S,
-            _digest(code),
+            _id(family), client.client_id, client.client_name or "", client.host, redirect_uri, key.id,
+            key.workspace_id, str(key.actor), scopes, store_id, base + MCP, challenge,
+            datetime.fromtimestamp(now, UTC), now + CODE_S, _digest(code),
         )  # fmt: skip
         self._put(made, None, self._entry("connect", made, key=key.id, address=address))
         return code

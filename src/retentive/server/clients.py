@@ -16,7 +16,7 @@ import secrets
 import time
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
@@ -64,27 +64,22 @@ def _check_redirect(uri: str) -> str:
 Uri = Annotated[str, AfterValidator(_check_redirect)]
 
 
-class ClientMetadata(BaseModel):
-    """What a client says of itself. Other fields are ignored."""
+class OAuthClient(BaseModel):
+    """What a client says of itself. Other fields are ignored.
+
+    If it has a document, its id is the URL of the document, and the host of the URL is verified.
+    """
 
     redirect_uris: list[Uri] = Field(min_length=1)
-    client_id: str | None = None
+    client_id: str = ""
     client_name: str | None = Field(None, max_length=200)
     token_endpoint_auth_method: str | None = None
     token_endpoint_auth_methods_supported: list[str] | None = None
 
-
-class OAuthClient(NamedTuple):
-    """OAuth client. If it has a document, its id is the URL of the document, and the host of the URL is verified."""
-
-    id: str
-    name: str
-    redirect_uris: tuple[str, ...]
-
     @property
     def host(self) -> str:
         """Host of the document. Empty for a registered client, of which nothing is verified."""
-        return "" if self.id.startswith(PREFIX) else urlsplit(self.id).netloc
+        return "" if self.client_id.startswith(PREFIX) else urlsplit(self.client_id).netloc
 
     def redirect_uri(self, given: str) -> str:
         """Return the redirect URI of a request. Raises `OAuthError` if it is not one of the client's.
@@ -118,16 +113,15 @@ class Clients:
 
         Raises `OAuthError`.
         """
-        found = _metadata(body)
-        described = json.dumps([found.client_name or "", *found.redirect_uris], separators=(",", ":")).encode()
+        own = _client(body).model_dump(include={"client_name", "redirect_uris"}, exclude_none=True)
+        described = json.dumps(own, separators=(",", ":")).encode()
         if len(described) > MAX_DESCRIBED_BYTES:
             raise OAuthError("invalid_client_metadata", "client_name and redirect_uris are too long for a client_id")
         text = base64.urlsafe_b64encode(described).decode().rstrip("=")
         return {
             "client_id": f"{PREFIX}{text}.{self._signature(text)}",
             "client_id_issued_at": int(time.time()),
-            "client_name": found.client_name or "",
-            "redirect_uris": found.redirect_uris,
+            **own,
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
@@ -138,8 +132,8 @@ class Clients:
         self.check(client_id)
         if client_id.startswith(PREFIX):
             text = client_id.removeprefix(PREFIX).partition(".")[0]
-            name, *uris = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            return OAuthClient(client_id, name, tuple(uris))
+            described = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            return _client(described).model_copy(update={"client_id": client_id})
         until, found = self._cached.get(client_id, (0.0, None))
         if found is None or until <= time.monotonic():
             found = _described(client_id, self._fetched(client_id))
@@ -183,17 +177,17 @@ def _described(url: str, body: bytes) -> OAuthClient:
 
     ChatGPT signs its requests for tokens (`private_key_jwt`), except at servers that offer only `none`.
     """
-    found = _metadata(body)
+    found = _client(body)
     if found.client_id != url or not found.client_name:
         raise _unknown("the metadata document of the client names another client_id, or no client_name")
     if not {None, "none"} & {found.token_endpoint_auth_method, *(found.token_endpoint_auth_methods_supported or ())}:
         raise _unknown("token_endpoint_auth_method must be none, or token_endpoint_auth_methods_supported contain it")
-    return OAuthClient(url, found.client_name, tuple(found.redirect_uris))
+    return found
 
 
-def _metadata(body: bytes) -> ClientMetadata:
+def _client(body: bytes) -> OAuthClient:
     try:
-        return ClientMetadata.model_validate_json(body)
+        return OAuthClient.model_validate_json(body)
     except ValidationError as error:
         first = error.errors()[0]
         place = (*first["loc"], "the metadata")[0]

@@ -56,7 +56,8 @@ def test_claude_code_signs_in(tmp_path: Path, alone: Api) -> None:
     assert alone.server is not None
     assert alone.server.authorization is not None
     clients = alone.server.authorization.clients
-    vars(clients)["_cached"][CLIENT_ID] = float("inf"), clients.find(registered)._replace(id=CLIENT_ID)
+    known = clients.find(registered).model_copy(update={"client_id": CLIENT_ID})
+    vars(clients)["_cached"][CLIENT_ID] = float("inf"), known
     alone.place.opened.store("team")
     person = Person(alone.with_key("read", "write"))
     given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": alone.url}

@@ -114,9 +114,9 @@ class Gateway:
             return
         data = await self._server.read_body(request, MAX_BODY_BYTES if path == MESSAGES else MAX_BATCH_BYTES)
         has_body.set()
-        asked = None
+        asked: MessagesRequest | None = None
         if path == MESSAGES:
-            asked = await heavy(len(data), _read, data, mode)
+            asked = await heavy(len(data), MessagesRequest.read, data, mode)
         elif b"memory_20250818" in data:
             check_batch(await heavy(len(data), parsed, data))
         ids = [] if asked is None else asked.memory_ids()
@@ -124,22 +124,22 @@ class Gateway:
             await run(open_store)
             await self._forward(client, "POST", target, headers, data)
             return
-        digest = await heavy(len(data), asked.digest, owner, request.scope["path"])
+        given: MessagesRequest = asked
+        digest = await heavy(len(data), given.digest, owner, request.scope["path"])
         while job := self._answering.get(digest):  # the client has gone and asks again
             await asyncio.wait([job])
 
-        def prepared() -> tuple[MemoryCalls, dict[str, KeptCall]]:
+        def prepared() -> tuple[MemoryCalls, MessagesRequest, bytes]:
             memory = MemoryCalls(open_store(), digest, request.headers.get(_SESSION), self._on_call)
-            return memory, memory.load(ids)
+            found = given.with_calls(memory.load(ids))
+            return memory, found, found.body()
 
-        memory, known = await run(prepared)
-        asked = await heavy(len(data), asked.with_calls, known) if ids else asked
-        body = await heavy(len(data), asked.body, data)
-        if not asked.acts:
+        memory, given, body = await run(prepared)
+        if not given.acts:
             await self._forward(client, "POST", target, headers, body)
             return
-        client.is_stream = asked.is_stream
-        parts = (self._server, self._upstream, client, asked, memory, encoding_for(headers), target, body)
+        client.is_stream = given.is_stream
+        parts = (self._server, self._upstream, client, given, memory, encoding_for(headers), target, body)
         await Loop(*parts, self._max_rounds, self._answering).run()
 
     async def _forward(self, client: ClientResponse, method: str, path: bytes, headers: Headers, body: Any) -> None:
@@ -191,11 +191,6 @@ def served(server: Server, options: ServeOptions) -> list[BaseRoute]:
 def url_of(address: str, store: MemoryStore) -> str:
     """Return the URL that apps use instead of that of the API."""
     return f"{address}{PATH}/{quote(store.key or store.id, safe='')}"
-
-
-def _read(data: bytes, mode: GatewayMode) -> MessagesRequest | None:
-    fields = parsed(data)
-    return None if fields is None else MessagesRequest.read(fields, mode)
 
 
 def _address(request: Request) -> tuple[str, str | None, bytes]:

@@ -26,6 +26,7 @@ from retentive.gateway.transform import (
     encoded,
     events_of,
     failed,
+    usage_of,
     whole_reply,
 )
 from retentive.gateway.upstream import Headers, Upstream, end_to_end, pieces_of, unreachable
@@ -193,12 +194,9 @@ class Loop:
             await self._begin(response)
         stop_reason = "end_turn" if is_cut else None
         if self.request.is_stream:
-            usages = [each.message.get("usage") or {} for each, _ in self.turns]
-            await self.client.end(b"".join([*events, *turn.end(usages, stop_reason)]))
-            return
-        message = whole_reply(self.turns)
-        message |= {} if stop_reason is None else {"stop_reason": stop_reason}
-        await self.client.end(json.dumps(message).encode())
+            await self.client.end(b"".join([*events, *turn.end(usage_of(self.turns), stop_reason)]))
+        else:
+            await self.client.end(json.dumps(whole_reply(self.turns, stop_reason)).encode())
 
     async def _begin(self, response: httpx2.Response | None) -> None:
         kind = b"text/event-stream; charset=utf-8" if self.request.is_stream else b"application/json"

@@ -58,9 +58,10 @@ def calls(view: Snapshot, ids: Iterable[str], scope: tuple[str, ...], now: float
 
 
 def use(tx: Transaction, used: Iterable[KeptCall], now: float) -> None:
-    """Note that calls were used today."""
+    """Note that calls were used today, unless they were erased meanwhile."""
     for call in used:
-        _keep_until(tx, CALL, _digest(call.id), asdict(call), _until(now), now=now)
+        if tx.get_record(CALL, _digest(call.id)) is not None:
+            _keep_until(tx, CALL, _digest(call.id), asdict(call), _until(now), now=now)
 
 
 def keep_call(tx: Transaction, call: KeptCall, since: float, now: float) -> None:

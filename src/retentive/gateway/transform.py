@@ -88,11 +88,16 @@ class MessagesRequest:
 
     fields: Mapping[str, tuple[str, Any]]
     acts: bool
-    is_changed: bool = False
 
     @classmethod
-    def read(cls, fields: Mapping[str, tuple[str, Any]], mode: GatewayMode) -> MessagesRequest:
-        """Return the request that has the memory tool if the mode says so. Raises `HttpError` for a message thread."""
+    def read(cls, data: bytes, mode: GatewayMode) -> MessagesRequest | None:
+        """Return the request that has the memory tool if the mode says so. None if it is no JSON object.
+
+        Raises `HttpError` for a message thread.
+        """
+        fields = parsed(data)
+        if fields is None:
+            return None
         choice, tools, messages, thread = (
             fields.get(name, ("", None))[1] for name in ("tool_choice", "tools", "messages", "thread")
         )
@@ -108,7 +113,7 @@ class MessagesRequest:
         if named:
             return cls(fields, acts=True)
         text = "[]" if tools is None else fields["tools"][0]
-        return cls({**fields, "tools": (_spliced(text, [TOOL]), [*(tools or ()), TOOL])}, acts=True, is_changed=True)
+        return cls({**fields, "tools": (_spliced(text, [TOOL]), [*(tools or ()), TOOL])}, acts=True)
 
     @property
     def is_stream(self) -> bool:
@@ -128,12 +133,14 @@ class MessagesRequest:
 
     def with_calls(self, calls: Mapping[str, KeptCall]) -> MessagesRequest:
         """Return the request with the calls that the client sent back as calls of the memory tool."""
+        if "mcptoolu_" not in self.fields["messages"][0]:
+            return self
         messages = restored(self.fields["messages"][1], calls)
-        return MessagesRequest({**self.fields, "messages": (_json(messages), messages)}, self.acts, is_changed=True)
+        return MessagesRequest({**self.fields, "messages": (_json(messages), messages)}, self.acts)
 
-    def body(self, data: bytes) -> bytes:
-        """Return the body for the API: `data`, which the client sent, unless something was changed."""
-        return _joined({name: text for name, (text, _) in self.fields.items()}) if self.is_changed else data
+    def body(self) -> bytes:
+        """Return the body for the API. Fields that the gateway does not change keep their bytes."""
+        return _joined({name: text for name, (text, _) in self.fields.items()})
 
     def following(self, messages: Sequence[JsonObject], *, container: str | None, is_last: bool) -> bytes:
         """Return the body of the request that continues with further messages. The last one has no memory tool."""
@@ -376,16 +383,16 @@ class ModelTurn:
         start = self.start + len(self.content)
         return [event for n, each in enumerate(answers) for event in _whole(start + n, shown(each))]
 
-    def end(self, usages: Sequence[JsonObject], stop_reason: str | None = None) -> list[bytes]:
-        """Return the last events. If there were several turns, they have the usage of all."""
-        usage = {} if len(usages) == 1 else total_usage(usages)
+    def end(self, usage: JsonObject, stop_reason: str | None = None) -> list[bytes]:
+        """Return the last events, with the usage of several turns or another stop reason if they are given."""
         changed = {} if stop_reason is None else {"stop_reason": stop_reason}
         found = list[bytes]()
         for raw, event in self._held:
             if event["type"] == "message_delta" and (usage or changed):
                 event["delta"] |= changed
-                raw = encoded({**event, "usage": {**(event.get("usage") or {}), **usage}})  # noqa: PLW2901
-            found.append(raw)
+                found.append(encoded({**event, "usage": {**(event.get("usage") or {}), **usage}}))
+            else:
+                found.append(raw)
         return found
 
 
@@ -399,29 +406,35 @@ def _input(text: str) -> Any:
 _COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def total_usage(usages: Sequence[JsonObject]) -> JsonObject:
-    """Return the usage of a reply: that of the last turn, and all turns in `iterations`.
+def usage_of(turns: Sequence[tuple[ModelTurn, Sequence[KeptCall]]]) -> JsonObject:
+    """Return the usage of several turns: that of the last one, and all in `iterations`. Empty for a single turn.
 
     Clients compact a conversation by its input tokens, so those of several turns must not be added.
     """
-    last = {name: usages[-1][name] for name in (*_COUNTED, "cache_creation") if usages[-1].get(name) is not None}
-    iterations = list[JsonObject]()
-    for usage in usages:
-        counted = {name: usage.get(name) or 0 for name in _COUNTED}
-        cache = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") is not None else {}
-        iterations += usage.get("iterations") or [{"type": "message", **counted, **cache}]
-    return {**last, "iterations": iterations}
+    usages = [turn.message.get("usage") or {} for turn, _ in turns]
+    if len(usages) == 1:
+        return {}
+    known = [
+        {name: each[name] for name in (*_COUNTED, "cache_creation") if each.get(name) is not None} for each in usages
+    ]
+    zeros = dict.fromkeys(_COUNTED, 0)
+    iterations = [
+        part
+        for usage, counted in zip(usages, known, strict=True)
+        for part in usage.get("iterations") or [{"type": "message", **zeros, **counted}]
+    ]
+    return {**known[-1], "iterations": iterations}
 
 
-def whole_reply(turns: Sequence[tuple[ModelTurn, Sequence[KeptCall]]]) -> JsonObject:
+def whole_reply(turns: Sequence[tuple[ModelTurn, Sequence[KeptCall]]], stop_reason: str | None = None) -> JsonObject:
     """Return the message that the client gets for several turns of the model."""
     (first, _), (last, _) = turns[0], turns[-1]
     content = [
         block for turn, results in turns for block in (*map(turn.for_client, turn.content), *map(shown, results))
     ]
-    usages = [turn.message.get("usage") or {} for turn, _ in turns]
-    usage = usages[0] if len(turns) == 1 else {**usages[-1], **total_usage(usages)}
-    return {**last.message, "id": first.message.get("id"), "content": content, "usage": usage}
+    usage = {**(last.message.get("usage") or {}), **usage_of(turns)}
+    reason = last.message.get("stop_reason") if stop_reason is None else stop_reason
+    return {**last.message, "id": first.message.get("id"), "content": content, "usage": usage, "stop_reason": reason}
 
 
 class Splitter:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from retentive.server.errors import HttpError
-from retentive.server.options import check_upstream
 
 Headers = list[tuple[bytes, bytes]]
 OURS = b"x-retentive-"
@@ -28,7 +27,6 @@ class Upstream:
     """The API behind the gateway. If `api_key` is given, it replaces the credentials of the clients."""
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
-        check_upstream(url)
         self._url = httpx2.URL(url)
         self._key = api_key
         self._client = httpx2.AsyncClient(timeout=_TIMES, limits=_LIMITS)

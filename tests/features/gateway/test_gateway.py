@@ -230,6 +230,27 @@ def test_records_go_with_an_erasure_and_after_thirty_days(at: str) -> None:
         assert "record was erased" in json.dumps(seen(place))
 
 
+def test_a_call_that_is_erased_while_it_is_read_stays_erased(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(prompt: Prompt) -> Any:
+        return CREATE if prompt.messages[-1].text == "hello" and not prompt.calls else "Done."
+
+    with gateway(model, at) as place:
+        messages = conversation(place)
+        later, backend = time.time() + 2 * 86_400, place.api.place.opened.backend
+        monkeypatch.setattr(time, "time", lambda: later)
+        write = backend.write
+
+        def erase_before(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(backend, "write", write)
+            place.store.history.erase(NOTES)
+            return write(*arguments, **options)
+
+        monkeypatch.setattr(backend, "write", erase_before)
+        place.ask(messages)
+        kept = backend.read(place.store.id, lambda view: list(view.records("gateway.call")))
+        assert kept == []
+
+
 def test_old_records_are_removed_by_maintenance(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with gateway(Script((Turn((CREATE,)), "Done.")), f"sqlite:///{path}") as place:

@@ -27,7 +27,7 @@ TYPE, NAME = "memory_20250818", "memory"
 TOOL = {"type": TYPE, "name": NAME}
 SERVER = "retentive"
 """Name of the MCP server that the client sees."""
-LOST = "[Here was a call of the memory tool. Its record was erased or is too old.]"
+LOST = "[Here was a call of the memory tool. Its record was erased, is too old, or could not be kept.]"
 UNRUN = "Error: The call was not run, because the reply ended before it was complete."
 OVER = "Error: The call was not run, because too many calls of the memory tool were made in one request."
 _NO_TOOL = {"name": "none", "description": "There are no more tools.", "input_schema": {"type": "object"}}

@@ -8,6 +8,10 @@ from urllib.parse import quote
 
 import retentive
 from retentive import MemoryStore
+from retentive.server.calls import ServedLocation
+from retentive.server.keys import DEFAULT_WORKSPACE
+from retentive.server.people import Groups
+from retentive.wire.people import GroupCreation
 from support.console import pages_of
 
 HANDLERS = (
@@ -80,6 +84,10 @@ def path_names() -> Iterator[str]:
         yield f"{at} {plain}.md"
 
 
+GROUP = "<img src=x onerror=pwned=1>"
+"""Name of a group, and of its member."""
+
+
 def plant(opened: retentive.Retentive, step: int = 1) -> MemoryStore:
     """Store the corpus, or each `step`-th of its texts, in texts, paths, actors, names, settings and proposals."""
     actors, corpus = list(names()), texts()[::step]
@@ -104,6 +112,8 @@ def plant(opened: retentive.Retentive, step: int = 1) -> MemoryStore:
         store.create(f"/memories/d{name}/x.md", "")
     store.create("/memories/<b>proposed.md", "\n".join(texts()[:60]), actor=f"session:new{actors[9]}")
     store.delete(f"/memories/{list(path_names())[-1]}", actor=f"session:{actors[10]}")
+    group = GroupCreation.model_validate({"name": GROUP, "members": [f"user:{GROUP}"], "grants": [{"role": "read"}]})
+    ServedLocation(opened).keys.groups.create(DEFAULT_WORKSPACE, group, by="user:ann", integration="test")
     return store
 
 
@@ -116,7 +126,7 @@ def urls(store: MemoryStore) -> Iterator[str]:
     ids = {
         "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
-        "actor": quote(str(versions[0].actor), safe=""),
+        "actor": quote(str(versions[0].actor), safe=""), "group": Groups.id_of(GROUP, DEFAULT_WORKSPACE),
     }  # fmt: skip
     yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/export", "/backup", "/download")))
     asked = quote(name)

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 from urllib.parse import quote
 
-import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedLocation
-from retentive.server.keys import DEFAULT_WORKSPACE
-from retentive.server.people import Groups
-from retentive.wire.people import GroupCreation
 from support.console import pages_of
+from support.http_api import Api
 
 HANDLERS = (
     "<img src=x onerror={run}>", "<svg onload={run}>", "<svg/onload={run}>", "<body onload={run}>",
@@ -88,9 +84,9 @@ GROUP = "<img src=x onerror=pwned=1>"
 """Name of a group, and of its member."""
 
 
-def plant(opened: retentive.Retentive, step: int = 1) -> MemoryStore:
+def plant(api: Api, step: int = 1) -> MemoryStore:
     """Store the corpus, or each `step`-th of its texts, in texts, paths, actors, names, settings and proposals."""
-    actors, corpus = list(names()), texts()[::step]
+    actors, corpus, opened = list(names()), texts()[::step], api.place.opened
     made = opened.create_store(actors[0], description=actors[1][:1_000], key=actors[2], metadata={"x": actors[3]})
     store = opened.store(made.id)
     store.create("/memories/index.md", "\n\n".join(corpus), actor=f"user:{actors[4]}")
@@ -112,12 +108,12 @@ def plant(opened: retentive.Retentive, step: int = 1) -> MemoryStore:
         store.create(f"/memories/d{name}/x.md", "")
     store.create("/memories/<b>proposed.md", "\n".join(texts()[:60]), actor=f"session:new{actors[9]}")
     store.delete(f"/memories/{list(path_names())[-1]}", actor=f"session:{actors[10]}")
-    group = GroupCreation.model_validate({"name": GROUP, "members": [f"user:{GROUP}"], "grants": [{"role": "read"}]})
-    ServedLocation(opened).keys.groups.create(DEFAULT_WORKSPACE, group, by="user:ann", integration="test")
+    group = {"name": GROUP, "members": [f"user:{GROUP}"], "grants": [{"role": "read"}]}
+    assert api.post("/v1/organizations/groups", group).status == 200
     return store
 
 
-def urls(store: MemoryStore) -> Iterator[str]:
+def urls(api: Api, store: MemoryStore) -> Iterator[str]:
     """Every page of the store, with the queries that show hostile text."""
     at, name = f"/console/s/{store.id}", next(names())
     versions = store.history.log("/memories/raw.txt")
@@ -126,7 +122,8 @@ def urls(store: MemoryStore) -> Iterator[str]:
     ids = {
         "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
-        "actor": quote(str(versions[0].actor), safe=""), "group": Groups.id_of(GROUP, DEFAULT_WORKSPACE),
+        "actor": quote(str(versions[0].actor), safe=""),
+        "group": api.get("/v1/organizations/groups").body["data"][0]["id"],
     }  # fmt: skip
     yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/export", "/backup", "/download")))
     asked = quote(name)

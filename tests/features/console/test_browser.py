@@ -25,7 +25,7 @@ def test_the_detector_sees_a_script_that_runs(browser: Browser) -> None:
 @pytest.fixture(scope="module")
 def planted(api: Api) -> MemoryStore:
     """A store with the whole corpus."""
-    return plant(api.place.opened, 1)
+    return plant(api, 1)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
@@ -34,7 +34,7 @@ def test_nothing_hostile_runs_or_loads(
 ) -> None:
     problems = list[str]()
     with signed_in(browser, api, scheme=scheme, width=width, problems=problems) as page:
-        for url in urls(planted):
+        for url in urls(api, planted):
             answer = page.goto(url)
             assert answer is not None
             if answer.status >= 400:  # Chromium logs these as errors

@@ -23,13 +23,13 @@ STEP = 1 if LONG else 2
 @pytest.fixture(scope="module")
 def planted(api: Api) -> MemoryStore:
     """A store with the corpus in its texts, paths, actors, names, settings, queries and proposals."""
-    return plant(api.place.opened, STEP)
+    return plant(api, STEP)
 
 
 @pytest.mark.long
-def test_no_page_has_an_element_or_attribute_of_a_payload(person: Person, planted: MemoryStore) -> None:
+def test_no_page_has_an_element_or_attribute_of_a_payload(api: Api, person: Person, planted: MemoryStore) -> None:
     seen = 0
-    for url in urls(planted):
+    for url in urls(api, planted):
         page = person.get(url)
         assert page.headers["content-type"] == "text/html; charset=utf-8", url
         assert page.problems() == [], url

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias, Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import entry_at, require_free
-from retentive.engine.operation import Plan, Read, Write
+from retentive.engine.operation import REFUSALS, Plan, Read, Write
 from retentive.engine.pending import Pending
 from retentive.engine.visibility import Assessment, contributors_of, is_used
 from retentive.errors import Damaged, InvalidInput, NotFound
@@ -73,12 +73,20 @@ def promote(
 ) -> Promoted:
     """Propose the memories at or below `path` of one memory store for `new_path` of another."""
     try:
-        carried = core.result_of(_histories(core, path, core.invocation(actor).actor or core.actor), actor)
-    except NotFound:  # a call that is repeated has its first result, also if the memories are gone meanwhile
-        carried = {}
+        carried: Histories | Exception = core.result_of(
+            _histories(core, path, core.invocation(actor).actor or core.actor), actor
+        )
+    except REFUSALS as error:  # a repeated call has its first result, also if the memories are gone or grew meanwhile
+        carried = error
+
+    def work(view: Snapshot, guard: Guard) -> Plan[Promoted]:
+        if isinstance(carried, Exception):
+            raise carried
+        return _proposed(view, guard, carried, path, new_path)
+
     proposing = Write(
         "promote",
-        lambda view, guard: _proposed(view, guard, carried, path, new_path),
+        work,
         new_path,
         facts_of=lambda made: {"proposals": [made.proposal_id]},
         facts_kept=lambda made, _: {"made": [made.value().proposal_id, made.value().memories, made.value().versions]},
@@ -130,8 +138,6 @@ def _proposed(
     view: Snapshot, guard: Guard, carried: Histories, source: MemoryPath, target: MemoryPath
 ) -> Plan[Promoted]:
     """Decide on the newest texts, and keep the versions that the target may have. Raises `Refused`."""
-    if not carried:
-        raise NotFound(f"there is no memory at or below {source.written}")
     guard.cause = guard.shown(f"promotion of {source.text}")
     after, kept = Pending(view), list[list[PastVersion]]()
     for path, past in carried.items():

@@ -139,6 +139,23 @@ def test_a_refused_promotion_leaves_nothing(tmp_path: Path) -> None:
     assert (b"team" in raw, b"two" in raw, b"promotion of" in raw) == (True, False, False)
 
 
+def test_a_repeated_promotion_has_its_first_answer_whatever_became_of_the_source(tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as place, serving(place) as api:
+        source, team = private(place), place.store("team")
+        source.change_settings(
+            {"max_memory_bytes": 0, "max_store_bytes": 0, "sensitive": "off", "sensitive_likely": "off"}
+        )
+        body, at = {"path": "/a.md", "to": team.id}, f"/v1/memory_stores/{source.id}/promote"
+        first = api.post(at, body, **{"idempotency-key": "k"})
+        source.write(A, "x\n" * (5 << 20), actor=ANN)
+        assert api.post(at, body).status == 400  # it is too large now
+        source.delete(A, actor=ANN)
+        assert api.post(at, body).status == 404
+        assert api.post(at, body, **{"idempotency-key": "k"}).body == first.body
+        source.create(A, "x\n" * (5 << 20), actor=ANN)
+        assert api.post(at, body, **{"idempotency-key": "k"}).body == first.body
+
+
 def test_over_http_a_promotion_needs_read_here_and_write_there(tmp_path: Path) -> None:
     """The library over HTTP does it too. A store that the key may not see is one that does not exist."""
     with opened("sqlite", tmp_path) as place, serving(place) as api:

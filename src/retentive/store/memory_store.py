@@ -232,6 +232,8 @@ class MemoryStore(MemoryTree):
         """
         own = self._core.parsed(path)
         target = own if new_path is None else self._core.parsed(new_path)
+        if not isinstance(to._core, StoreCore):  # a store on a server, which cannot read this one
+            raise InvalidInput("both memory stores of a promotion must be in the same opened location")
         return promote(self._core, own, core_of(to), target, actor=actor, **origin)
 
     def search(

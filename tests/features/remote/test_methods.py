@@ -279,6 +279,12 @@ def test_reads_are_those_of_the_actor(store: MemoryStore, local: MemoryStore) ->
     assert own.load(A)[1] == "one"
 
 
+def test_a_promotion_between_locations_is_refused(store: MemoryStore, local: MemoryStore) -> None:
+    for own, other in ((store, local), (local, store)):
+        said = refusal(lambda own=own, other=other: own.promote(A, other))  # type: ignore[misc]
+        assert said == "both memory stores of a promotion must be in the same opened location"
+
+
 def test_stores(remote: Retentive, api: Api) -> None:
     made = remote.create_store("Support", description="notes", metadata={"a": "1"}, key="team 7/ü")
     assert remote.create_store("Other", key="team 7/ü").id == made.id

@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib import resources
@@ -98,6 +99,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not _is_left_out(item, known)]
     items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
     config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print a line for each reason for which tests were skipped."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"SKIPPED {count}: {reason}")
 
 
 def _is_left_out(item: pytest.Item, known: set[str]) -> bool:

@@ -16,8 +16,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from importlib.util import find_spec
 from tempfile import mkdtemp
+from urllib.parse import urlencode
 
 import click
 from anthropic import Anthropic, beta_tool
@@ -28,6 +30,8 @@ from retentive.agent.loop import Agent
 from retentive.cli import output
 from retentive.cli.location import Location, shown
 from retentive.cli.options import command
+from retentive.cli.server import serve_console
+from retentive.opening import DEFAULT_KEY
 from retentive.testing.scripted_claude import Call, Prompt, ToolUse, Turn, scripted_claude
 
 OF_CONSOLE = ("jinja2", "markdown_it", "nh3")
@@ -41,6 +45,12 @@ SYSTEM = (
     "save your progress and your counts in your memory: your work may be interrupted."
 )
 TASK = f"How often was each lamp returned in weeks 1 to {len(TICKETS)}? Give each name with its count: {LAMPS[0]} 12."
+CODE_S = 3_600  # a newcomer reads first
+TOUR = {
+    "the note that was recalled": f"m/{NOTES.removeprefix('/memories/')}?at=r{KILLED_AT}",
+    "what the second session changed": "by/session:second",
+    "undo it: preview and button": "undo?actor=session:second",
+}
 _RETURNED = re.compile(r"^Returned: (\w+)$", re.MULTILINE)
 _PROGRESS = re.compile(r"Weeks done: (\d+)\n[ \d\t]*So far: (.*)\.")  # as written or as viewed
 
@@ -104,8 +114,19 @@ def _show(url: str) -> int:
     output.write_line(f"\nTry also:\n$ {in_shell} diff {NOTES}\n$ {in_shell} console")
     if not (all(map(find_spec, OF_CONSOLE)) and sys.stdin.isatty() and sys.stdout.isatty()):
         return 0
-    output.write_line("\nThe console shows all of it in a browser; Ctrl-C stops it.")
-    return run([*options, "console", "--no-browser"])
+    serve_console(Location(url), _show_tour, lasts_s=CODE_S)
+    return 0
+
+
+def _show_tour(address: str, code: str) -> None:
+    """Print the pages to click, in the order of the story. The first one signs in."""
+    store = f"/console/s/{DEFAULT_KEY}"
+    sign_in = f"{address}/console/login?{urlencode({'code': code, 'next': f'{store}/activity'}, safe='/')}"
+    rows = [f"  {name:<{max(map(len, TOUR))}}  {address}{store}/{page}" for name, page in TOUR.items()]
+    output.write_line(
+        "\nSee it in a browser; Ctrl-C stops the console. This page signs you in, and shows the two sessions:\n\n"
+        f"  {sign_in}\n\nThen:\n" + "\n".join(rows)
+    )
 
 
 def session(url: str, base_url: str, name: str) -> None:
@@ -120,18 +141,20 @@ def session(url: str, base_url: str, name: str) -> None:
             actor=f"session:{name}",
             budget=Budget(max_turns=30, max_tokens=4_096),
         )
-        weeks: dict[str, object] = {}
+        calls: dict[str, Mapping[str, object]] = {}
         for event in runner.run(TASK):
             match event:
                 case Text(text):
                     print("claude:", output.harmless(text))
                 case ToolCall(id=call_id, name=tool, input=given):
-                    weeks[call_id] = given.get("week")
+                    calls[call_id] = given
                     print(f"  {tool}", *(given[key] for key in ("command", "path", "week") if key in given))
                 case ToolReply(text=text, is_error=True):
                     print("  error:", output.harmless(text))
+                case ToolReply(id=call_id, text=text) if calls[call_id].get("command") == "view":
+                    print("   |", output.harmless(text).replace("\n", "\n   | "))
             sys.stdout.flush()
-            if name == "first" and isinstance(event, ToolReply) and weeks[event.id] == KILLED_AT:
+            if name == "first" and isinstance(event, ToolReply) and calls[event.id].get("week") == KILLED_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 

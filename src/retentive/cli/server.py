@@ -116,20 +116,32 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
     within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
+
+    def on_start(address: str, code: str) -> None:
+        output.write_line(f"Console of {shown(location.url)} at {address}/console/")
+        output.write_line(f"Code for the login page, valid once for 60 seconds: {code}")
+        if not no_browser:
+            webbrowser.open(f"{address}/console/")
+
+    serve_console(location, on_start, port=port)
+
+
+def serve_console(location: Location, on_start: Callable[[str, str], None], *, port: int = 0, **limits: int) -> None:
+    """Serve the console of a location to this machine until Ctrl-C.
+
+    `on_start` gets the address and the code for the login page. `limits` are those of the code.
+    """
     from retentive.console.web import console as made  # noqa: PLC0415 - imports the server
     from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
     from retentive.server.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
 
     with location.opened() as opened:
-        code = OneTimeCode(location.actor_name)
-
-        def on_start(address: str) -> None:
-            output.write_line(f"Console of {shown(location.url)} at {address}/console/")
-            output.write_line(f"Code for the login page, valid once for 60 seconds: {code.text[:4]}-{code.text[4:]}")
-            if not no_browser:
-                webbrowser.open(f"{address}/console/")
-
-        serve_here(opened, lambda server: made(server, code=code).routes(), on_start, port=port)
+        code = OneTimeCode(location.actor_name, **limits)
+        spelled = f"{code.text[:4]}-{code.text[4:]}"
+        serve_here(
+            opened, lambda server: made(server, code=code).routes(), lambda address: on_start(address, spelled),
+            port=port,
+        )  # fmt: skip
 
 
 @command("mcp")

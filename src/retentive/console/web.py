@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from retentive.server.openid import People, Provider
 
 MAX_FORM_BYTES = 8 << 20
-MAX_FIELDS, MAX_NEXT = 1_100, 2_000
+MAX_FIELDS, MAX_NEXT, MAX_CODE_CHARS = 1_100, 2_000, 16
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 COOKIE, HOST_PREFIX = "retentive", "__Host-"
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
@@ -120,7 +120,8 @@ class Console:
     async def _login(self, request: Request) -> Response:
         """Show the sign-in page. With POST, sign a person in."""
         if request.method != "POST":
-            return self._sign_in_page(request, _own_url(request.query_params.get("next", "")))
+            query = request.query_params
+            return self._sign_in_page(request, _own_url(query.get("next", "")), code=query.get("code", ""))
         form = await self._form(request)
         return await self._signing_in(request, _own_url(_first(form, "next")), partial(self._typed, request, form))
 
@@ -148,9 +149,12 @@ class Console:
             raise SignInRefused("invalid_key")
         return self._entered(request, _own_url(_first(form, "next")), key, "_form")
 
-    def _sign_in_page(self, request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
+    def _sign_in_page(
+        self, request: Request, wanted: str, problem: str = "", status: int = 200, *, code: str = ""
+    ) -> Response:
         secret, is_local, people = secrets.token_urlsafe(24), self.sessions.is_local, self.sessions.people
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": is_local}
+        values |= {"code": code[:MAX_CODE_CHARS] if is_local else ""}
         values |= {"providers": [] if people is None else list(people.providers)}
         response = html_page("login.html", "Sign in", status, **values)
         if status == 429:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
 
@@ -34,6 +35,7 @@ def test_the_work_survives_a_kill(tmp_path: Path) -> None:
     lines = iter(shown.splitlines())
     expected = (
         f"user: {demo.TASK}",
+        "   |      1\tWeeks done: 5",
         "claude: I have worked on this before.",
         f"claude: I have counted all {LAST} weeks. Returns: {RIGHT}.",
         f"The answer is right: counted without an agent, the returns are {RIGHT}.",
@@ -53,15 +55,30 @@ def test_the_work_survives_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_on_a_terminal_the_console_follows(tmp_path: Path) -> None:
+    """The first link signs in after one click. Each of the others opens its page."""
     with interactive(tmp_path, "demo", COLUMNS="300") as terminal:
-        shown = terminal.expect("Code for the login page")
-        (url,) = re.findall(r"at (http://\S+/console/)", shown)
-        with urlopen(url, timeout=60) as answer:
-            assert b"retentive" in answer.read()
+        terminal.expect("See it in a browser")
+        terminal.expect("undo it")
+        terminal.expect("\n")
+        sign_in, *pages = re.findall(r"http://\S+", terminal.shown)
+        browser = build_opener(HTTPCookieProcessor())
+        form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', read(browser, sign_in)))
+        assert form.keys() == {"csrf", "next", "key"}
+        activity = read(browser, sign_in.partition("?")[0], urlencode(form).encode())
+        assert all(f"session:{name}" in activity for name in ("first", "second"))
+        note, changes, undo = (read(browser, url) for url in pages)
+        assert f"Weeks done: {demo.KILLED_AT - 1}" in note
+        assert "returns.md" in changes
+        assert "This is a preview" in undo
         terminal.type("\x03")
         assert terminal.end() == 0
         assert "Traceback" not in terminal.shown
         assert '{"' not in terminal.shown
+
+
+def read(browser: OpenerDirector, url: str, form: bytes | None = None) -> str:
+    with browser.open(url, form, timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 def test_a_location_with_memories_is_left_alone(tmp_path: Path) -> None:

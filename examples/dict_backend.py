@@ -1,4 +1,4 @@
-"""A complete storage backend in dictionaries. docs/writing-a-backend.md explains it part by part."""
+"""A complete storage backend in dictionaries. docs/platforms.md explains it part by part."""
 
 from __future__ import annotations
 

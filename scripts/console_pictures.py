@@ -1,4 +1,4 @@
-"""Pictures of the web console, made from a small store in a real browser: six for docs/console.md, or all pages.
+"""Pictures of the web console, made from a small store in a real browser: six for docs/server.md, or all pages.
 
     python scripts/console_pictures.py [--all FOLDER]
 
@@ -128,7 +128,7 @@ def draw_all(browser: Browser, api: Api, store: MemoryStore, key: str, folder: P
 
 
 def draw_documentation(browser: Browser, api: Api, store: MemoryStore, key: str) -> Iterator[Path]:
-    """Draw the six pictures of docs/console.md."""
+    """Draw the six pictures of docs/server.md."""
     target = ROOT / "docs" / "console"
     target.mkdir(exist_ok=True)
     pages = dict(PICTURES, review=("light", f"review/{store.review.pending()[0].id}"))

@@ -37,7 +37,6 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages from outside `docs`, and their names on the site."""
-GENERATED = {"api.md": api_reference.page, "http-api.md": openapi.reference}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _REDIRECT = """<!doctype html>
 <html lang="en">
@@ -58,12 +57,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text.
-
-    The page of the command line gets the help of all commands.
-    """
-    if page.file.src_uri == "cli.md":
-        markdown += "\n## Commands\n\n" + "\n".join(commands(click.Context(app, info_name="retentive"), app))
+    """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text."""
     names = {name: source for source, name in OUTSIDE.items()}
     source = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
@@ -85,12 +79,20 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 def commands(context: click.Context, command: click.Command) -> Iterator[str]:
     """Yield a section with the help of a command, and one for each of its subcommands."""
     context.max_content_width = 100
-    yield f"### {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None
             yield from commands(click.Context(found, info_name=name, parent=context), found)
+
+
+def command_line() -> str:
+    """The help of all commands, as a page."""
+    return "# Command line\n\n" + "\n".join(commands(click.Context(app, info_name="retentive"), app))
+
+
+GENERATED = {"api.md": api_reference.page, "http-api.md": openapi.reference, "cli.md": command_line}
 
 
 def version() -> str:

@@ -93,7 +93,7 @@ def check_location(
     repair: bool = False,
     progress: Progress | None = None,
 ) -> Findings:
-    """Check a location and yield the findings (docs/doctor.md). A store without a problem gets a finding `healthy`.
+    """Check a location and yield the findings (docs/operations.md). A store without a problem gets a finding `healthy`.
 
     By default, only the check runs, and local files are not changed. Database servers and object storage are opened in
     the same way as for other commands.

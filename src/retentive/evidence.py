@@ -1,7 +1,7 @@
 """Evidence of a session: what it read in which version, what it changed, and who reviewed it.
 
 The sources are the audit log, the history and the proposals of memory stores. The form and its proof are in
-docs/audit.md.
+docs/security.md.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 ) -> Retentive:
     """Open a location and return it. A location that does not exist is created, unless `create` is False.
 
-    `location` is one of these (docs/backends.md):
+    `location` is one of these (docs/platforms.md):
 
     - a directory of plain files: `./memory`. `~` is the home directory.
     - a SQLite database: `sqlite:///file.db`, `sqlite:////absolute/path/file.db`, or `sqlite://` for a database in
@@ -65,13 +65,13 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - a database on a database server: `postgresql://user:password@host/database` or
       `mariadb://user:password@host/database`.
     - object storage: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
-    - a retentive server: `https://host` (docs/remote.md).
+    - a retentive server: `https://host` (docs/server.md).
 
     The other arguments:
 
     - `actor`: the actor that is recorded with a change, unless the call names another actor.
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. With `keys`, new memory stores are
-      encrypted (docs/encryption.md).
+      encrypted (docs/security.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
     - `sweep`: if True, idle memories are deleted when a store opens, after writes and at `close`, at most once a day
       and a few at a time. This happens only if the settings of the store say when memories expire. Use False to

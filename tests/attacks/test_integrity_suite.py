@@ -35,11 +35,11 @@ def rows(*arguments: str, status: int) -> list[tuple[str, str, str, str]]:
 
 
 def test_all_nine_edits_are_reported_with_an_anchor() -> None:
-    """Each finding is the one that docs/audit.md shows."""
+    """Each finding is the one that docs/security.md shows."""
     found = rows(status=0)
     assert [(number, name) for number, name, _, _ in found] == [(str(n), name) for n, name in enumerate(NAMES, 1)]
     assert {verdict for _, _, verdict, _ in found} == {"reported"}
-    documented = re.findall(r"^\| T(\d) .*\| `([^`]+)` \|$", (ROOT / "docs" / "audit.md").read_text(), re.MULTILINE)
+    documented = re.findall(r"^\| T(\d) .*\| `([^`]+)` \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
     assert len(documented) == len(NAMES)
     for (number, _, _, answer), (documented_number, reason) in zip(found, documented, strict=True):
         assert number == documented_number

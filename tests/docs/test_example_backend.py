@@ -1,4 +1,4 @@
-"""The backend of docs/writing-a-backend.md passes the shipped suite with at most 150 lines of code."""
+"""The backend of docs/platforms.md passes the shipped suite with at most 150 lines of code."""
 
 from __future__ import annotations
 

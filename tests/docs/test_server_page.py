@@ -1,4 +1,4 @@
-"""The commands and programs of docs/server.md and docs/remote.md run, with localhost as all hosts, over TLS."""
+"""The commands and programs of docs/team-server.md and docs/server.md run, with localhost as all hosts, over TLS."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from support.pages import ROOT, blocks
 from support.printed import environment
 from support.scripts import SCRIPTS
 
-PAGE = ROOT / "docs" / "server.md"
+TEAM, PAGE = ROOT / "docs" / "team-server.md", ROOT / "docs" / "server.md"
 MAX_COMMANDS = 9
 
 
 def commands(title: str) -> list[str]:
     """The commands of the block with this first line."""
-    (block,) = [block for block in blocks(PAGE) if block.body.startswith(f"# {title}\n")]
+    (block,) = [block for block in blocks(TEAM) if block.body.startswith(f"# {title}\n")]
     return block.body.splitlines()[1:]
 
 
 def program(name: str) -> str:
-    """A program of the page, by its file name."""
-    (block,) = [block for block in blocks(PAGE) if block.body.partition("\n")[0] in {f"# {name}", f"// {name}"}]
+    """A program of the pages, by its file name."""
+    named = {f"# {name}", f"// {name}"}
+    (block,) = [block for block in blocks(TEAM) + blocks(PAGE) if block.body.partition("\n")[0] in named]
     return block.body
 
 
@@ -137,7 +138,7 @@ def test_the_typescript_program_lists_memories(tmp_path: Path) -> None:
 
 
 def test_the_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (program,) = [block.body for block in blocks(ROOT / "docs" / "remote.md") if block.body.startswith("# remember.py")]
+    (program,) = [block.body for block in blocks(PAGE) if block.body.startswith("# remember.py")]
     with retentive.open("sqlite://") as opened, serving(opened) as api:
         monkeypatch.setenv("RETENTIVE_API_KEY", api.key)
         exec(program.replace("https://memory.example.com:8443", api.url).replace(', ca_file="cert.pem"', ""), {})

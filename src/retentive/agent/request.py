@@ -7,7 +7,7 @@ A context edit shortens a long conversation before the model reads it. It clears
 replaces the conversation with a summary. The edits are plain dicts; the SDK has the type
 `BetaContextManagementConfigParam`.
 
-Source: "Context editing", "Compaction" and the API reference, linked in docs/agents.md.
+Source: "Context editing", "Compaction" and the API reference, linked in docs/agent.md.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Audit:
     def verify(
         self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: str | None = None
     ) -> Verified:
-        """Verify that every entry is present, unchanged and in order (docs/audit.md).
+        """Verify that every entry is present, unchanged and in order (docs/security.md).
 
         `expect` lists heads from earlier verifications, as `SEQ:HASH`; the log must still contain these entries.
         `anchor` is the path of an anchor file, which the method `anchor` writes. `key` is the path of the key file

@@ -1,4 +1,4 @@
-"""The command line. `docs/cli.md` is its reference."""
+"""The command line. `docs/commands.md` is its reference."""
 
 from __future__ import annotations
 

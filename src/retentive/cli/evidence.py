@@ -15,7 +15,7 @@ from retentive.evidence import EvidenceStep, StoreEvidence, gather
 from retentive.transfer.files import new_file
 
 
-@command(json="Print the evidence as a JSON object (docs/audit.md).")
+@command(json="Print the evidence as a JSON object (docs/security.md).")
 @click.option("--session", metavar="NAME", required=True, help="The actor session:NAME, and changes that name it.")
 @click.option("--html", metavar="FILE", help="Write the evidence to the new file FILE too, as a page to read or print.")
 def evidence(location: Location, *, session: str, html: str | None) -> None:

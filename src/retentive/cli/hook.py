@@ -372,7 +372,7 @@ def _section(title: str, lines: Sequence[str], rest: str, share: float) -> str:
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
-    The settings of the plugin name the memory store, and the directory that is kept in sync with it; see docs/mcp.md.
+    The settings of the plugin name the memory store, and its directory of notes; see docs/claude-code.md.
     All changes are recorded with the session as actor.
 
     \b

@@ -113,7 +113,7 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
     """Serve the web console of a location until Ctrl-C, and open it in the browser.
 
     Only this machine can connect. The login page asks for the code that this command prints. The code can be used once,
-    within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
+    within 60 seconds. Changes are recorded with your user as actor. docs/server.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
 

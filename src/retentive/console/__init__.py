@@ -1,1 +1,1 @@
-"""Web console: pages for people who inspect and manage the memories of agents (docs/console.md)."""
+"""Web console: pages for people who inspect and manage the memories of agents (docs/server.md)."""

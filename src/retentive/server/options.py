@@ -57,7 +57,7 @@ class ServeOptions:
     webhooks_to_private: bool = option(
         False, "Send webhooks to private addresses and without TLS too, and read documents of MCP clients there."
     )
-    public_url: str | None = option(None, "URL at which clients reach the server (docs/mcp.md).", metavar="URL")
+    public_url: str | None = option(None, "URL at which clients reach the server (docs/frameworks.md).", metavar="URL")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/security.md).", metavar="FILE")
     trusted_proxies: str | None = option(
         None, "Proxies whose X-Forwarded-For and -Proto count: addresses and networks, with commas.", metavar="LIST"

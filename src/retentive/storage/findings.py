@@ -70,8 +70,8 @@ KINDS: dict[str, Kind] = {
         # Records
         Kind("record_wrong", "A record of the store, or the text of a proposal, is missing or cannot be read."),
         _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive admin maintain`"),
-        Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
-        _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
+        Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/security.md"),
+        _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/security.md"),
         # Databases
         Kind("rows_left", "Rows belong to no memory store."),
         Kind("text_left", "A text in the database belongs to no version."),

@@ -182,7 +182,7 @@ class Erasure(base.Fields):
 
 
 class EvidenceObject(base.ObjectOf[Evidence]):
-    """Evidence of what a session did in a memory store (docs/audit.md)."""
+    """Evidence of what a session did in a memory store (docs/security.md)."""
 
     type: Literal["evidence"] = "evidence"
     made_at: str

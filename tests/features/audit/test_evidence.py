@@ -101,8 +101,8 @@ def test_evidence_says_what_a_session_did(at: str) -> None:
 
 
 def test_the_proof_can_be_verified_without_retentive(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program is that of docs/audit.md."""
-    program = Path("docs/audit.md").read_text().partition("<!-- proof -->\n```python\n")[2].partition("```")[0]
+    """The program is that of docs/security.md."""
+    program = Path("docs/security.md").read_text().partition("<!-- proof -->\n```python\n")[2].partition("```")[0]
     monkeypatch.chdir(tmp_path)
 
     def run(chain: Sequence[str]) -> None:

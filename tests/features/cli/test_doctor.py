@@ -13,7 +13,7 @@ from support.command_line import here
 from support.damage import fill, sql
 from support.places import opened
 
-PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 @pytest.fixture

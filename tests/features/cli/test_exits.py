@@ -1,4 +1,4 @@
-"""Every error has one exit status. A single table defines them, and docs/cli.md shows it and an example of `exec`."""
+"""Every error has one exit status. One table defines them; docs/commands.md shows it and an example of `exec`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.errors import RetentiveError
 from retentive.values.replies import ERROR_CODES
 from support.command_line import here
 
-PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 _NEVER = {
     AgentError: "of the library's agents, which no command runs",
 }

@@ -15,7 +15,7 @@ KEYS = {key for keys, _ in SHORTCUTS for key in keys}
 
 def test_the_documentation_has_the_table() -> None:
     rows = (f"| {' '.join(f'`{key}`' for key in keys)} | {meaning} |\n" for keys, meaning in SHORTCUTS)
-    assert "| keys | |\n| --- | --- |\n" + "".join(rows) in (ROOT / "docs" / "console.md").read_text("utf-8")
+    assert "| keys | |\n| --- | --- |\n" + "".join(rows) in (ROOT / "docs" / "server.md").read_text("utf-8")
 
 
 def test_each_key_of_a_template_is_in_the_table_and_each_of_the_table_does_something() -> None:

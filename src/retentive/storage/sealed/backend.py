@@ -2,7 +2,7 @@
 
 Every memory store has a random data key. A key-encryption key (`keys.py`) encrypts the data key. The encrypted data key
 is stored with the store. Texts and hashes are encrypted, paths are not. Data is verified before it is
-returned. A read of data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists what is not
+returned. A read of data that was modified, moved or planted raises `Damaged`. docs/security.md lists what is not
 protected.
 """
 

@@ -23,7 +23,7 @@ It also appends the failure to `server.failures`. `server.verify()` raises an `A
 unplayed turns. The fixture of `retentive.testing.pytest_plugin` calls `verify` at the end of each test.
 
 **Invalid requests** get the status and the error message of the API, as far as the module `requests` knows its rules.
-docs/testing-your-agent.md lists the supported and the unsupported features.
+docs/library.md lists the supported and the unsupported features.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m retentive.testing.scripted_claude SCRIPT [--port N]`: a scripted Claude for programs in any language.
 
-SCRIPT is a JSON file. docs/testing-your-agent.md describes its fields.
+SCRIPT is a JSON file. docs/library.md describes its fields.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The memory tool as a function tool, for models other than Claude and for clients other than the SDK.
 
     tool = function_tool(store)
-    client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
-    reply = tool.reply(call.function.arguments)
+    response = client.responses.create(..., tools=[{"type": "function", **tool.definition}])
+    reply = tool.reply(call.arguments, call_id=call.call_id, run=response.id)
 
 Send `reply.text` to the model as the result of the call. Claude does not need this definition, because it has a
 built-in memory tool.
@@ -32,7 +32,7 @@ class FunctionTool:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    run: Callable[[object], Reply]
+    run: Callable[..., Reply]
     strict: bool = False
 
     def __repr__(self) -> str:
@@ -44,19 +44,22 @@ class FunctionTool:
         fields = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {**fields, "strict": True} if self.strict else fields
 
-    def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
+    def reply(
+        self, arguments: Mapping[str, Any] | str | None, *, call_id: str | None = None, run: str | None = None
+    ) -> Reply:
         """Run a call and return the reply, which has a flag `is_error`.
 
-        Invalid input gets an error reply, never an exception.
+        Invalid input gets an error reply, never an exception. If a call is repeated with the same `call_id` in the same
+        `run`, such as the id of the model's response, its change is made only once.
         """
-        return self.run(request_of(arguments))
+        return self.run(request_of(arguments), tool_use_id=call_id, run=run)
 
-    def call(self, arguments: Mapping[str, Any] | str) -> str:
+    def call(self, arguments: Mapping[str, Any] | str | None) -> str:
         """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""
         return self.reply(arguments).text
 
 
-def request_of(arguments: Mapping[str, Any] | str) -> object:
+def request_of(arguments: Mapping[str, Any] | str | None) -> object:
     """Return the input of a call. Input given as JSON text is parsed; text that is not JSON is returned unchanged."""
     if not isinstance(arguments, str):
         return arguments

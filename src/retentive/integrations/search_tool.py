@@ -1,8 +1,8 @@
 """Function tool `memory_search`, with which models run a full-text search of the memories.
 
     tool = search_tool(store)
-    client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
-    reply = tool.reply(call.function.arguments)
+    client.responses.create(..., tools=[{"type": "function", **tool.definition}])
+    reply = tool.reply(call.arguments)
 
 With the official SDK, use `retentive.MemorySearchTool` instead.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
@@ -51,7 +50,11 @@ def search_tool(
     """
     who = as_actor(actor)
     found, _ = open_memory(memory, store)
-    run = partial(search_reply, found.through("search_tool"), actor=who)
+    through = found.through("search_tool")
+
+    def run(request: object, **_: object) -> Reply:  # a repeated search needs no id: it runs again
+        return search_reply(through, request, actor=who)
+
     return FunctionTool(name, SEARCH_DESCRIPTION, SEARCH_SCHEMA, run)
 
 

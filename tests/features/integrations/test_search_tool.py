@@ -107,7 +107,7 @@ def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
     assert (definition["name"], definition["description"]) == (NAME, DESCRIPTION)
     given = {"query": "refund", "path": "/memories/team", "limit": 1}
     Draft202012Validator(definition["parameters"]).validate(given)
-    assert tool.call(given) == tool.call(json.dumps(given)) == tool.reply(given).text
+    assert tool.call(given) == tool.call(json.dumps(given)) == tool.reply(given, call_id="call_1", run="r").text
     assert search_tool(store, name="find").definition["name"] == "find"
 
 

@@ -2,13 +2,14 @@
 
 `dist/site` gets one folder for each version, `versions.json` for the menu of versions, and an `index.html` that leads
 to the newest one. Folders of other versions stay, so copy those of earlier releases there before publishing. MkDocs
-loads this file for its hooks too: they add pages from outside `docs`, the references and the help of all commands, and
-rewrite links.
+loads this file for its hooks too: they add pages from outside `docs`, the references, the help of all commands and the
+code of the road, and rewrite links.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import posixpath
@@ -58,6 +59,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text."""
+    markdown = with_roads(markdown)
     names = {name: source for source, name in OUTSIDE.items()}
     source = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
@@ -74,6 +76,18 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("`") else _LINK.sub(rewritten, part) for part in parts)
+
+
+def with_roads(markdown: str) -> str:
+    """The text with the function of the road at each mark, such as `<!-- road: write -->`, as it is in the code."""
+
+    def function(mark: re.Match[str]) -> str:
+        text = (ROOT / "src" / "retentive" / "engine" / f"{mark[1]}.py").read_text("utf-8")
+        nodes = ast.parse(text).body
+        (road,) = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == mark[1]]
+        return f"```py\n{ast.get_source_segment(text, road)}\n```"
+
+    return re.sub(r"<!-- road: (\w+) -->", function, markdown)
 
 
 def commands(context: click.Context, command: click.Command) -> Iterator[str]:

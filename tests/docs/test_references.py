@@ -6,8 +6,6 @@ import re
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
-from runpy import run_path
-from typing import Any
 
 import pytest
 
@@ -191,18 +189,3 @@ def test_every_threat_names_a_test() -> None:
     threats = [row for row in rows.partition("\n\n")[0].splitlines()[2:] if row.startswith("|")]
     assert len(threats) > 12
     assert [row for row in threats if "`tests/" not in row] == []
-
-
-FOLDER = ROOT / "docs" / "diagrams"
-SCRIPT = ROOT / "scripts" / "diagrams.py"
-
-
-def test_the_diagrams_are_current() -> None:
-    """If this fails, run: python scripts/diagrams.py"""
-    script: dict[str, Any] = run_path(str(SCRIPT))
-    assert {file.name: file.read_text("utf-8") for file in FOLDER.iterdir()} == script["diagrams"]()
-
-
-def test_each_diagram_is_on_a_page() -> None:
-    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md"))
-    assert [file.name for file in FOLDER.iterdir() if f"](diagrams/{file.name})" not in pages] == []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 import retentive
 
 SOURCE = Path(retentive.__file__).parent
+ROOT = Path(__file__).parents[3]
 BELOW = ("storage/", "testing/")
 """The backends with their wrappers, and the shipped tests of backends."""
 WRITERS = {
@@ -29,13 +31,14 @@ _WRITE = re.compile(r"\b_?(?:backend|target)\.write\b")
 
 @pytest.mark.parametrize("name", ["write", "read"])
 def test_the_design_shows_the_road_whole(name: str) -> None:
-    """docs/design.md has the present text of both functions, each of at most 120 lines."""
+    """The page of the site has the present text of both functions, each of at most 120 lines."""
     text = (SOURCE / "engine" / f"{name}.py").read_text("utf-8")
     (road,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
     lines = text.splitlines()[road.lineno - 1 : road.end_lineno]
     assert len(lines) <= 120
-    design = (Path(__file__).parents[3] / "docs" / "design.md").read_text("utf-8")
-    assert "\n".join([f"<!-- road: {name} -->", "```py", *lines, "```"]) in design
+    with_roads = run_path(str(ROOT / "scripts" / "documentation.py"))["with_roads"]
+    page = with_roads((ROOT / "docs" / "design.md").read_text("utf-8"))
+    assert "\n".join(["```py", *lines, "```"]) in page
 
 
 def test_only_the_road_writes() -> None:

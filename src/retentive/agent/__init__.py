@@ -25,6 +25,7 @@ from retentive.agent.events import (
 )
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 from retentive.agent.request import Budget, betas_of, memory_context
+from retentive.agent.tidy import Tidied, tidy_store, tidy_store_async
 from retentive.agent.tools import run_tools
 from retentive.integrations.function_tool import FunctionTool, function_tool
 
@@ -46,6 +47,7 @@ __all__ = [
     "Stopped",
     "StreamRestarted",
     "Text",
+    "Tidied",
     "TokenUsage",
     "ToolCall",
     "ToolReply",
@@ -57,6 +59,8 @@ __all__ = [
     "run_tools",
     "system_prompt",
     "tidy_note",
+    "tidy_store",
+    "tidy_store_async",
     "topic_guidance",
 ]
 

@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Section] = {
     },
     "Decide what stays": {
         "review": ("review", "List, accept and refuse proposed changes"),
+        "tidy": ("tidying", "Let Claude merge and correct memories, for your review"),
         "promote": ("review", "Propose memories to another memory store, with their history"),
         "trust": ("review", "List, confirm and quarantine untrusted memories"),
         "redact": ("undoing", "Remove the texts of old versions permanently"),
@@ -110,6 +111,7 @@ _OTHERS = {
     "search": "grep find query",
     "log": "history status",
     "undo": "revert",
+    "tidy": "dream consolidate",
     "restore": "reset checkout",
     "settings": "config",
     "doctor": "check fsck",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INTEGRATION = "cli"
 """Name of the command line in audit entries."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
-NEEDS_MACHINE = ("admin", "console", "doctor", "gateway", "groups", "init", "keys", "serve")
+NEEDS_MACHINE = ("admin", "console", "doctor", "gateway", "groups", "init", "keys", "serve", "tidy")
 """Commands that refuse the URL of a server."""
 STORAGE_CODES = frozenset(
     ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")

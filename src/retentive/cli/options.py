@@ -21,7 +21,7 @@ from retentive.values.extras import pip_install
 
 P = ParamSpec("P")
 _NUMBER = re.compile(r"-[0-9]+", re.ASCII)
-_EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic"}
+_EXTRAS = {"mcp": "mcp", "encryption": "crypto", "demo": "anthropic", "tidy": "anthropic"}
 """Extra that a command needs. The other ones that need any need `server`."""
 
 GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {

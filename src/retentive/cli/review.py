@@ -16,7 +16,7 @@ from retentive.cli.options import Group, command
 from retentive.cli.parameters import complete_stores, mode_options, named, path_argument, path_option, user_by_default
 from retentive.engine.visibility import LEVELS, TRUSTED, Level
 from retentive.history.plan import Mode
-from retentive.review.session import DecisionOutcome, Proposal
+from retentive.review.session import DecisionOutcome, Proposal, Texts
 from retentive.values.diff import DiffLine, unified
 from retentive.values.paths import ROOT
 
@@ -78,12 +78,22 @@ def list_proposals(location: Location, *, whose: str | None, session: str | None
     output.emit(map(_object, found), output.table(found, columns, empty=_NONE, folds=True, shortens=["actor"]))
 
 
-@command("show", group=review, json="Print a JSON object with the texts before and after.")
-@click.argument("proposal_id", metavar="ID")
-def show(location: Location, *, proposal_id: str) -> None:
-    """Show a proposed change as a unified diff."""
+@command(
+    "show", group=review, json="Print a JSON object with the texts before and after; a list unless one ID is given."
+)
+@_chosen
+def show(location: Location, ids: Sequence[str], *, whose: str | None, session: str | None) -> None:
+    """Show proposed changes as unified diffs."""
     with location.existing() as store:
-        found, texts = store.review.show(proposal_id)
+        chosen = ids or [each.id for each in store.review.pending(actor=whose, session=session)]
+        shown = [_diff(*store.review.show(each)) for each in chosen]
+    values = [value for value, _ in shown]
+    output.emit(
+        values[0] if len(ids) == 1 else values, *(output.diff(lines) for _, lines in shown), "" if shown else _NONE
+    )
+
+
+def _diff(found: Proposal, texts: Texts) -> tuple[dict[str, Any], list[DiffLine]]:
     head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.local_time(found.at)}"
     lines = [DiffLine("header", head)]
     value = _object(found)
@@ -94,7 +104,7 @@ def show(location: Location, *, proposal_id: str) -> None:
             old = None if change.operation == "created" else before or ""
             new = None if change.operation == "deleted" else after or ""
             lines += unified(old, new, old_name=change.before or "", new_name=change.path or "")
-    output.emit(value, output.diff(lines))
+    return value, lines
 
 
 @command("accept", group=review, json="Print a JSON object with the result.")

@@ -25,7 +25,17 @@ from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Clock, Recorded, Snapshot, StoreInfo, Transaction, as_actor
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Clock,
+    Memory,
+    Recorded,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    as_actor,
+)
 from retentive.values.listing import Listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
@@ -52,6 +62,8 @@ class StoreCore:
     - `principal`: actor to whom the API key or the token of the caller belongs, whatever actor a request names.
     - `before_write`: function that is called before each write, so that a server finds the events of the change.
     - `after_write`: function that is called after each write of an open location, to do a piece of its maintenance.
+    - `hides`: function that says which memories the caller does not see, besides those that the settings hide.
+    - `max_deletions`: memories that the proposals of one actor may delete or empty. None is no limit.
     - `known_settings`: text of the stored settings when they were last read, and the effective settings.
     """
 
@@ -72,6 +84,8 @@ class StoreCore:
     hides_history: bool = False
     api_key_id: str = ""
     principal: str = ""
+    hides: Callable[[Snapshot, Memory], bool] | None = None
+    max_deletions: int | None = None
     known_settings: tuple[str | None, Settings | None] = (None, None)
 
     def __post_init__(self) -> None:

@@ -69,7 +69,9 @@ class Guard:
         self.examiner, self.cause = store.examiner, ""
         self.scope = store.scope if store.write_scope is None else store.write_scope
         self._sees_sizes = not store.scope  # of the whole store, with memories that the caller may not see
-        self.hidden = Assessment(present, settings, self.actor) if is_used(settings) else None
+        is_hiding = is_used(settings) or store.hides is not None
+        self.hidden = Assessment(present, settings, self.actor, store.hides) if is_hiding else None
+        self.max_deletions = store.max_deletions
         self.older: dict[str, str] = {}
         self._api_key_id, self._principal, self._accepted_by = store.api_key_id, store.principal, ""
         self._is_pinned_read_only = bool(store.pins.get("read_only"))

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from retentive.engine.guard import Guard
@@ -244,6 +244,22 @@ def with_proposals(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Pending
     return view
 
 
+def _removes(change: Change | ProposedChange) -> bool:
+    """Return whether a change deletes a memory, or leaves it empty."""
+    size = (
+        change.size_bytes if isinstance(change, ProposedChange) else None if change.data is None else len(change.data)
+    )
+    return change.path is None or (size == 0 and change.before is not None)
+
+
+def _check_deletions(waiting: Iterable[Proposal], changes: Sequence[Change], guard: Guard) -> None:
+    """Raise `Refused` if the proposals of the actor of a guard would delete or empty too many memories."""
+    before = chain.from_iterable(each.changes for each in waiting if each.actor == guard.actor)
+    limit, is_removal = guard.max_deletions, any(map(_removes, changes))
+    if limit is not None and is_removal and sum(map(_removes, chain(changes, before))) > limit:
+        raise Refused("too_many_deletions", limit=limit)
+
+
 def propose(tx: Transaction, view: Snapshot, changes: Sequence[Change], guard: Guard, *, at_us: int) -> list[Recorded]:
     """Record changes as a proposal by the actor of the guard. Return the ids under which its actor sees them.
 
@@ -256,6 +272,7 @@ def propose(tx: Transaction, view: Snapshot, changes: Sequence[Change], guard: G
         raise Refused("too_many_own_proposals", present=own, limit=limit_each)
     if limit and len(waiting) >= limit:
         raise Refused("too_many_proposals", present=len(waiting), limit=limit)
+    _check_deletions(waiting, changes, guard)
     proposal_id, at, after = sortable_id("prop_", at_us), to_datetime(at_us), Pending(view)
     proposed: list[ProposedChange] = []
     records: list[tuple[str, str, str]] = []

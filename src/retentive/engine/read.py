@@ -39,8 +39,9 @@ def read(
                 store.record_external_edits(snapshot)
 
             # What the actor sees: without hidden memories, with its own proposals, within the paths of its key.
-            if is_used(settings) and not operation.is_filtered and (store.hides_history or not operation.sees_all):
-                shows = Assessment(snapshot, settings, who).shows
+            is_hiding = is_used(settings) or store.hides is not None
+            if is_hiding and not operation.is_filtered and (store.hides_history or not operation.sees_all):
+                shows = Assessment(snapshot, settings, who, store.hides).shows
                 view = Filtered(view, shows, history=store.hides_history)
             if not operation.sees_all:
                 view = with_own_proposals(view, settings, who)

@@ -30,6 +30,7 @@ from retentive.values.provenance import Contributor, Provenance, parse_provenanc
 from retentive.values.settings import TRUST_LEVELS, Settings
 
 Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
+Hides: TypeAlias = Callable[[Snapshot, Memory], bool]
 LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
 """Trust levels, from most to least trusted."""
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
@@ -188,7 +189,8 @@ class Assessment:
     Both depend on the settings, and on the confirmations that the snapshot contains.
     """
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
+    def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None, hides: Hides | None = None) -> None:
+        self._hides = hides
         self._snapshot, self._level_of, self._actor = snapshot, trust_levels(settings), str(actor or "")
         self._hides_unconfirmed = any(matches_actor(pattern, self._actor) for pattern in settings.hide_unconfirmed)
 
@@ -213,8 +215,10 @@ class Assessment:
         """Return whether a memory is visible to the actor.
 
         Memories in quarantine are hidden. If `hide_unconfirmed` matches the actor, unconfirmed texts of other actors
-        are hidden too.
+        are hidden too, and so are the memories that the caller is not to see.
         """
+        if self._hides is not None and isinstance(found, Memory) and self._hides(self._snapshot, found):
+            return False
         doubted = self.open_contributors(found)
         if any(self._level_of(each) == QUARANTINED for each in doubted):
             return False

@@ -137,6 +137,12 @@ def last_round(state: SyncState, states: str) -> tuple[datetime | None, bool]:
         return datetime.fromtimestamp(ended, UTC) if ended else None, not lock.try_to_acquire(shared=True)
 
 
+def directories_of(states: str, store_id: str) -> list[str]:
+    """Return the directories that this machine synchronises with a memory store, those that exist."""
+    found = (each for each in _all(states) if store_id in {each.store_id, *each.mounts.values()})
+    return [each.directory for each in found if os.path.isdir(each.directory)]
+
+
 def _is_copied(found: SyncState, directory: str) -> bool:
     """Return whether a directory is a copy of another one, which still exists and has the same marker."""
     return found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER))
@@ -167,8 +173,8 @@ def _load(states: str, token: str) -> SyncState | None:
         return None
 
 
-def _all(states: str, store_id: str) -> Iterator[SyncState]:
+def _all(states: str, store_id: str | None = None) -> Iterator[SyncState]:
     for name in os.listdir(states) if os.path.isdir(states) else ():
         found = _load(states, name.removesuffix(".json")) if name.endswith(".json") else None
-        if found is not None and found.store_id == store_id:
+        if found is not None and store_id in {found.store_id, None}:
             yield found

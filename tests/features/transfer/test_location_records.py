@@ -29,7 +29,7 @@ WORKSPACE = "wrkspc_default"
 URL = "https://hooks.example/é"
 NOT_CARRIED = frozenset(
     ("connected_client", "console.audit", "console.scan", "console_session", "leader", "maintenance", "oauth_secret",
-    "person", "webhook_dead", "webhook_done", "webhook_mark")
+    "dream", "person", "tidying", "webhook_dead", "webhook_done", "webhook_mark")
 )  # fmt: skip
 """The other kinds of records of a location. Every new kind must be here or in `CARRIED`."""
 ROOT = Path(retentive.__file__).parent

@@ -1,0 +1,50 @@
+"""`tidy`: Claude merges, corrects and sorts memories, and a person reviews what it proposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from retentive.agent.events import Event, TokenUsage, ToolCall
+from retentive.agent.tidy import BUDGET_TOKENS, MAX_DELETIONS, tidy_store, transcripts_in
+from retentive.agent.turns import MODEL
+from retentive.cli import output
+from retentive.cli.location import Location
+from retentive.cli.options import command
+
+
+@command(json='Print a JSON object: {"actor", "proposals", "reason", "detail", "text", "tokens"}.')
+@click.option(
+    "--budget", "budget_tokens", type=int, metavar="TOKENS", default=BUDGET_TOKENS, help="Most tokens to use."
+)
+@click.option("--max-deletions", type=int, metavar="N", default=MAX_DELETIONS, help="Most memories to delete.")
+@click.option("--model", metavar="MODEL", default=MODEL, help="Model of the Claude API.")
+@click.option("--instructions", metavar="TEXT", default="", help="What to pay attention to.")
+@click.option("--session", "sessions", metavar="SESSION", multiple=True, help="A session to learn from; repeatable.")
+def tidy(location: Location, /, **options: Any) -> None:
+    """Let Claude merge duplicates, correct stale facts, split and rename memories. You accept or refuse the result.
+
+    Uses the API key in ANTHROPIC_API_KEY. Nothing changes until you accept the proposed changes. Memories with
+    sensitive values are left out. A run goes on where an earlier one ended, until its changes were reviewed.
+
+    \b
+    retentive tidy
+    retentive review show --by session:tidy-1f0c
+    retentive review accept --by session:tidy-1f0c
+    retentive undo --session tidy-1f0c
+    """
+    with location.opened() as found:
+        store = location.chosen(found)
+        done = tidy_store(store, transcripts=transcripts_in(found, store), on_event=_print, **options)
+    facts = output.attributes(done, "actor", "proposals", "reason", "detail", "text")
+    said = f"{output.counted(len(done.proposals), 'proposed change')} of {done.actor} awaits review."
+    notes = [] if done.reason == "end_turn" else [f"It ended early ({done.reason}); run it again to go on."]
+    advice = [f"`retentive review show --by {done.actor}` shows the changes."] if done.proposals else []
+    output.emit(facts | {"tokens": done.used.total_tokens}, done.text, said, notes=[*notes, *advice])
+
+
+def _print(event: Event, _: TokenUsage) -> None:
+    if isinstance(event, ToolCall) and event.input.get("command") != "view":
+        names = ("command", "path", "old_path", "new_path")
+        output.note(" ".join(str(event.input[name]) for name in names if name in event.input))

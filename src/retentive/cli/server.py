@@ -126,17 +126,19 @@ def console(location: Location, *, no_browser: bool, port: int) -> None:
     serve_console(location, on_start, port=port)
 
 
-def serve_console(location: Location, on_start: Callable[[str, str], None], *, port: int = 0, **limits: int) -> None:
+def serve_console(
+    location: Location, on_start: Callable[[str, str], None], *, port: int = 0, lasts_s: int = 60
+) -> None:
     """Serve the console of a location to this machine until Ctrl-C.
 
-    `on_start` gets the address and the code for the login page. `limits` are those of the code.
+    `on_start` gets the address, and the code for the login page, which is valid for `lasts_s` seconds.
     """
     from retentive.console.web import console as made  # noqa: PLC0415 - imports the server
     from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
     from retentive.server.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
 
     with location.opened() as opened:
-        code = OneTimeCode(location.actor_name, **limits)
+        code = OneTimeCode(location.actor_name, lasts_s=lasts_s)
         spelled = f"{code.text[:4]}-{code.text[4:]}"
         serve_here(
             opened, lambda server: made(server, code=code).routes(), lambda address: on_start(address, spelled),

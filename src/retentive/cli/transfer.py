@@ -19,7 +19,9 @@ from retentive.cli.options import command
 from retentive.cli.parameters import complete_stores, file_to_write, path_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, parse_location
+from retentive.opening import Keys
 from retentive.opening import open as open_location
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend
 from retentive.store import MemoryStore
 from retentive.store.backup_runs import recorded_backup
@@ -160,7 +162,8 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     """Back up all memory stores to the new file FILE, with history, settings and records.
 
     FILE is compressed if its name ends in .tar.zst or .tzst. The backup of each memory store is a snapshot; the stores
-    can stay in use. Encrypted memory stores stay encrypted: no keys are needed now, but after a restore.
+    can stay in use. Encrypted memory stores stay encrypted. Their keys are needed only if their earlier texts
+    are compressed, which happens in the course of time, and after a restore.
 
     FILE has API keys (as hashes), groups and webhook endpoints too. Secrets of webhook endpoints are only in it if they
     are encrypted in the location; otherwise a restore makes new ones. Whoever can write FILE can add an API key to it.
@@ -173,7 +176,8 @@ def backup(location: Location, file: str, *, keep: int | None, stores: Sequence[
     location.take_over()
     chosen = _chosen(location, stores)
     with (
-        _backend(location.url, None) as backend,
+        _backend(location.url, location.given_keys()) as opened,
+        nullcontext(below_encryption(opened)) as backend,
         nullcontext() if chosen else recorded_backup(backend),
         naming("File", file),
         output.progress("Backing up") as progress,
@@ -307,8 +311,8 @@ def _contents(store: Copy) -> str:
 
 
 @contextmanager
-def _backend(url: str, keys: str | None, *, label: str = "Location", create: bool = False) -> Iterator[Backend]:
-    """Context manager that opens the backend of a location. `keys` is the path of a key file, or None.
+def _backend(url: str, keys: Keys | None, *, label: str = "Location", create: bool = False) -> Iterator[Backend]:
+    """Context manager that opens the backend of a location. `keys` are the keys or the path of their file.
 
     If `create` is true, a location that does not exist is created. If `create` is false, `NotFound` is raised for it.
     """
@@ -316,7 +320,7 @@ def _backend(url: str, keys: str | None, *, label: str = "Location", create: boo
         parse_location(url)
     if not create and not location_exists(url):
         raise NotFound(f"there is no location {shown(url)}")
-    ring = None if keys is None else read_keys(keys)
+    ring = read_keys(keys) if isinstance(keys, str) else keys
     with naming(label, shown(url)):
         opened = open_location(url, keys=ring)
     with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:

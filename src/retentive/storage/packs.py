@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, Locked
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -82,14 +82,22 @@ class Packing:
         return texts
 
 
-PLAIN = Packing()
+class LockedPacking(Packing):
+    """Packing of an encrypted store without its keys."""
+
+    def unwrapped(self, stored: bytes) -> bytes:
+        """Raise `Locked`."""
+        raise Locked("earlier texts of the encrypted memory store are compressed; copying them needs the keys")
+
+
+PLAIN, LOCKED = Packing(), LockedPacking()
 PackingOf: TypeAlias = Callable[[str, str | None], Packing]
 """Returns the packing of the store with an id and a seal."""
 
 
 def plain_packing(store_id: str, seal: str | None) -> Packing:
-    """Return the packing of a store that is not encrypted."""
-    return PLAIN
+    """Return the packing of a store that is read without keys."""
+    return PLAIN if seal is None else LOCKED
 
 
 def is_full(texts: Mapping[str, bytes]) -> bool:

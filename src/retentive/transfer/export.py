@@ -117,9 +117,10 @@ def back_up(
 
     `stores` lists ids or keys of memory stores. Without this list, all memory stores are written, and unless
     `with_location` is false, also the records of the location (`transfer/location_records.py`). Each memory store is
-    written as it is at one revision. It may be in use. Keys are not needed, because encrypted memory stores are written
-    in encrypted form. A memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is
-    unknown.
+    written as it is at one revision. It may be in use. A memory store that is erased during the backup is left out.
+
+    Encrypted memory stores are written in encrypted form. Raises `Locked` if `backend` has no keys and earlier texts of
+    such a store are compressed. Raises `NotFound` if an id or key is unknown.
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+import retentive
 from retentive.storage.sealed.keys import KeyRing
 from support.command_line import AT, here, inside, interactive
 
@@ -126,6 +127,24 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
     assert sealed.done("cat", "/memories/a.md") == MARKER
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
     assert all(one["current"] and one["readable"] for one in sealed.status().values())
+
+
+def test_a_backup_of_compressed_history_needs_the_keys(sealed: Sealed) -> None:
+    """Earlier texts are compressed before they are encrypted, so a copy of single texts has to open them."""
+    with retentive.open(sealed.at, keys=sealed.file) as place:
+        for number in range(40):
+            place.store().write("/memories/a.md", f"{number} {MARKER}\n")
+        place.store().sweep()
+    backup, restored = str(sealed.directory / "b.tar"), f"sqlite:///{sealed.directory}/restored.db"
+    refused = here(sealed.at, "admin", "backup", backup)
+    assert (refused.exit_code, "needs the keys" in refused.output) == (15, True)
+    sealed.done("admin", "backup", backup)
+    assert MARKER.encode() not in Path(backup).read_bytes()
+    assert here(restored, "admin", "restore-backup", backup).exit_code == 0
+    with retentive.open(restored, keys=sealed.file) as place:
+        versions = place.store().versions("/memories/a.md")
+        texts = [place.store().version_text(version.id) for version in versions]
+    assert texts == [f"{number} {MARKER}\n" for number in reversed(range(40))] + [MARKER]
 
 
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:

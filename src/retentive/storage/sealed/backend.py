@@ -32,6 +32,7 @@ from retentive.storage.contract import (
     sortable_id,
     to_datetime,
 )
+from retentive.storage.packs import PLAIN, Packing
 from retentive.storage.sealed.codec import SealedPacking, StoreKeys, StoreSeal
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
@@ -60,7 +61,7 @@ class SealedBackend(Backend):
         self._new_id = new_id
         # Keys by the seal of the store. To unwrap a data key, a key service is called.
         self._opened: dict[tuple[str, str | None], StoreKeys] = {}
-        inner.packing = lambda store_id, seal: SealedPacking(self._keys_of(store_id, seal))
+        inner.packing = self._packing
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         if new.get("seal") is not None:
@@ -111,6 +112,9 @@ class SealedBackend(Backend):
     def close(self) -> None:
         self._opened.clear()
         self.inner.close()
+
+    def _packing(self, store_id: str, seal: str | None) -> Packing:
+        return PLAIN if seal is None else SealedPacking(self._keys_of(store_id, seal))
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
         """Return the keys of a store. `seal` is its current seal, so changes by other processes apply at once."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from glob import glob
 from hashlib import sha256
+from typing import Any
 
 import click
 
@@ -27,8 +28,10 @@ from retentive.store import MemoryStore
 from retentive.store.backup_runs import recorded_backup
 from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
+from retentive.transfer.elsewhere import PART, import_from
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
+from retentive.transfer.formats import FORMATS
 from retentive.transfer.import_files import directory_source, import_files, tar_source
 from retentive.transfer.location_records import CARRIED, CarriedRecords, TransferResult
 from retentive.transfer.restore import import_whole, restore
@@ -82,6 +85,12 @@ def export(location: Location, dest: str) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(
+    "--from",
+    "kind",
+    type=click.Choice(list(FORMATS)),
+    help="SOURCE is an export of another product, perhaps a zip file.",
+)
+@click.option(
     "--whole",
     is_flag=True,
     help="SOURCE is an export file; import it as a new memory store with its ids, times and history.",
@@ -96,20 +105,24 @@ def import_(
     under: str,
     overwrite: bool,
     dry_run: bool,
+    kind: str | None,
     whole: bool,
     key: str | None,
 ) -> None:
-    """Import files as memories, from a directory or a tar file.
+    """Import files as memories, from a directory or a tar file, or the export of another product (--from).
 
     If SOURCE contains a directory `memories`, only the files in it are imported. Links are not followed, and files that
     are not text are refused. The guards of the memory store apply. The actor of the changes is job:import.
+
+    With --from, each conversation, user or entity becomes a memory, and the source of the changes is import:FORMAT. A
+    later import updates the memories that nobody has edited since. Nothing is imported from a broken export.
 
     For each file, prints a line with the outcome, the path and the reason: `created`, `replaced`, `same` (the memory
     has this text already), `exists` (the memory was kept), `refused`, or `left` for names that never contain memories,
     such as .git, and for temporary files of editors. Exits with status 1 if a file was refused.
     """
-    if (key is not None and not whole) or (whole and (overwrite or dry_run or under != ROOT)):
-        raise click.UsageError("--as needs --whole, which excludes --under, --overwrite and --dry-run.")
+    if (key is not None and not whole) or (whole and (overwrite or dry_run or kind or under != ROOT)):
+        raise click.UsageError("--as needs --whole, which excludes --under, --overwrite, --dry-run and --from.")
     if whole:
         _import_whole(location, source, key)
         return
@@ -119,19 +132,27 @@ def import_(
         store_for(location, dry_run=dry_run) as store,
         output.progress("Importing") as progress,
     ):
-        if os.path.isfile(source):
-            stack.enter_context(mapped_os_errors())
-            found = tar_source(stack.enter_context(open(source, "rb")))
+        options: dict[str, Any] = {"under": under, "overwrite": overwrite, "dry_run": dry_run, "progress": progress}
+        inside = None
+        if kind is not None:
+            done = import_from(store, kind, FORMATS[kind], source, **options)
         else:
-            found = directory_source(source)
-        done = import_files(store, found, under=under, overwrite=overwrite, dry_run=dry_run, progress=progress)
+            if os.path.isfile(source):
+                stack.enter_context(mapped_os_errors())
+                found = tar_source(stack.enter_context(open(source, "rb")))
+            else:
+                found = directory_source(source)
+            inside, done = found.inside, import_files(store, found, **options)
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
-    only = "" if found.inside is None else f" (only the files in {found.inside}/)"
+    parts = sum(PART.search(outcome.name) is not None for outcome in done.files if kind)
+    only = (
+        f" (only the files in {inside}/)" if inside else f" ({parts:,} are further parts of long texts)" * bool(parts)
+    )
     rows = [(each.became, each.path or each.name, *filter(None, [each.why])) for each in done.files]
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
-        summed | {"dry_run": dry_run, "inside": found.inside, "files": done.files},
+        summed | {"dry_run": dry_run, "inside": inside, "files": done.files},
         output.table(rows, ("became", "path", "why"), header=False),
         rows="files",
         notes=[

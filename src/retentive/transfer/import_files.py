@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 IMPORT = Actor("job", "import")
 """Actor of imported changes."""
+FROM = "import:"
+"""Beginning of the source of imports that are repeated: such an import updates the memories that it made before."""
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 _BECAME: tuple[Became, ...] = get_args(Became)
 _OF_EDITOR = "a temporary or backup file of an editor"
@@ -77,7 +79,8 @@ class ReadyFile:
 class ImportFiles(WriteOperation[list[FileOutcome]]):
     """Write files as memories in one transaction.
 
-    Every rule about writing applies. A refused file does not stop the others.
+    Every rule about writing applies. A refused file does not stop the others. If the source is `import:...`, a memory
+    whose text has the same source is replaced, since nobody has edited it after the import.
     """
 
     name = "import"
@@ -113,8 +116,10 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         guard.check(file.path)
         if entry.memory is not None and entry.data == data:
             return file.became("same")
-        if entry.memory is not None and not self.overwrite:
-            return file.became("exists")
+        source = guard.call.source if (guard.call.source or "").startswith(FROM) else ""
+        is_own = source and entry.memory is not None and entry.memory.provenance.source == source
+        if entry.memory is not None and not (self.overwrite or is_own):
+            return file.became("exists", "edited since the import" if source else None)
         check_free(entry)
         guarded = guard.put(after, entry, file.path, data.decode())
         after.add(guarded.changes)

@@ -189,6 +189,15 @@ def test_every_listed_command_works(
     assert (local("--json", "ls").stdout != before) == (name in CHANGES)
 
 
+def test_an_export_of_another_product_is_imported_once(remote: Run, local: Run, tmp_path: Path) -> None:
+    """The server updates what an earlier import made."""
+    path = tmp_path / "mem0.json"
+    for memories, expected in ((["one"], "1 created."), (["one"], "1 same."), (["one", "two"], "1 replaced.")):
+        path.write_text(json.dumps([{"id": text, "memory": text, "user_id": "ann"} for text in memories]))
+        assert remote("import", "--from", "mem0", str(path)).stderr == f"{expected}\n"
+    assert "\t- two\n" in local("search", "two").stdout
+
+
 def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
     """It reads the standard input of its process."""
     version = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

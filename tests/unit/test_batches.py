@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from retentive.errors import NotFound, OutcomeUnknown, StoreFull, Unavailable
-from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
+from retentive.errors import NotFound, OutcomeUnknown, StoreFull
+from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 
 STORE = "memstore_1"
 
@@ -97,13 +97,6 @@ def test_a_job_that_raises_leaves_no_change(savepoints: bool, batches: list[int]
     assert storage.batches == batches
 
 
-def test_a_job_that_cannot_start_fails_alone() -> None:
-    storage = _Storage()
-    jobs = [put("a"), StoreJob("memstore_2", lambda _: None, may_use_reserve=False)]
-    run_batch(jobs, storage.attempt)
-    assert outcomes(jobs) == ["a", NotFound]
-
-
 def test_after_a_storage_error_each_job_runs_alone() -> None:
     """The job that does not fit into the space must not make the other jobs fail."""
     storage = _Storage()
@@ -111,32 +104,6 @@ def test_after_a_storage_error_each_job_runs_alone() -> None:
     run_batch(jobs, storage.attempt)
     assert outcomes(jobs) == ["a", StoreFull, "c"]
     assert storage.batches == [3, 1, 1, 1]
-
-
-def test_a_failed_commit_is_tried_again_for_each_job() -> None:
-    storage = _Storage([Unavailable("no"), None, Unavailable("no again")])
-    jobs = [put("a"), put("b")]
-    run_batch(jobs, storage.attempt)
-    assert outcomes(jobs) == ["a", Unavailable]
-    assert storage.values == {"a": "A"}
-
-
-def test_a_failure_of_the_batch_fails_every_job() -> None:
-    """The batch waited for the lock until the deadline, so the jobs do not wait for it again one by one."""
-    storage = _Storage([BatchFailed(Unavailable("locked"))])
-    jobs = [put("a"), put("b")]
-    run_batch(jobs, storage.attempt)
-    assert outcomes(jobs) == [Unavailable, Unavailable]
-    assert storage.batches == [2]
-
-
-def test_an_unknown_commit_is_reported_to_jobs_with_changes_and_not_repeated() -> None:
-    """A job that raised its own error before the commit keeps that error."""
-    storage = _Storage([OutcomeUnknown("lost")])
-    jobs = [put("a"), put("b", fails=ValueError("no"))]
-    run_batch(jobs, storage.attempt)
-    assert outcomes(jobs) == [OutcomeUnknown, ValueError]
-    assert storage.batches == [2]
 
 
 def test_a_leader_interrupted_at_the_commit_leaves_the_outcome_unknown() -> None:

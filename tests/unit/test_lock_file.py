@@ -9,14 +9,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from retentive.errors import NotFound, Unavailable
+from retentive.errors import Unavailable
 from retentive.storage import forking
-from retentive.storage.contract import Transaction
 from retentive.storage.lock_file import LockFile
 from retentive.storage.queue import StoreJob
 from retentive.storage.sqlite import SqliteBackend
@@ -123,41 +122,6 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
         first.release()
         next_one.result()
     assert not first.try_to_acquire()
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_write_releases_the_lock(fails: bool, backend: SqliteBackend, tmp_path: Path) -> None:
-    """Also one that raises an error."""
-
-    def work(tx: Transaction) -> None:
-        if fails:
-            raise NotFound("no")
-        tx.put_record("kind", "key", "value")
-
-    store = create(backend)
-    with pytest.raises(NotFound) if fails else nullcontext():
-        backend.write(store, work)
-    with closing(LockFile(str(tmp_path / "m.db-reserve"))) as other:
-        assert other.try_to_acquire()
-
-
-def test_a_lock_that_was_granted_too_late_is_released(
-    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is granted after the deadline, and before the caller has given up."""
-    first, second = two
-    first.acquire()
-    give_up = second._give_up
-
-    def granted_before() -> None:
-        first.release()
-        until(lambda: not second._has_thread)
-        give_up()
-
-    monkeypatch.setattr(second, "_give_up", granted_before)
-    with pytest.raises(Unavailable):
-        second.acquire(deadline=time.monotonic() + 0.01)
-    assert first.try_to_acquire()
 
 
 def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:

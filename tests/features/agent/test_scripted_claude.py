@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,17 +136,6 @@ def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
     assert server.failures == []
 
 
-def test_a_runner_recreates_its_thread_after_a_restart(tmp_path: Path) -> None:
-    """The restarted server answers 404 for the unknown thread. The SDK repeats the conversation in a new thread."""
-    with scripted_claude(STORY) as first, scripted_claude(STORY) as second, client_of(first) as client:
-        runner = runner_of(client, tmp_path)
-        next(runner)
-        client.base_url = second.url
-        assert text_of(runner.until_done()) == "You like tea."
-    assert [exchange.status for exchange in second.requests] == [404, 200, 200, 200]
-    assert first.failures == second.failures == []
-
-
 # --- own loops ---
 
 
@@ -166,19 +154,3 @@ def test_an_own_loop_plays_the_story(server: ScriptedClaude, client: Anthropic, 
     assert text_of(reply) == "You like tea."
     assert (reply.model, reply.id[:13], reply.stop_reason) == (MODEL, "msg_scripted_", "end_turn")
     assert_played(server, threaded=False)
-
-
-def test_conversations_run_concurrently(tmp_path: Path) -> None:
-    """The next turn depends only on the conversation, and the script is chosen by the first message."""
-    other = Script((Turn((Call({"command": "view", "path": "/memories"}),)), Turn(("Coffee, then.",))), when="coffee")
-    with scripted_claude(STORY, other) as server, client_of(server) as client:
-
-        def play(n: int) -> str:
-            messages = [{"role": "user", "content": f"I like {'tea' if n % 2 else 'coffee'}."}]
-            runner = runner_of(client, tmp_path / str(n), messages=messages, **NO_THREAD[n % 3 == 0])
-            return text_of(runner.until_done())
-
-        with ThreadPoolExecutor(8) as pool:
-            replies = list(pool.map(play, range(24)))
-    assert replies == ["Coffee, then.", "You like tea."] * 12
-    assert server.failures == []

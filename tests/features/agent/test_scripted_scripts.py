@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,6 @@ import pytest
 from anthropic import Anthropic, BadRequestError
 
 from retentive.testing.scripted_claude import (
-    Call,
-    Check,
-    Result,
     Script,
     ScriptedClaude,
     ScriptError,
@@ -25,7 +21,7 @@ from retentive.testing.scripted_claude import (
 )
 from retentive.testing.scripted_claude.__main__ import parse
 
-from .requests import HELLO, READ, TOOL, assistant_call, post, result
+from .requests import HELLO, TOOL, result
 
 pytest_plugins = ["pytester"]
 TEST = """
@@ -44,47 +40,6 @@ def test_not_used_up(scripted_claude):
     from retentive.testing.scripted_claude import Script
     ask(scripted_claude(Script(("Hello.", "Bye."))), "Hi")
 """
-
-
-CHECKS = {
-    "text": (Check("no"), "expected the text 'no', got 'yes, it is'"),
-    "contains": (Check(contains=("yes", "no")), "expected a text that contains 'no', got 'yes, it is'"),
-    "no error": (Check(is_error=True), "expected is_error True, got False with the text 'yes, it is'"),
-    "holds": (Check(holds=lambda text: "no" in text), "the check failed for the text 'yes, it is'"),
-    "raises": (
-        Check(holds=lambda text: text.index("no")),
-        "the check raised ValueError('substring not found')",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_failed_check_is_a_detailed_error(name: str) -> None:
-    check, expected = CHECKS[name]
-    claude = ScriptedClaude(Script((Turn((Call({"command": "view"}, check),)), Turn(("Fine.",))), "the script"))
-    messages = [*HELLO, assistant_call("view"), result("yes, it is")]
-    status, reply = post(claude, messages=messages)
-    message: str = reply["error"]["message"]
-    assert (status, reply["type"], reply["error"]["type"]) == (400, "error", "invalid_request_error")
-    assert message.startswith('[scripted Claude] script \'the script\', turn 1: memory {"command": "view"}: ')
-    assert expected in message
-    assert [str(failure) in message for failure in claude.failures] == [True]
-
-
-def test_deviations_from_the_script_are_failures() -> None:
-    """Examples are a call of a missing tool, a changed history, and a conversation without a script."""
-    claude = ScriptedClaude(Script((Turn((Call({"command": "view"}),)),), when="tea"))
-    for request in (
-        {"messages": HELLO, "tools": []},
-        {"messages": [*HELLO, assistant_call("delete"), result("ok")]},
-        {"messages": [{"role": "user", "content": "Good morning."}]},
-    ):
-        assert post(claude, **request)[0] == 400
-    messages = [failure.message for failure in claude.failures]
-    assert len(messages) == 3
-    assert "'memory' is not in the request" in messages[0]
-    assert "changed the history" in messages[1]
-    assert "no script matches the first user message 'Good morning.'" in messages[2]
 
 
 def ask(server: ScriptedClaude, *said: str) -> str:
@@ -131,31 +86,6 @@ def test_the_fixture_fails_a_test_that_does_not_follow_its_script(pytester: pyte
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*no request for turn 2 of 2, ('Bye.',)*"])
-
-
-PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}}
-
-
-def test_a_prompt_has_the_whole_request() -> None:
-    claude = ScriptedClaude(lambda _seen: "Fine.")
-    messages = [
-        *HELLO,
-        assistant_call("view"),
-        result([{"type": "text", "text": "yes"}, PICTURE], is_error=True),
-    ]
-    post(claude, messages=messages, system="Be kind.", tools=[TOOL, READ])
-    prompt = claude.requests[-1].prompt
-    assert prompt is not None
-    assert (prompt.opening, prompt.system, prompt.tool_names) == (
-        "Remember that I like tea.",
-        "Be kind.",
-        ("memory", "read"),
-    )
-    call = prompt.calls[0]
-    assert (call.name, call.input, call.cleared) == ("memory", {"command": "view"}, False)
-    assert call.result == Result("yes[image]", is_error=True)
-    assert (prompt.summary, prompt.instructions) == (None, None)
-    assert all(part in prompt.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
 
 
 SCRIPT = {
@@ -217,12 +147,3 @@ def test_a_program_in_any_language_uses_a_script_in_a_file(tmp_path: Path, listi
 def test_an_invalid_script_in_a_file_is_refused_with_its_place(script: str, reason: str) -> None:
     with pytest.raises(ScriptError, match=reason):
         parse(script)
-
-
-def test_a_client_may_send_a_body_in_chunks() -> None:
-    with scripted_claude(lambda _seen: "Hello.") as server:
-        body = json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO}).encode()
-        headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
-        sent = urllib.request.Request(f"{server.url}/v1/messages", iter([body[:9], body[9:]]), headers)
-        with urllib.request.urlopen(sent, timeout=30) as response:
-            assert json.load(response)["content"] == [{"type": "text", "text": "Hello."}]

@@ -47,20 +47,6 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
     }
 
 
-@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "/nonsense"])
-def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
-    with retentive.open(at) as opened:
-        reply = opened.store().execute({"command": "view", "path": path})
-    ended = here(at, "view", path)
-    assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
-    as_json = json.loads(here(at, "view", path, "--json").stdout)
-    assert {name: as_json[name] for name in ("text", "is_error", "code")} == {
-        "text": reply.text,
-        "is_error": reply.is_error,
-        "code": reply.code,
-    }
-
-
 @pytest.mark.parametrize(
     ("given", "lines"),
     [("1:2", [1, 2]), ("2:", [2, 3]), ("2", [2]), ("2:-1", [2, 3]), ("3:99", [3])],
@@ -106,21 +92,6 @@ READING: tuple[str, ...] = (
     "search one",
 )
 READING += ("review list", "settings show", "admin scan", "admin audit show")
-
-
-@pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
-@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}"])
-def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
-    """An empty file is not a database yet."""
-    (tmp_path / "file").touch()
-    location = name.format(tmp_path)
-    ended = here(location, *command)
-    assert (ended.exit_code, ended.stdout) == (3, "")
-    assert ended.stderr == f"Error: there is no location {location}; `retentive create` creates it\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-    as_json = json.loads(here(location, *command, "--json").stdout)
-    assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
-    assert (tmp_path / "file").stat().st_size == 0
 
 
 def test_a_missing_memory_store_is_not_created(at: str) -> None:

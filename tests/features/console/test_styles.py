@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive import MemoryStore
-from retentive.console.rendering import STATIC, static_file
+from retentive.console.rendering import static_file
 from support.console import Person, pages_of
 
 CSS = static_file("console.css").decode()
@@ -48,11 +48,6 @@ def test_text_can_be_read_on_each_background(scheme: int, text: str) -> None:
     assert {ground: each for ground, each in found.items() if each < 4.5} == {}
 
 
-def test_the_assets_are_small() -> None:
-    sizes = {name: len(static_file(name)) for name in STATIC}
-    assert sum(sizes.values()) < 100_000, sizes
-
-
 def test_no_page_has_inline_styles_and_all_are_small(person: Person, store: MemoryStore) -> None:
     version = store.versions("/memories/notes/a.md")[0]
     ids = {"path": "notes/a.md", "memory_id": version.memory_id, "version_id": version.id, "revision": "r2"}
@@ -78,9 +73,3 @@ def test_templates_have_no_style_and_no_handler_and_can_be_read() -> None:
         text = each.read_text("utf-8")
         assert not re.search(r"\sstyle=|<style|\son\w+=", text), each.name
         assert [line for line in text.splitlines() if len(line) > 120] == [], each.name
-
-
-def test_only_the_figures_read_snapshots() -> None:
-    """All other pages are answers of the API's handlers, or of public methods of a store."""
-    found = [each.name for each in CONSOLE.rglob("*.py") if "snapshot" in each.read_text("utf-8").lower()]
-    assert found == ["figures.py"]

@@ -60,18 +60,6 @@ def test_every_tool_works_in_both_revisions(api: Api, mode: str) -> None:
     assert {(str(each.actor), each.provenance.integration) for each in versions} == {("user:ann", "mcp")}
 
 
-def test_a_mass_delete_is_confirmed_in_a_session(api: Api) -> None:
-    store = api.place.opened.store()
-    for n in range(6):
-        store.create(f"/memories/d/{n}", "x")
-
-    async def run() -> tuple[str, bool]:
-        async with client_of(api, mode="legacy") as client:
-            return await reply_of(client, "memory_delete", {"path": "/memories/d"})
-
-    assert asyncio.run(run()) == ("Successfully deleted /memories/d", False)
-
-
 def test_the_url_or_the_key_names_the_store(api: Api) -> None:
     team = api.place.opened.store("team")
     only = api.with_key("read", "write", stores=("team",))

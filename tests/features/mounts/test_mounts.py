@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import InvalidInput, MemoryStore, Mounts, NotFound, Reply, Retentive
-from retentive.errors import InvalidPath
+from retentive import InvalidInput, MemoryStore, Mounts, Reply, Retentive
 from support.places import KEYS
 
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
@@ -94,19 +93,6 @@ def test_an_invalid_mount_is_refused(points: tuple[str, ...], said: str) -> None
     assert said in str(caught.value)
 
 
-def test_errors_name_the_paths_of_the_tree() -> None:
-    with tree(TEAM, max_memory_bytes=10) as at:
-        at.run("create", "/memories/team/a", "12345678")
-        assert at.replies[-1].text.endswith("\nNote: /memories/team/a holds 8 of at most 10 bytes.")
-        assert at.run("view", "/memories/team//b") == (
-            "The path /memories/team//b does not exist. Please provide a valid path."
-        )
-        assert at.run("create", "/memories/team/a/b/c", "") == (
-            "Error: The path /memories/team/a is a file, not a directory"
-        )
-        assert at.run("create", "/memories/team/c", "x" * 11).startswith("Error: /memories/team/c would hold 11 bytes")
-
-
 def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
     """The limit is 20 names. A target of 20 names in its store has 21 in the tree, because the mount point adds one."""
     with tree(TEAM) as at:
@@ -117,24 +103,6 @@ def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
         )
         assert at.code == "invalid_path"
         assert at.run("rename", "/memories/team/a", deep) == f"Successfully renamed /memories/team/a to {deep}"
-
-
-def test_a_mount_covers_memories_at_its_point() -> None:
-    """The tree hides memories at or below the mount point, and a memory at a parent path. They stay in their store."""
-    with tree(SHARED) as at:
-        below = at.stores["/memories"]
-        for path in ("/memories/shared/x/old", "/memories/kept"):
-            below.execute({"command": "create", "path": path, "file_text": "old"})
-        assert at.view("/memories") == [
-            "3B\t/memories",
-            "3B\t/memories/kept",
-            "0B\t/memories/shared/",
-            "0B\t/memories/shared/x/",
-        ]
-        assert at.run("view", "/memories/shared/x/old").endswith("does not exist. Please provide a valid path.")
-        assert [memory.path for memory in at.mounts.memories()] == ["/memories/kept"]
-        assert at.mounts.clear().text == "All memory cleared"
-        assert at.texts("/memories") == {"/memories/shared/x/old": "old"}
 
 
 def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
@@ -173,42 +141,6 @@ def test_a_mount_point_and_its_parents_cannot_be_deleted_or_renamed(path: str, p
             )
             assert at.code == "root_protected"
         assert at.mounts.read(f"{path.rstrip('/')}/f") == "x"
-
-
-def test_a_rename_across_mounts_is_refused_with_a_hint() -> None:
-    with tree(TEAM, DEEP) as at:
-        at.run("create", "/memories/a/b", "x")
-        at.run("create", "/memories/team/deep/c", "x")
-        for old, new in (
-            ("/memories/a", "/memories/team/a"),
-            ("/memories//a/b", "/memories/team/b"),
-            ("/memories/team/deep/c", "/memories/team/c"),
-            ("/memories/team/deep/c", "/memories/c"),
-            ("/memories/a/", "/memories/team/deep/a/"),
-        ):
-            assert at.run("rename", old, new) == (
-                f"Error: {old} cannot be renamed to {new}: the paths are in different mounted memory stores. "
-                "Create it at the new path, then delete the old one."
-            )
-            assert at.code == "across_mounts"
-        assert [memory.path for memory in at.mounts.memories()] == ["/memories/a/b", "/memories/team/deep/c"]
-
-
-def test_a_read_only_mount_can_be_read_and_not_changed() -> None:
-    with tree(TEAM, read_only=(TEAM,)) as at:
-        at.stores[TEAM].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
-        assert at.run("view", "/memories/team/f").endswith("\n     1\tx")
-        for command, values in (
-            ("create", ("x",)),
-            ("str_replace", ("x",)),
-            ("insert", (0, "x")),
-            ("delete", ()),
-            ("rename", ("/memories/team/g",)),
-        ):
-            for path in ("/memories/team/f", "/memories/team//none"):
-                assert at.run(command, path, *values) == f"Error: {path} is read-only"
-                assert at.code == "read_only"
-        assert at.texts(TEAM) == {"/memories/f": "x"}
 
 
 def test_clear_is_refused_if_one_store_is_read_only_and_deletes_nothing() -> None:
@@ -265,27 +197,6 @@ def test_different_backends_make_one_tree(tmp_path: Path) -> None:
         assert at.view("/memories/files")[1] == "3B\t/memories/files/by hand"
         assert at.view("/memories")[0] == "15B\t/memories"
         assert at.run("rename", "/memories/a", "/memories/l/a").startswith("Error: /memories/a cannot be renamed to")
-
-
-def test_programs_read_by_the_paths_of_the_tree() -> None:
-    with tree(TEAM, DEEP) as at:
-        paths = ["/memories/a", "/memories/team/b", "/memories/team/deep/c", "/memories/tean"]
-        for path in reversed(paths):
-            at.run("create", path, path[-1])
-        mounts = at.mounts
-        assert [memory.path for memory in mounts.memories()] == paths
-        assert [memory.path for memory in mounts.memories("/memories/team/")] == paths[1:3]
-        assert [memory.path for memory in mounts.memories("/memories/team/deep")] == paths[2:3]
-        assert list(mounts.memories("/memories/none")) == []
-        memory, text = mounts.load("/memories//team/b")
-        assert (memory.path, text, mounts.read("/memories/team/b")) == ("/memories/team/b", "b", "b")
-        for path in ("/memories/team", "/memories", "/memories/team/none", "/memories/team/b/c"):
-            with pytest.raises(NotFound, match=f"there is no memory at {path}$"):
-                mounts.load(path)
-        with pytest.raises(InvalidPath):
-            mounts.load("/etc/passwd")
-        with pytest.raises(InvalidPath):
-            mounts.store_of("/memories/..")
 
 
 def test_actors_are_recorded_and_stores_keep_their_own() -> None:

@@ -100,6 +100,8 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "search in the history": lambda store: store.search("one", history=True),
     "search of the past": lambda store: store.search("three", at=store.versions()[-1].id),
     "search for unknown words": lambda store: store.search("twoo lines"),
+    "doubted": lambda store: plain(store.trust.doubted()),
+    "doubted of a directory and a level": lambda store: plain(store.trust.doubted("/memories/d", level="unconfirmed")),
 }
 
 
@@ -148,6 +150,8 @@ WRONG: dict[str, Callable[[MemoryStore], Any]] = {
     "negative limit of a search": lambda store: store.search("x", limit=-1),
     "negative limit of a log": lambda store: store.history.log(limit=-1),
     "negative limit of changes": lambda store: store.history.changes(limit=-1),
+    "confirm nothing": lambda store: store.trust.confirm("/memories/none"),
+    "quarantine of no pattern": lambda store: store.trust.quarantine("source:"),
     "proposal that does not exist": lambda store: store.review.show("prop_" + "f" * 32),
 }
 
@@ -283,6 +287,16 @@ def test_a_promotion_between_locations_is_refused(store: MemoryStore, local: Mem
     for own, other in ((store, local), (local, store)):
         said = refusal(lambda own=own, other=other: own.promote(A, other))  # type: ignore[misc]
         assert said == "both memory stores of a promotion must be in the same opened location"
+
+
+def test_trust(store: MemoryStore, local: MemoryStore) -> None:
+    store.change_settings({"trust": {"session:*": "unconfirmed"}})
+    store.create(A, "one", actor="session:s1")
+    assert store.trust.confirm(A, actor="user:ann") == [A]
+    assert local.trust.doubted() == []
+    assert [store.trust.quarantine("session:s1") for _ in range(2)] == [True, False]
+    assert local.settings().quarantine == ("session:s1",)
+    assert [store.trust.release("session:s1") for _ in range(2)] == [True, False]
 
 
 def test_stores(remote: Retentive, api: Api) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time as clock
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.keys import id_in
 from retentive.store.by_id import ById
 from support.http_api import Api
 
@@ -73,21 +71,6 @@ def test_the_result_is_that_of_the_library(api: Api, store: MemoryStore, at: str
     assert [store.load(each.path)[1] for each in store.memories()] == ["1\r\nzwei ü\u2028\U0001f600"]
 
 
-def test_one_id_changes_once(api: Api, store: MemoryStore, at: str) -> None:
-    """The same block from several connections at the same time, and again later."""
-    store.create(A, "")
-    sent = block(f"toolu_{24 * 'a'}", {"command": "insert", "path": A, "insert_line": 0, "insert_text": "line"})
-    results: list[object] = []
-    threads = [threading.Thread(target=lambda: results.append(api.post(f"{at}/tool", sent).body)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    results.append(api.post(f"{at}/tool", sent).body)
-    assert results == [results[0]] * 7
-    assert store.read(A) == "line\n"
-
-
 def test_an_erased_store(api: Api, store: MemoryStore, at: str) -> None:
     """A store that was erased elsewhere is unknown, also if this process has used it."""
     assert api.post(f"{at}/tool", block("t", {"command": "view", "path": "/memories"})).status == 200
@@ -115,41 +98,10 @@ def test_a_change_and_its_versions(api: Api, store: MemoryStore, at: str) -> Non
     assert (seen["memory_version_id"], seen["change_count"]) == (memory.version_id, 0)
 
 
-@pytest.mark.parametrize("command", ["view", {"command": "nothing"}, {"command": "write", "path": A}])
-def test_a_malformed_command_is_an_error_reply(api: Api, at: str, command: object) -> None:
-    assert send(api, at, command)["is_error"] is True
-
-
 def test_a_field_that_is_null_counts_as_absent(api: Api, store: MemoryStore, at: str) -> None:
     assert api.post(f"{at}/commands", {"command": None}).error["message"] == "command: Field required"
     made = api.post(at.rpartition("/")[0], {"name": "other", "description": None, "metadata": None})
     assert (made.status, made.body["description"], made.body["metadata"]) == (200, "", {})
-
-
-def test_a_key_that_only_reads(api: Api, store: MemoryStore, at: str) -> None:
-    store.create(A, "one")
-    reader = api.with_key("read")
-    assert send(reader, at, {"command": "view", "path": A})["is_error"] is False
-    assert reader.post(f"{at}/commands", {"command": {"command": "delete", "path": A}}).status == 403
-
-
-def test_decisions_on_trust_are_audited_with_the_key(api: Api, store: MemoryStore, at: str) -> None:
-    store.change_settings({"audit": True})
-    store.create(TEAM, "text\n")
-    api.post(f"{at}/trust/quarantine", {"pattern": "session:bad"})
-    api.post(f"{at}/trust/confirm", {"path": "/"})
-    found = [each for each in store.audit.entries() if str(each.operation or "").startswith("trust.")]
-    assert [each.operation for each in found] == ["trust.quarantine", "trust.confirm"]
-    assert {str(each.actor) for each in found} == {f"api_key:{id_in(api.key)}"}
-
-
-def test_a_version_names_all_its_contributors(api: Api, store: MemoryStore, at: str) -> None:
-    """Also if there are more than its provenance holds."""
-    sessions = [f"session:{number}" for number in range(20)]
-    for session in sessions:
-        store.append(TEAM, "x\n", actor=session)
-    version = api.get(f"{at}/memory_versions/{store.load(TEAM)[0].version_id}").body
-    assert [each["actor"] for each in version["provenance"]["contributors"]] == sessions
 
 
 TEAM = "/memories/team/a.md"
@@ -186,20 +138,6 @@ def test_memories_as_they_were(api: Api, store: MemoryStore, at: str) -> None:
     assert api.get(f"{at}/memory?path=/b.md&at={first}").status == 404
     assert api.get(f"{at}/memories/{memory_id}?at=2020-01-01T00:00:00Z").status == 404
     assert api.get(f"{at}/memories/{memory_id}?at=2020-13-01").status == 400
-
-
-def test_a_listing_of_the_past_in_pages(api: Api, store: MemoryStore, at: str) -> None:
-    for number in range(5):
-        store.create(f"/memories/{number}.md", str(number))
-    moment = store.versions()[0].id
-    store.delete("/memories/3.md")
-    found: list[str] = []
-    page: str | None = ""
-    while page is not None:
-        body = api.get(f"{at}/memories?at={moment}&limit=2{page and f'&page={page}'}").body
-        found += [each["path"] for each in body["data"]]
-        page = body["next_page"]
-    assert found == [f"/{number}.md" for number in range(5)]
 
 
 @pytest.mark.parametrize("change", ["edit", "rename", "delete"])

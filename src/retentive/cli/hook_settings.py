@@ -25,6 +25,7 @@ OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
 """Defaults of the plugin's settings. They are repeated here, because Claude Code passes them to MCP servers only."""
+MAX_RECALL_TOKENS = 2_000  # the text has at most 6,000 characters, which Claude Code does not truncate
 MAX_SLUG_CHARS = 200  # Claude Code shortens longer names of projects in a way that is not documented
 _SCP = re.compile(r"(?:[^@/]+@)?([^:/]{2,}):(?!//)(.+)")  # one letter is a drive of Windows
 _ANY_CASE = frozenset({"github.com", "gitlab.com", "bitbucket.org"})
@@ -64,6 +65,13 @@ def configured(location: Location, session_id: str, project_key: str = "") -> Lo
 def shares_projects() -> bool:
     """Return whether the user wants to share the memory of each project."""
     return os.environ.get(f"{OPTION}PROJECTS", "").strip().lower() in {"true", "1", "yes", "on"}
+
+
+def recall_tokens() -> int:
+    """Return how many tokens of memory lines the user wants with each prompt and subagent; 0 for none."""
+    with suppress(ValueError, OverflowError):
+        return min(max(int(float(os.environ.get(f"{OPTION}RECALL") or 0)), 0), MAX_RECALL_TOKENS)
+    return 0
 
 
 def place_of(cwd: str) -> tuple[str, str | None]:

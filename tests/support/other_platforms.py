@@ -13,6 +13,7 @@ import shutil
 import ssl
 import sys
 import tempfile
+import unicodedata
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -78,6 +79,10 @@ def become(platform: str) -> None:
         vars(ssl)["enum_certificates"] = lambda _: []  # the store of the system, which is empty here
         sys.platform = "win32"
     else:
+        for name in _WITH_DIRECTORY:
+            setattr(os, name, _ignoring_case(getattr(os, name)))
+        look = os.lstat  # which the directory backend asks for a whole path
+        vars(os)["lstat"] = lambda path, **options: look(_present_path(path), **options)
         sys.platform = "darwin"
 
 
@@ -93,6 +98,37 @@ def _without_directories(function: Any) -> Any:
         return function(*arguments, **options)
 
     return on_windows
+
+
+def _ignoring_case(function: Any) -> Any:
+    """The function as on APFS: a name in an open directory is also found in another case and Unicode form."""
+    folders = ("src_dir_fd", "dst_dir_fd") if function.__name__ in {"link", "rename", "replace"} else ("dir_fd",)
+
+    def on_macos(*arguments: Any, **options: Any) -> Any:
+        given = list(arguments)
+        for at, folder in enumerate(folders):
+            if options.get(folder) is not None:
+                given[at] = _present(given[at], options[folder])
+        return function(*given, **options)
+
+    return on_macos
+
+
+def _present_path(path: Any) -> Any:
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(folder, _present(name, folder or ".")) if isinstance(name, str) else path
+
+
+def _present(name: str, directory: int | str) -> str:
+    """The name as it stands in the directory, or as it is given if there is none like it."""
+    with suppress(OSError):
+        present = os.listdir(directory)
+        return name if name in present else next((one for one in present if _folded(one) == _folded(name)), name)
+    return name
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
 def _unsupported(name: str) -> NoReturn:

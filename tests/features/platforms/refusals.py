@@ -82,6 +82,18 @@ def test_a_directory_works_without_exchange(tmp_path: Path) -> None:
     assert (tmp_path / "memory" / "memories" / "b" / "c.md").read_text("utf-8") == "by hand\n"
 
 
+@of_macos
+def test_names_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
+    """As APFS has one file for both."""
+    with retentive.open(tmp_path / "memory") as place:
+        place.store().create("/memories/Café.md", "one\n")
+        reply = place.store().execute({"command": "create", "path": "/memories/café.md", "file_text": "two\n"})
+        assert reply.code in {"path_folds", "path_taken"}
+        assert {memory.path: place.store().read(memory.path) for memory in place.store().memories()} == {
+            "/memories/Café.md": "one\n"
+        }
+
+
 @pytest.mark.parametrize("module", ["retentive.aio", "retentive.mcp.service", "retentive.remote.client"])
 def test_modules_of_clients_are_imported(module: str) -> None:
     assert import_module(module).__name__ == module

@@ -161,6 +161,7 @@ def run(scene: tuple[Path, dict[str, str]], tmp_path: Path, words: list[str], te
     directory = Path(shutil.copytree(file.parent, tmp_path / "pins", dirs_exist_ok=True))
     (directory / "files").mkdir(exist_ok=True)
     (directory / "files" / "f.md").write_text("imported")
+    (directory / "q.toml").write_text('[[question]]\nask = "two"\npaths = ["a.md"]\n')
     given = [word.format(**ids, directory=directory) if "{" in word else word for word in words]
     ended = here(f"sqlite:///{directory}/memory.db", "--actor", "user:bob", *given, text=text.encode())
     shutil.rmtree(directory)

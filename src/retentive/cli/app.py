@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, Section] = {
         "view": ("reading", "Show what a model sees: a numbered text or a listing"),
         "search": ("reading", "Find memories by words or a pattern"),
         "recall": ("reading", "Print the best lines for a question, within a budget"),
+        "check": ("checking", "Test that questions find their answers"),
     },
     "Change memories": {
         "create": ("changes", "Create a memory"),
@@ -114,7 +115,7 @@ _OTHERS = {
     "tidy": "dream consolidate",
     "restore": "reset checkout",
     "settings": "config",
-    "doctor": "check fsck",
+    "doctor": "fsck",
     "admin maintain": "gc vacuum",
     "serve": "server",
     "groups": "group team people",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -73,6 +74,17 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
         check_free(path)
 
 
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file at once: a reader sees its old content or the new one. Links and the mode of the file stay."""
+    path = os.path.realpath(path)
+    with _named_at_the_end(path) as part, os.fdopen(os.open(part, _NEW, 0o666), "wb") as file:
+        if os.path.exists(path):
+            os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 @contextmanager
 def new_directory(target: str) -> Iterator[str]:
     """Yield the temporary path of a new directory, which gets the name `target` like a file of `new_file`."""
@@ -90,7 +102,7 @@ def _named_at_the_end(target: str) -> Iterator[str]:
     with mapped_os_errors():
         try:
             yield part
-            os.rename(part, target)  # replaces an empty directory and nothing else
+            os.replace(part, target)  # of directories, it replaces only an empty one
             sync_directory(directory)
         except BaseException:
             with suppress(OSError):

@@ -154,7 +154,7 @@ ACCEPTED: dict[str, list[str]] = {
     "restore": ["a.md", "--to", "HEAD~1"], "review": ["list"], "trust": ["confirm", "a.md"],
     "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "stores": [],
     "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
-    "hook": ["session-start"], "recall": ["one"], "evidence": ["--session", "s"],
+    "hook": ["session-start"], "recall": ["one"], "check": ["q.toml"], "evidence": ["--session", "s"],
     "promote": ["a.md", "--to", "other"],
 }  # fmt: skip
 """Arguments with which each command does something on a server."""
@@ -176,6 +176,7 @@ def test_every_listed_command_works(
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "new.md").write_text("x")
     (tmp_path / "notes").mkdir()
+    (tmp_path / "q.toml").write_text('[[question]]\nask = "one"\npaths = ["a.md"]\n')
     for change in (
         ["create", "a.md", "one"],
         ["--actor", "session:s", "append", "a.md", "two"],

@@ -1,0 +1,122 @@
+"""`check`: ask questions whose answers are known, and show what changed since the last run."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import PROBLEMS
+from retentive.cli.location import Location
+from retentive.cli.options import command
+from retentive.cli.parameters import absolute, decoded
+from retentive.errors import InvalidInput, RetentiveError
+from retentive.store import MemoryStore
+from retentive.transfer.files import replace_file
+from retentive.values.paths import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Question with the paths and texts that must be found. Without a limit of hits, it is asked with `recall`."""
+
+    ask: str
+    paths: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    under: str = ROOT
+    budget: int = 400
+    limit: int = 0
+
+
+_TYPES = {"ask": str, "paths": list, "texts": list, "under": str, "budget": int, "limit": int}
+
+
+def _questions(text: str, budget: int | None) -> list[Question]:
+    """Parse a file of questions. Raises `InvalidInput`, which names the place."""
+    try:
+        defaults: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"this is not TOML: {error}") from None
+    rows, found = defaults.pop("question", None), dict[str, Question]()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InvalidInput("the file has no questions; each is a table [[question]]")
+    for number, row in enumerate(rows, start=1):
+        given: dict[str, Any] = {**defaults, **row} | ({} if budget is None else {"budget": budget})
+        for name, value in given.items():
+            texts = value if isinstance(value, list) else [value] if isinstance(value, str) else ["-"]
+            if type(value) is not _TYPES.get(name) or not all(isinstance(text, str) and text for text in texts):
+                raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_TYPES)}, or has a wrong type")
+        if "ask" not in row or not {"paths", "texts"} & row.keys() or row["ask"] in found:
+            raise InvalidInput(f"question {number} needs an `ask` of its own, and `paths` or `texts` to be found")
+        given["paths"] = [absolute(path) for path in given.get("paths", ())]
+        found[row["ask"]] = Question(**given | {"under": absolute(given.get("under", ROOT))})
+    return list(found.values())
+
+
+def _asked(store: MemoryStore, question: Question) -> dict[str, Any]:
+    """Return which paths and texts of a question are missing. A directory is found if a memory in it is."""
+    tokens = None
+    if question.limit:
+        hits = store.search(question.ask, limit=question.limit, under=question.under)
+        paths = [hit.path for hit in hits]
+        text = "\n".join(snippet.text for hit in hits for snippet in hit.snippets)
+    else:
+        block = store.recall(question.ask, budget_tokens=question.budget, under=question.under)
+        paths, text, tokens = [passage.path for passage in block.passages], block.text, block.tokens
+    missing = [path for path in question.paths if not any(f"{each}/".startswith(f"{path}/") for each in paths)]
+    missing += [each for each in question.texts if each.casefold() not in text.casefold()]
+    return {"found": not missing, "ask": question.ask, "tokens": tokens, "missing": missing, "paths": paths}
+
+
+@command(json='Print a JSON object: {"found", "total", "questions"}.')
+@click.argument("file", type=click.File("rb"))
+@click.option("--budget", type=int, metavar="TOKENS", help="Budget of each recall.  [default: as in FILE, or 400]")
+@click.option("--no-record", is_flag=True, help="Do not replace the record of the last run.")
+def check(location: Location, file: BinaryIO, *, budget: int | None, no_record: bool) -> None:
+    """Ask the questions in FILE, a TOML file, and report those whose answers are not found.
+
+    Each table [[question]] has `ask`, and the `paths` and `texts` that `recall` must find; with `limit`, `search` must
+    find them in the first hits. The outcome is recorded in FILE with the ending .last.json, and compared with the last
+    one. Exits with status 17 if an answer was not found.
+
+    \b
+    [[question]]
+    ask = "How long do refunds take?"
+    paths = ["refunds.md"]
+    """
+    record = f"{os.path.splitext(file.name)[0]}.last.json" if os.path.isfile(file.name) else ""
+    questions, before, notes = _questions(decoded(file.read()), budget), _last(record), list[str]()
+    with location.existing() as store:
+        rows = [_asked(store, each) | {"before": before.get(each.ask)} for each in questions]
+    outcome = json.dumps({row["ask"]: row["found"] for row in rows}, indent=1, ensure_ascii=False) + "\n"
+    if record and not no_record:
+        try:
+            replace_file(record, outcome.encode())
+        except RetentiveError as error:  # a read-only checkout
+            notes.append(f"The outcome was not recorded: {error}.")
+    found, worse = sum(row["found"] for row in rows), [row["ask"] for row in rows if row["before"] and not row["found"]]
+    names = {True: "found", False: "missing", None: "new"}
+    table = [[names[row["found"]], names[row["before"]], row["ask"], ", ".join(row["missing"])] for row in rows]
+    output.emit(
+        {"found": found, "total": len(rows), "questions": rows},
+        output.table(table, ("now", "before", "question", "missing")),
+        rows="questions",
+        notes=[f"{found} of {len(rows)} questions answered" + f", {len(worse)} no longer" * bool(worse) + ".", *notes],
+        status=PROBLEMS if found < len(rows) else 0,
+    )
+
+
+def _last(record: str) -> Mapping[str, bool]:
+    """Return whether each question was answered in the last run. Empty if that is not known."""
+    try:
+        with open(record, "rb") as file:
+            known = json.load(file)
+        return {ask: found for ask, found in known.items() if isinstance(found, bool)}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}

@@ -30,7 +30,7 @@ class Block:
     @property
     def file_name(self) -> str | None:
         """The name of the file for the block."""
-        found = re.match(r"# ([a-z_]+\.py)\n", self.body)
+        found = re.match(r"# ([a-z_]+\.(?:py|toml))\n", self.body)
         return found.group(1) if found else None
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ import retentive
 from retentive import MemoryStore, Retentive, RetentiveError
 from retentive.agent import AgentError, AsyncAgent, Budget
 
+log = logging.getLogger(__name__)
 BUDGET = Budget(max_turns=20, max_tokens=2_048, max_total_tokens=200_000)
 STATUSES = {"not_found": 404, "invalid_input": 400, "invalid_path": 400, "read_only": 403}
 
@@ -95,6 +97,7 @@ async def chat(message: Message, request: Request, store: Store) -> Answer:
         try:
             return Answer(text=await agent.ask(message.text), session=session)
         except AgentError as error:
+            log.warning("session %s: %s: %s", session, error.code, error)  # users get only the code
             raise HTTPException(503 if error.retryable else 502, error.code) from error
 
 
@@ -138,7 +141,9 @@ def forget(request: Request, store: Store, user: User) -> dict[str, bool]:
 
 @app.exception_handler(RetentiveError)
 def failed(_request: Request, error: RetentiveError) -> JSONResponse:
-    """Answer with the code of the error, and with 503 if the client can try again."""
+    """Answer with the code of the error, and with 503 if the client can try again. The log has the cause."""
+    if error.retryable or error.code not in STATUSES:
+        log.error("%s: %s", error.code, error, exc_info=error)
     if error.retryable:
         return JSONResponse({"detail": error.code}, 503, {"retry-after": "5"})
     return JSONResponse({"detail": error.code}, STATUSES.get(error.code, 500))

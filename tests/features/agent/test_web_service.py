@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import socket
@@ -11,9 +12,11 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from retentive.testing.scripted_claude import Call, Check, Script, Turn, scripted_claude
 from support.pages import ROOT
@@ -114,3 +117,24 @@ def test_invalid_requests_are_refused(service: Service) -> None:
     assert service.request("GET", "/memories/..%2Fusers.json", "ann")[0] == 400
     assert service.request("POST", "/undo/*", "ann")[0] == 422
     assert service.request("POST", "/chat", "ann", {"text": " "}) == (400, {"detail": "invalid_input"})
+
+
+def test_the_log_has_the_cause_of_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The user gets only the code."""
+    users = {hashlib.sha256(b"token of ann").hexdigest(): "ann"}
+    (tmp_path / "users.json").write_text(json.dumps(users), "utf-8")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setenv("WEB_USERS", str(tmp_path / "users.json"))
+    monkeypatch.setenv("RETENTIVE_AT", f"sqlite:///{tmp_path}/memory.db")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
+    with scripted_claude(Script(("Hello.",), when="a greeting")) as claude:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
+        with TestClient(importlib.import_module("web_service").app) as client:
+            headers = {"authorization": "Bearer token of ann"}
+            answer = client.post("/chat", headers=headers, json={"text": "no script has this"})
+    assert (answer.status_code, answer.json()) == (502, {"detail": "request_refused"})
+    (record,) = [each for each in caplog.records if each.name == "web_service"]
+    assert "request_refused: " in record.getMessage()
+    assert claude.failures

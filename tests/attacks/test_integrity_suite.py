@@ -46,6 +46,7 @@ def test_all_nine_edits_are_reported_with_an_anchor() -> None:
         assert reason in re.sub(r"memver_[0-9a-f]{32}", "memver_...", answer), answer
 
 
+@pytest.mark.long
 def test_the_log_alone_reports_none() -> None:
     """The log has no digests of texts, so an attacker who changes texts with their hashes does not contradict it."""
     assert {verdict for _, _, verdict, _ in rows("--without-anchor", status=1)} == {"accepted"}

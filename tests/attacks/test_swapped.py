@@ -15,7 +15,7 @@ from support.second_process import TESTS
 
 from .scene import Call, Scene, every_command
 
-ROUNDS = sized(quick=20, long=400, full=1_500)
+ROUNDS = sized(quick=8, long=400, full=1_500)
 PATIENCE_S = 300.0
 COMPONENTS = ["memories/d", "memories/d/e", "memories", "memories/d/canary.txt"]
 

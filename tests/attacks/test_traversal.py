@@ -14,7 +14,7 @@ from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled
 SEED = 20_250_818
 REFUSALS = ("Error: Path must start with /memories, got: ", "Error: Path /", "Error: Invalid path /")
 KINDS = ("sync", "async")
-REFUSED = [*OUTSIDE, *INSIDE, *mixed(), *scrambled(sized(quick=150, long=1_500, full=4_000), SEED)]
+REFUSED = [*OUTSIDE, *INSIDE, *mixed(), *scrambled(sized(quick=75, long=1_500, full=4_000), SEED)]
 
 
 @pytest.fixture

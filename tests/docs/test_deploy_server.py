@@ -29,6 +29,7 @@ from retentive.server.health import is_healthy, served
 from retentive.server.options import CONFIG, PREFIX, ServeOptions, kind_of, read_configuration, settings
 from support import servers
 from support.pages import ROOT
+from support.profiles import some
 from support.served_process import started
 from support.tls import self_signed
 from support.waiting import until
@@ -85,8 +86,8 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-@pytest.mark.parametrize("where", ["environment", "flag", "file"])
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("where", some(["file", "environment", "flag"], 3))
+@pytest.mark.parametrize("tls", some([True, False], 2))
 def test_the_health_check_follows_the_server(where: str, tls: bool, tmp_path: Path) -> None:
     """It asks the address of the running server, wherever this was set, and fails when nobody answers there."""
     port, other, pems = free_port(), free_port(), {}
@@ -161,6 +162,7 @@ def test_compose_starts_the_server_behind_a_proxy(monkeypatch: pytest.MonkeyPatc
     assert {each for each in volumes if not each.startswith(".")} == set(compose()["volumes"])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="caddy is not installed")
 def test_the_proxy_leads_to_the_console(tmp_path: Path) -> None:
     """With the environment of compose, the commands of its other services, and a real PostgreSQL and Caddy."""
@@ -408,6 +410,7 @@ def test_no_service_runs_as_root(unit: str) -> None:
     assert "yes" in values(unit, "NoNewPrivileges")
 
 
+@pytest.mark.long
 def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
     """Maintenance reaches each store, the backup can be restored, and each audit log is anchored."""
     place = f"sqlite:///{tmp_path / 'memory.db'}"

@@ -26,6 +26,14 @@ def sized(*, quick: T, long: T, full: T) -> T:
     return {"quick": quick, "long": long, "full": full}[PROFILE]
 
 
+def some(values: Iterable[T], step: int) -> list[T]:
+    """Return all values in the longer profiles, and each `step`th in the quick one.
+
+    For parameters that are alike, so that a part of them shows in `make test` what CI shows for all.
+    """
+    return [*values][:: 1 if LONG else step]
+
+
 def combined(first: Iterable[Any], *others: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the combinations of values in the full profile; otherwise each first value with one, in turn.
 

@@ -21,6 +21,7 @@ from retentive.storage.contract import (
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.values.paths import ROOT
+from support.profiles import some
 
 from .objects import Bottom, small
 
@@ -49,7 +50,7 @@ def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
     assert list(small(url).check()) == []
 
 
-@pytest.mark.parametrize("line", range(30))
+@pytest.mark.parametrize("line", some(range(30), 4))
 def test_an_interrupt_at_any_line_deletes_nothing_in_use(url: str, line: int) -> None:
     """Ctrl+C during a commit: what the new state refers to stays, and what it does not may go."""
     store = Opened(small(url))

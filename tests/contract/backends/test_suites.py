@@ -66,6 +66,7 @@ class TestSqlite(PlacedSuite):
     kind = "sqlite"
 
 
+@pytest.mark.long
 class TestSqliteInMemory(PlacedSuite):
     kind = "memory"
     lasting = False
@@ -75,6 +76,7 @@ class TestDirectory(PlacedSuite):
     kind = "directory"
 
 
+@pytest.mark.long
 class TestPostgresql(PlacedSuite):
     def place(self, directory: Path) -> str:
         return servers.postgresql().new_schema(name_of(directory))
@@ -115,6 +117,7 @@ class TestAzurite(ObjectsSuite):
         return f"az://{container}/{name_of(directory)}?endpoint={azurite.endpoint}&allow_http=true"
 
 
+@pytest.mark.long
 class TestSealedSqlite(SealedSuite):
     kind = "sqlite"
 

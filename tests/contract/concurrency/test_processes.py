@@ -26,7 +26,7 @@ CREATORS = sized(quick=8, long=32, full=32)
 TIMEOUT_S = 300
 
 
-EVERY_BACKEND = [*BACKENDS, *SERVERS] if LONG else ["sqlite", "postgresql"]
+EVERY_BACKEND = [*BACKENDS, *SERVERS] if LONG else ["sqlite"]
 
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)

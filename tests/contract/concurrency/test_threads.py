@@ -46,6 +46,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
         assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", EVERY_BACKEND if LONG else BACKENDS)
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
     """Writers that share a commit each get their own reply and add their own version."""

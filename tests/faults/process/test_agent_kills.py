@@ -135,6 +135,7 @@ def test_each_edit_is_made_once_although_the_server_drops_its_answers(kind: str,
     assert_counted(saved)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_each_edit_is_made_once_although_the_task_is_cancelled(stream: bool, tmp_path: Path) -> None:
     """The task is cancelled a moment after an event, again and again; each time, a new task continues."""

@@ -11,7 +11,7 @@ import pytest
 
 from support.command_line import Ended, process
 from support.oracle import Command, Outcome, differs, following
-from support.profiles import LONG
+from support.profiles import LONG, some
 from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
 
 from .ext4 import disk, memory_disk, why_not
@@ -129,6 +129,7 @@ def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str,
         model.target.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["tmpfs", *(["ext4", "ext4, small blocks"] if LONG else [])])
 @pytest.mark.parametrize("backend", BACKENDS if LONG else ["directory"])
 def test_a_process_that_starts_on_a_full_disk_can_view_and_delete(backend: str, kind: str, tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_process_that_starts_on_a_full_disk_can_view_and_delete(backend: str, 
         assert at("doctor").status == 0
 
 
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("at_once", some([True, False], 2))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_memory_can_be_deleted_on_a_full_disk(backend: str, at_once: bool, tmp_path: Path) -> None:
     """The reserve is enough for as many deletions as there are memories, one by one or as a directory."""

@@ -257,6 +257,7 @@ for number in range(int(count)):
 """
 
 
+@pytest.mark.long
 def test_removed_files_of_the_bookkeeping_lose_nothing(tmp_path: Path) -> None:
     """Processes that write the same memory go on, also with those that start afterwards."""
     place = tmp_path / "memory"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.places import SERVERS
-from support.profiles import sized
+from support.profiles import LONG, sized
 from support.targets import BACKENDS, url_of
 
 from .rounds import judge, look, work_until, writers_for
@@ -18,7 +18,7 @@ ROUNDS_ON_SERVERS = sized(quick=2, long=8, full=80)  # fewer rounds, because eac
 ROUNDS_PER_STORE = 10  # then a new location is used, so that histories stay short
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", [*BACKENDS, *(SERVERS if LONG else [])])
 def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
     """Acknowledged changes are present, all other changes are complete or absent, and opening repairs the store."""
     rng = random.Random(backend)

@@ -18,7 +18,7 @@ from retentive.errors import StoreFull
 from retentive.storage.sealed.keys import add_key
 from support.damage import codes, look, sql
 from support.places import SERVERS
-from support.profiles import LONG, sized
+from support.profiles import LONG, sized, some
 from support.targets import url_of
 
 from . import ext4, injector
@@ -199,7 +199,7 @@ def test_a_kill_of_a_client_leaves_every_text(server: FaultServer, tmp_path: Pat
 
 
 @pytest.mark.skipif(ext4.why_not() is not None, reason=str(ext4.why_not()))
-@pytest.mark.parametrize("kind", ["sqlite", "directory"])
+@pytest.mark.parametrize("kind", some(["sqlite", "directory"], 2))
 def test_a_full_disk_fails_no_edit_because_of_packing(tmp_path: Path, kind: str) -> None:
     """An edit that is acknowledged is there, whether or not there was space to pack the memory after it."""
     acknowledged = []

@@ -103,6 +103,7 @@ SCRIPT = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("listing", ["tea.md", pytest.param("nothing", marks=pytest.mark.long)])
 def test_a_program_in_any_language_uses_a_script_in_a_file(tmp_path: Path, listing: str) -> None:
     """The process prints its URL, plays the file, and says at its end whether the program followed the script."""

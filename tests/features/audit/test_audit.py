@@ -123,6 +123,7 @@ def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
     assert [len(entry.changes) for entry in entries[:3]] == [1, 1, 0]
 
 
+@pytest.mark.long
 def test_an_entry_lists_all_its_changes() -> None:
     with retentive.open("sqlite://", audit=True) as memory:
         store = memory.store()

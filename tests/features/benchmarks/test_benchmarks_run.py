@@ -62,6 +62,7 @@ def test_a_run_replaces_its_own_table_in_the_page() -> None:
     assert done.stdout.split(end)[1] == before.split(end)[1]
 
 
+@pytest.mark.long
 def test_ranked_search_answers_more_questions_than_bm25() -> None:
     """In both halves of the English questions: in first place, among five and ten, and by mean reciprocal rank."""
     rows = [line.strip("| ").split(" | ") for line in script("search/quality.py", "--tiny").splitlines()]

@@ -72,6 +72,7 @@ def test_completion_creates_nothing_and_reports_nothing(tmp_path: Path, at: str)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_bash_completes_a_path_and_every_shell_has_a_script(directory: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "_RETENTIVE_COMPLETE" in process(directory, _RETENTIVE_COMPLETE=f"{shell}_source").out.decode()

@@ -81,6 +81,7 @@ def read(browser: OpenerDirector, url: str, form: bytes | None = None) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.long
 def test_a_location_with_memories_is_left_alone(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as memory:

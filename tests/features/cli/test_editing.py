@@ -84,6 +84,7 @@ def test_the_edited_text_is_saved_as_one_change(desk: Desk) -> None:
     assert desk.left() == []
 
 
+@pytest.mark.long
 def test_the_draft_is_private_and_has_the_type_of_the_memory(desk: Desk) -> None:
     """Its name is not that of the memory, which an editor may execute."""
     file, directory = desk.shown_by('ls -l "$2"; ls -ld "$(dirname "$2")"').decode().splitlines()[:2]

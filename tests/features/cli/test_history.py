@@ -130,6 +130,7 @@ def test_log_json_has_all_fields(location: str) -> None:
     assert datetime.fromisoformat(found[-1]["redacted_at"]) >= first.created_at
 
 
+@pytest.mark.long
 def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) -> None:
     """Versions of one command are one change. Times have the offset of the zone; rows are never folded."""
     here(location, "create", "/memories/d/one", "1")
@@ -182,6 +183,7 @@ def test_cat_takes_the_revision_before_the_path_as_git_does(tmp_path: Path, name
     assert here(at, "cat", "./r1:a.md").exit_code == 3
 
 
+@pytest.mark.long
 def test_a_long_log_is_paged(location: str, tmp_path: Path) -> None:
     """The pager is $PAGER; a log that fits the terminal is printed."""
     for rows, starts in (("3", "paged"), ("30", "change")):

@@ -13,6 +13,7 @@ import pytest
 
 import retentive
 from support.command_line import AT, RETENTIVE, environment, process, terminal
+from support.profiles import some
 
 PATH = "/memories/notes.md"
 
@@ -27,6 +28,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_version_and_help(tmp_path: Path) -> None:
     """`python -m retentive` is the command too."""
     version = f"retentive {retentive.__version__}\n".encode()
@@ -65,6 +67,7 @@ def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
         assert ("\x1b" in shown, bool(shown)) == (False, True)
 
 
+@pytest.mark.long
 def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> None:
     evil = "\x1b]52;c;cm0gLXJm\x07 \x9b2J \ttab"
     assert process(directory, "--at", AT, "create", "/memories/evil", text=evil.encode()).status == 0
@@ -77,6 +80,7 @@ def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> No
     assert evil in process(directory, "--at", AT, "view", "/memories/evil").out.decode()
 
 
+@pytest.mark.long
 def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
     text = "Zoë 報告 ✓\n".encode()
     assert process(directory, "--at", AT, "create", "/memories/z", text=text).status == 0
@@ -104,7 +108,7 @@ def test_arguments_that_are_not_utf_8_are_rejected(directory: Path) -> None:
         assert ended.stderr.startswith(b"Error: Invalid ")
 
 
-@pytest.mark.parametrize("arguments", ["-h", "ls", "cat /memories/big", "view /memories/big"])
+@pytest.mark.parametrize("arguments", some(["cat /memories/big", "-h", "ls", "view /memories/big"], 4))
 def test_a_closed_pipe_ends_it_quietly(directory: Path, arguments: str) -> None:
     big = b"line\n" * 20_000
     assert process(directory, "--at", AT, "create", "/memories/big", text=big).status == 0

@@ -127,6 +127,7 @@ def test_undo_alone_shows_the_last_change_and_asks(location: str, tmp_path: Path
     assert C in texts(location)
 
 
+@pytest.mark.long
 def test_the_change_that_was_shown_is_undone(location: str, tmp_path: Path) -> None:
     """Even if another one was made before the answer."""
     with interactive(tmp_path, "--at", location, "undo", A) as shown:

@@ -543,6 +543,7 @@ def test_people_see_and_end_their_own_clients(flow: Flow) -> None:
         each.close()
 
 
+@pytest.mark.long
 def test_a_flow_goes_on_in_other_processes_and_after_a_restart(flow: Flow, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])

@@ -425,6 +425,7 @@ def test_a_client_secret_may_be_sent_in_the_form_and_a_new_one_needs_new_sign_in
     assert answer.status == 503
 
 
+@pytest.mark.long
 def test_a_server_of_two_processes_is_configured_by_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process knows the sign-ins of the other; groups of the location have people of the provider as members."""
     at = f"sqlite:///{tmp_path}/memory.db"

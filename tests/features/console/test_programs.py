@@ -43,6 +43,7 @@ def sign_in(http: httpx2.Client, url: str, key: str) -> httpx2.Response:
     return http.post(f"{url}/console/login", data={**fields, "key": key}, headers={"origin": url})
 
 
+@pytest.mark.long
 def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(at) as opened:

@@ -127,6 +127,7 @@ def test_the_command_line_lists_and_ends_sign_ins(api: Api, tmp_path: Path) -> N
     assert here(at, "admin", "audit", "verify", "--location").stdout.startswith("Sound: ")
 
 
+@pytest.mark.long
 def test_only_named_proxies_say_where_a_request_comes_from(tmp_path: Path) -> None:
     """Proxies append to the list, so the last address that is no proxy counts, and a client cannot choose it."""
     at = f"sqlite:///{tmp_path}/memory.db"

@@ -403,6 +403,7 @@ def test_half_a_surrogate_pair_fails_no_conversation(at: str, *, stream: bool) -
         place.claude.verify()
 
 
+@pytest.mark.long
 def test_a_long_conversation_of_8_mb(at: str) -> None:
     def model(prompt: Prompt) -> Any:
         return f"{len(prompt.text)} {len(prompt.calls)}" if prompt.calls else CREATE
@@ -429,6 +430,7 @@ def test_two_clients_write_to_one_store(at: str) -> None:
         assert len(place.store.history.log()) == 20
 
 
+@pytest.mark.long
 def test_a_slow_reader_gets_all_and_holds_up_nobody(at: str) -> None:
     def model(prompt: Prompt) -> Any:
         return "tea " * 300_000 if prompt.opening == "hello" else "Quick."

@@ -162,7 +162,7 @@ def test_the_api_breaks_off(tmp_path: Path, number: int, fault: Any) -> None:
         check(running, claude)
 
 
-EVERY = [*range(1, EVENTS, sized(quick=9, long=1, full=1))] * sized(quick=1, long=1, full=3)
+EVERY = [*range(1, EVENTS, sized(quick=20, long=1, full=1))] * sized(quick=1, long=1, full=3)
 
 
 @pytest.mark.parametrize("count", EVERY)

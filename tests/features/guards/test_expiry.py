@@ -464,6 +464,7 @@ def test_read_commands_expire_nothing(tmp_path: Path) -> None:
         assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
 
 
+@pytest.mark.long
 def test_a_sweep_does_not_load_the_history(time: Clock) -> None:
     """A history that is five times as long needs no more memory, in a sweep as in its preview."""
     peaks = []

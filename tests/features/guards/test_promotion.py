@@ -16,6 +16,7 @@ from retentive.errors import AlreadyExists, InvalidInput, PermissionDenied, Read
 from support.command_line import here
 from support.http_api import serving
 from support.places import COMPARED, opened
+from support.profiles import some
 
 A, B, ANN, BOB, S1 = "/memories/a.md", "/memories/d/b.md", "user:ann", "user:bob", "session:s1"
 WEB, KEY = "web:https://example.org", "AKIAQ3EGVSNB6RTKX2ZP"
@@ -37,7 +38,7 @@ def past(store: MemoryStore, path: str) -> list[tuple[Any, ...]]:
     return [(str(each.actor), each.created_at, store.version_text(each.id)) for each in found]
 
 
-@pytest.mark.parametrize("where", dict.fromkeys([*COMPARED, "s3", "mariadb"]))
+@pytest.mark.parametrize("where", some(dict.fromkeys([*COMPARED, "s3", "mariadb"]), 2))
 def test_a_promotion_is_a_reviewed_change_with_its_history(where: str, tmp_path: Path) -> None:
     with opened(where, tmp_path) as place:
         source, team = private(place), place.store("team")

@@ -209,6 +209,7 @@ def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore)
     assert tree(store) == before
 
 
+@pytest.mark.long
 def test_more_versions_than_one_statement_takes_are_redacted(store: MemoryStore) -> None:
     """Renames make many versions share one text. The number of versions exceeds the parameters of a statement."""
 

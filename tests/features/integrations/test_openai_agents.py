@@ -16,7 +16,7 @@ from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
 from retentive.integrations.search_tool import search_tool as plain_search_tool
 from support.places import OpenPlace
 
-from .conversations import A
+from .conversations import ERRORS, STORY, A
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -30,6 +30,15 @@ def outputs(tool: FunctionTool, calls: list[Any], context: object = None) -> lis
     model.assert_complete()
     given = [cast("dict[str, Any]", each) for each in result.to_input_list()]
     return [each["output"] for each in given if each.get("type") == "function_call_output"]
+
+
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All commands and all errors give the same text; the agent goes on after errors."""
+    tool = memory_tool(store, actor="session:s1", source="user", session="s1")
+    assert outputs(tool, list(STORY)) == [twin.execute(command).text for command in STORY]
+    assert len(ERRORS) > 10
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
 def test_the_definition_is_that_of_the_function_tool(store: MemoryStore) -> None:

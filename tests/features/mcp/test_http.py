@@ -255,6 +255,7 @@ def test_a_server_that_stops_ends_the_streams(tmp_path: Path) -> None:
         asyncio.run(run())
 
 
+@pytest.mark.long
 def test_without_sessions_any_process_answers(tmp_path: Path) -> None:
     """As with several workers. A client of an older revision cannot be asked, so it needs the number."""
     with (

@@ -89,6 +89,7 @@ LINES: list[tuple[object, str]] = [
 ]
 
 
+@pytest.mark.long
 def test_every_line_that_is_a_request_is_answered(tmp_path: Path) -> None:
     """Also one that is invalid: its client would wait for ever. The answer has the id of the request if it has one."""
     given, pipe = parameters(tmp_path), subprocess.PIPE
@@ -141,6 +142,7 @@ def test_a_bug_is_logged_without_its_message() -> None:
     assert re.fullmatch(r"retentive mcp: ValueError at test_stdio\.py:[0-9]+", BugLog().format(record))
 
 
+@pytest.mark.long
 def test_without_the_package_the_error_names_it_and_no_location_is_created(tmp_path: Path) -> None:
     code = f"""
 import sys

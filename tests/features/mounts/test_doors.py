@@ -24,6 +24,7 @@ from support.command_line import RETENTIVE, environment, process
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, connected, reply_of
 from support.places import place_of
+from support.profiles import some
 
 Replies: TypeAlias = list[tuple[str, bool]]
 WAIT_S = 30
@@ -296,7 +297,7 @@ def test_a_change_in_a_mounted_store_is_told(api: Api, kind: str) -> None:
         assert asyncio.run(run()) == [f"memory://mine-{kind}/team/style.md"]
 
 
-@pytest.mark.parametrize("where", ["here", "on a server", "on both"])
+@pytest.mark.parametrize("where", some(["on both", "here", "on a server"], 3))
 def test_a_process_serves_mounts(tmp_path: Path, expected: Replies, where: str) -> None:
     """`retentive mcp --mount` at a location, at the URL of a server, and of one store here and others there."""
     path = f"sqlite:///{tmp_path}/memory.db"

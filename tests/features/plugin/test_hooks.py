@@ -303,6 +303,7 @@ def connections_to(address: tuple[str, int]) -> Iterator[list[object]]:
         found[:] = [each for each in found if each == address]
 
 
+@pytest.mark.long
 def test_the_first_start_says_what_is_not_shared(machine: Machine, at: str) -> None:
     """Once for the same settings. With a directory on this machine only, the store is not shared."""
 
@@ -320,6 +321,7 @@ def test_the_first_start_says_what_is_not_shared(machine: Machine, at: str) -> N
     assert "it has no Git remote" in said()
 
 
+@pytest.mark.long
 def test_a_session_tells_that_deletions_are_held_or_the_notes_not_synchronised(machine: Machine, at: str) -> None:
     for number in range(5):
         (machine.notes / f"{number}.md").write_text(f"{number}\n")
@@ -393,6 +395,7 @@ def clone(machine: Machine, name: str, url: str) -> Path:
     return machine.notes.parent / ".claude" / "projects" / slug / "memory"
 
 
+@pytest.mark.long
 def test_machines_share_the_memory_of_a_project(tmp_path: Path, at: str) -> None:
     """Each in the directory of Claude Code itself, wherever the repository is, and also from a worktree."""
     one, two = Machine(tmp_path / "one", at), Machine(tmp_path / "two", at, session="s2")
@@ -487,6 +490,7 @@ def test_a_large_memory_stays_within_the_limits(machine: Machine, at: str) -> No
     assert "more; view /memories with the tool memory_view to see all" in text
 
 
+@pytest.mark.long
 def test_mounts_are_in_the_digest_and_in_the_directory(tmp_path: Path, at: str) -> None:
     """The setting of the plugin: the team's notes are pulled, changes of others in them told, and edits kept aside."""
     with retentive.open(at, actor="user:bob") as opened:

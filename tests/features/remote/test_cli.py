@@ -18,6 +18,7 @@ import retentive
 from retentive.cli.app import COMMANDS_BY_NAME, app
 from retentive.cli.location import NEEDS_MACHINE
 from support.http_api import Api, serving
+from support.profiles import some
 from support.served_process import MAIN
 
 Run = Callable[..., Result]
@@ -85,7 +86,7 @@ def filled(served: tuple[Api, str]) -> str:
     return "filled"
 
 
-@pytest.mark.parametrize("arguments", SAME, ids=" ".join)
+@pytest.mark.parametrize("arguments", some(SAME, 3), ids=" ".join)
 def test_output_and_status_are_the_same(served: tuple[Api, str], filled: str, arguments: list[str]) -> None:
     api, url = served
     lines = '{"command": "view", "path": "/memories"}\n{"id": "t"}\nnothing\n' if arguments == ["exec"] else ""
@@ -167,7 +168,7 @@ def test_every_command_is_listed() -> None:
     assert set(COMMANDS_BY_NAME) - refused == ACCEPTED.keys() | {"mcp", "demo"}
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", some(ACCEPTED, 2))
 def test_every_listed_command_works(
     remote: Run, local: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ def test_an_export_of_another_product_is_imported_once(remote: Run, local: Run, 
     assert "\t- two\n" in local("search", "two").stdout
 
 
+@pytest.mark.long
 def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
     """It reads the standard input of its process."""
     version = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

@@ -195,6 +195,7 @@ with retentive.open(sys.argv[1]) as opened:
 """
 
 
+@pytest.mark.long
 def test_a_fork_has_its_own_connections(api: Api, store: MemoryStore) -> None:
     command = [sys.executable, "-c", FORKING, api.url, store.id]
     env = {**os.environ, "RETENTIVE_API_KEY": api.key}

@@ -22,6 +22,7 @@ from retentive.remote.location import RemoteLocation
 from retentive.remote.store import RemoteStore
 from retentive.transfer.import_files import import_files, tar_source
 from support.http_api import Api
+from support.profiles import some
 from support.protocols import S3
 from support.proxy import Proxy
 
@@ -132,7 +133,7 @@ def state(store: MemoryStore) -> list[str]:
     return [plain(each) for each in (store.versions(), memories, proposals, store.settings())]
 
 
-@pytest.mark.parametrize("name", IN_STORE)
+@pytest.mark.parametrize("name", some(IN_STORE, 3))
 def test_a_change_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive, name: str) -> None:
     """Each message of the call in turn loses its answer, until the call has no more messages."""
     uncut = prepared(remote, f"uncut {name}")

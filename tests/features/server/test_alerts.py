@@ -153,6 +153,7 @@ def break_everything(api: Api, opened: retentive.Retentive, at: str) -> None:
     assert {wrong.get("/v1/memory_stores").status for _ in range(25)} == {401}
 
 
+@pytest.mark.long
 @needs_prometheus
 def test_alerts_fire_and_only_then(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"

@@ -36,6 +36,7 @@ def test_keys_are_created_listed_and_revoked(at: str) -> None:
     assert record["api_key"] not in made.stderr
 
 
+@pytest.mark.long
 def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
     with started("--at", at, directory=tmp_path) as (process, lines):
         first = lines[0].rpartition(" ")[2]

@@ -13,6 +13,7 @@ import pytest
 import retentive
 from support.command_line import here
 from support.places import place_of
+from support.profiles import some
 from support.served_process import started
 
 A, B = "/memories/a.md", "/memories/b.md"
@@ -53,7 +54,7 @@ class Client:
         return found
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "sealed sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", some(["sealed sqlite", "sqlite", "postgresql"], 3))
 def test_clients_go_on_after_everything_was_lost(kind: str, tmp_path: Path) -> None:
     """A call that the backup has is not run again when it is repeated. One that it lacks is lost, and runs again."""
     for name in ("lost", "new"):

@@ -300,6 +300,7 @@ def test_a_body_for_a_refused_key(impatient: Api) -> None:
     assert statuses(exchange(impatient, "\r\n".join(lines).encode() + b"{")) == [401]
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read(impatient: Api) -> None:
     """Its connection is cut, and nothing of the answer is kept."""
     store = impatient.place.opened.store("large")

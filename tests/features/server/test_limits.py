@@ -202,6 +202,7 @@ def test_failures_of_storage(error: Any, status: int, kind: str, headers: dict[s
     assert (found.status, found.kind, found.headers()) == (status, kind, headers)
 
 
+@pytest.mark.long
 def test_storage_that_is_away() -> None:
     """Every request gets 503 with retry-after while the database cannot be reached, and succeeds afterwards."""
     server = servers.postgresql()

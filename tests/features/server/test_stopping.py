@@ -77,6 +77,7 @@ def test_a_killed_worker_is_replaced(start: Start) -> None:
         assert writer.statuses <= {200, 503}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "delay_s", [0.0, *(pytest.param(each, marks=pytest.mark.long) for each in (0.002, 0.005, 0.02, 0.1, 0.5, 1.5))]
 )

@@ -118,6 +118,7 @@ def test_a_dry_run_creates_nothing(environment: dict[str, str], tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.md", "notes"]
 
 
+@pytest.mark.long
 def test_the_status_tells_what_is_in_step_and_what_waits(environment: dict[str, str], tmp_path: Path) -> None:
     """It creates and changes nothing, and `last_round` is the time of the last round also if that changed nothing."""
     notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
@@ -184,6 +185,7 @@ def test_mistakes_name_the_remedy(environment: dict[str, str], tmp_path: Path) -
         assert text in done.stderr
 
 
+@pytest.mark.long
 def test_watching_carries_both_directions(environment: dict[str, str], tmp_path: Path) -> None:
     notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
     notes.mkdir()

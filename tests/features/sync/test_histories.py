@@ -12,7 +12,7 @@ from support.profiles import sized
 
 from .world import FILES, World, act_and_note, after_calls, interrupted_after, killed_after
 
-SEEDS = sized(quick=15, long=200, full=2_500)
+SEEDS = sized(quick=8, long=200, full=2_500)
 BLOCK = 10
 
 

@@ -181,6 +181,7 @@ def test_a_watched_directory_follows_all_stores(notes: Notes) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_command_says_what_is_read_only(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     (tmp_path / "notes").mkdir()

@@ -147,6 +147,7 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
     assert [one["current"] for one in status] == [True]
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
     """The error is clear, and neither the file nor a temporary file beside it exists."""
     with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:

@@ -274,6 +274,7 @@ def test_a_hostile_header_is_refused_in_little_memory(data: bytes, compressed: b
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_many_entries_take_no_memory() -> None:
     raw = io.BytesIO(header("d", 0, tarfile.DIRTYPE) * 3_000 + PLAIN + END)
     tracemalloc.start()

@@ -58,6 +58,7 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 MAX_TURN_S = 120.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Started processes, which may run longer than the hook. Python would warn if such a process had no reference."""
+_WAITED_FOR = "answer of the memory store"
 _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
@@ -137,7 +138,7 @@ def _within(wait_s: float, work: Callable[[], T]) -> T:
         except BaseException as error:  # the calling thread raises it
             done.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=run, name=_WAITED_FOR, daemon=True)
     thread.start()
     thread.join(wait_s)
     if not done.done():
@@ -368,6 +369,9 @@ def hook(location: Location, event: str) -> None:
         log(f"{event}: {type(error).__name__}: {said}")
         if event == "session-start":
             output.write_line(output.to_json({"systemMessage": f"retentive: {said}"}))
+    if any(thread.name == _WAITED_FOR for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(0)  # a thread that still works, such as on a large store, can crash an interpreter that ends
 
 
 def _given(location: Location) -> Hook:

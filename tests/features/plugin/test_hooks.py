@@ -259,6 +259,20 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, event: 
     )
 
 
+@pytest.mark.long
+def test_a_large_store_is_not_waited_for(tmp_path: Path) -> None:
+    """The hook ends with status 0, although a thread still reads the store."""
+    at, words = f"sqlite:///{tmp_path}/m.db", [f"word{number}" for number in range(500)]
+    with retentive.open(at) as opened:
+        for number in range(1_200):
+            opened.store("claude-code").create(f"/memories/{number}.md", "\n".join(words))
+    given = environment(tmp_path, {"HOME": str(tmp_path), f"{OPTION}LOCATION": at, f"{OPTION}RECALL": "400"})
+    for wait_s in ("0.4", "0.6", "0.8", "1"):
+        command, data = [RETENTIVE, "hook", "prompt"], json.dumps({"prompt": "word1"}).encode()
+        ended = subprocess.run(command, input=data, capture_output=True, env={**given, WAIT: wait_s}, check=False)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_a_server_that_is_off_is_tried_once_in_a_minute(tmp_path: Path) -> None:
     """No prompt waits for it again. The notes stay, and are synchronised later."""
     with socket.socket() as server:

@@ -75,6 +75,7 @@ def fill(place: retentive.Retentive, key: str) -> dict[str, str]:
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     url = f"sqlite:///{tmp_path_factory.mktemp('pins')}/memory.db"
     with retentive.open(url) as opened, serving(opened) as served:
+        served.place.can_dream = True
         yield served
 
 
@@ -82,6 +83,12 @@ def of_the_server(api: Api, path: str) -> dict[str, str]:
     """Ids of a key, and of a webhook endpoint with a delivery if the path has one. A workspace has at most 50."""
     if "group_id" in path:
         return {"group_id": api.post("/v1/organizations/groups", {"name": uuid4().hex}).body["id"]}
+    if "dream_id" in path:
+        inputs = [{"type": "memory_store", "memory_store_id": api.place.opened.store("dreaming").id}]
+        dream_id = api.post("/v1/dreams", {"inputs": inputs, "model": "m"}).body["id"]
+        if path.endswith("archive"):
+            api.post(f"/v1/dreams/{dream_id}/cancel")
+        return {"dream_id": dream_id}
     if "webhook" not in path:
         return {"api_key_id": id_in(api.with_key("read").key) or "", "workspace_id": "wrkspc_default"}
     hooks = api.place.webhooks
@@ -125,7 +132,9 @@ def test_routes(api: Api) -> None:
         ids = fill(api.place.opened, f"pins-{number}") | of_the_server(api, route.path)
         given = known.get(name, {})
         query, body = given.get("query", ""), given.get("sent")
-        sent = json.loads(json.dumps(body).replace("{newest}", ids["newest"]))
+        sent = json.loads(
+            json.dumps(body).replace("{newest}", ids["newest"]).replace("{store}", ids["memory_store_id"])
+        )
         data = upload(api, route.name, ids) if route.upload else sent
         path, unknown = route.path.format(**ids), re.sub(r"\{\w+\}", "unknown", route.path)
         pin = {"route": name, "name": route.name, "query": query, "sent": body}

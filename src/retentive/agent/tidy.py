@@ -94,6 +94,7 @@ async def tidy_store_async(
     instructions: str = "",
     sessions: Sequence[str] = (),
     transcripts: MemoryStore | None = None,
+    actor: Actor | None = None,
     on_event: Callable[[Event, TokenUsage], None] = lambda _event, _used: None,
     may_go_on: Callable[[], bool] = lambda: True,
     lease_s: float = LEASE_S,
@@ -103,8 +104,8 @@ async def tidy_store_async(
     Memories with sensitive values and those in quarantine are left out: Claude neither sees nor changes them.
     `budget_tokens` limits the tokens of all requests together, and `max_deletions` the memories that the proposals
     delete or empty. `sessions` are names of sessions whose changes Claude reads too, and their transcripts, if there
-    are some in `transcripts`, the store of a `TranscriptStore`. `on_event` gets each event and the usage so far. If
-    `may_go_on` returns False, the run ends within a second.
+    are some in `transcripts`, the store of a `TranscriptStore`. `actor` is what `tidier_of` returned, if it was called
+    before. `on_event` gets each event and the usage so far. If `may_go_on` returns False, the run ends within a second.
 
     Raises `Unavailable` if another run or Claude Code tidies the store, or if this run lost its lease, `NotFound` for
     a session without a trace, `InvalidInput`, `AgentError`, and storage errors. Proposals made before an error stay.
@@ -113,7 +114,8 @@ async def tidy_store_async(
     if is_remote(store):
         raise InvalidInput("a memory store on a server is tidied by that server: POST /v1/dreams")
     with (lease := TidyLease(store, lease_s)).held(), claude_code_held_off(store):
-        actor, waiting = tidier_of(store)
+        found, waiting = tidier_of(store)
+        actor = actor or found
         sensitive = SensitiveMemories(store)
         view = _view(store, actor, max_deletions, sensitive)
         asked = [_MESSAGE, _CONTINUED if waiting else "", instructions, _told(view, transcripts, sessions, sensitive)]
@@ -188,7 +190,7 @@ async def _run(
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         group.start_soon(watch)
-    found = ended[0] if ended else AgentError("the run was stopped; its proposals so far stay", "stopped")
+    found = ended[0] if ended else AgentError("the run was stopped; its proposals so far stay", "interrupted")
     if isinstance(found, RetentiveError):
         raise found
     return found

@@ -104,7 +104,8 @@ def _histories(core: StoreCore, path: MemoryPath, actor: Actor | None) -> Read[H
 
     def work(snapshot: Snapshot) -> Histories:
         settings, memory = core.settings_of(snapshot), entry_at(snapshot, path).memory
-        assessed = Assessment(snapshot, settings, actor) if is_used(settings) else None
+        is_hiding = is_used(settings) or core.hides is not None
+        assessed = Assessment(snapshot, settings, actor, core.hides) if is_hiding else None
         found = [memory] if memory is not None else [each for each, _ in snapshot.list(path.text)]
         shown = [each for each in found if assessed is None or assessed.shows(each)]
         if not shown:

@@ -27,6 +27,7 @@ from retentive.opening import Retentive
 from retentive.review.proposals import PROPOSAL
 from retentive.server.authorization import remove_expired
 from retentive.server.deliveries import Deliverer
+from retentive.server.dreams import Dreamer, dreams_key
 from retentive.server.metrics import sample
 from retentive.server.options import ServeOptions
 from retentive.storage import capabilities
@@ -325,7 +326,7 @@ class Background:
 
 
 def start(opened: Retentive, options: ServeOptions) -> Background:
-    """Start the background work of a server process: webhooks and hourly maintenance."""
+    """Start the background work of a server process: webhooks, hourly maintenance and dreams."""
     console = f"{options.public_url}/console" if options.public_url and options.pages else ""
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private, console=console)
     leader = Leader(opened.records, lease_s=options.lease_s)
@@ -333,4 +334,7 @@ def start(opened: Retentive, options: ServeOptions) -> Background:
     def on_tick(leads: bool) -> None:
         sample(opened.backend, leads=leads)
 
-    return Background(leader, [deliverer, Maintenance(opened)], on_tick=on_tick, on_stop=deliverer.close)
+    works: list[Work] = [deliverer, Maintenance(opened)]
+    if api_key := dreams_key():
+        works.append(Dreamer(opened, api_key, options.gateway_upstream))
+    return Background(leader, works, on_tick=on_tick, on_stop=deliverer.close)

@@ -34,11 +34,19 @@ NO_STORE = "memory store"
 class ServedLocation:
     """An open location, with its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
 
-    def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
+    def __init__(
+        self,
+        opened: Retentive,
+        keys: KeyStore | None = None,
+        *,
+        webhooks_to_private: bool = False,
+        can_dream: bool = False,
+    ) -> None:
         self.opened = opened
         self.keys = keys or KeyStore(LocationRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
+        self.can_dream = can_dream
         self._store = lru_cache(1_000)(self._opened)
 
     def store(self, store_id: str, caller: Caller, *, is_whole: bool = False) -> tuple[StoreInfo, MemoryStore]:

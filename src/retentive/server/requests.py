@@ -180,8 +180,9 @@ def read_query(query: bytes) -> dict[str, object]:
     except ValueError:
         raise invalid("the query of the URL is malformed") from None
     kept = [(name, value) for name, value in pairs if name not in _IGNORED]
-    given: dict[str, object] = dict(kept)
-    if len(given) != len(kept):
+    lists = [(name, [value for other, value in kept if other == name]) for name, _ in kept if name.endswith("[]")]
+    given: dict[str, object] = dict(kept) | dict(lists)
+    if len(given) != len(kept) - len(lists) + len(dict(lists)):
         raise invalid("the query of the URL contains the same name twice")
     return given
 

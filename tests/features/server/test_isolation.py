@@ -39,6 +39,7 @@ UNKNOWN = {
     "api_key_id": "apikey_unknown00000",
     "webhook_endpoint_id": "whep_unknown",
     "group_id": "group_" + "f" * 40,
+    "dream_id": "drm_" + "f" * 32,
     "workspace_id": "wrkspc_unknown",
 }
 
@@ -100,12 +101,21 @@ def endpoint(api: Api) -> str:
     return (known or [api.post(path, body).body])[0]["id"]
 
 
+def dream(api: Api, store_id: str) -> str:
+    """Id of a new dream, which was canceled."""
+    api.place.can_dream = True
+    body = {"inputs": [{"type": "memory_store", "memory_store_id": store_id}], "model": "m"}
+    made = str(api.post("/v1/dreams", body).body["id"])
+    assert api.post(f"/v1/dreams/{made}/cancel").body["status"] == "canceled"
+    return made
+
+
 def of_workspace(api: Api) -> dict[str, str]:
     """Ids of what the default workspace has beside memory stores."""
     api.post("/v1/organizations/groups", {"name": "isolated", "members": ["user:nobody"]})  # once
     made = api.place.keys.groups.id_of("isolated", "wrkspc_default")
     ids = {"api_key_id": id_in(api.key) or "", "webhook_endpoint_id": endpoint(api), "group_id": made}
-    return {**ids, "workspace_id": "wrkspc_default"}
+    return {**ids, "workspace_id": "wrkspc_default", "dream_id": dream(api, api.place.opened.store("dreaming").id)}
 
 
 def member(api: Api, store: MemoryStore, *grants: Mapping[str, object]) -> Api:
@@ -233,6 +243,7 @@ def test_cursors_of_other_stores_and_workspaces(api: Api, store: MemoryStore, ro
         other.post("/v1/memory_stores", {"name": "foreign"})
     there = other.post("/v1/memory_stores", {"name": "foreign"}).body["id"]
     ids = filled(api.place.opened.store(there))
+    assert dream(other, there) < dream(other, there)
     path = route.path.format(**ids)
     cursor = other.get(f"{path}?limit=1").body["next_page"]
     assert cursor is not None

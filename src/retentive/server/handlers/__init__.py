@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from retentive.server.calls import Route
-from retentive.server.handlers import access, history, memories, people, stores
+from retentive.server.handlers import access, dreams, history, memories, people, stores
 
-ROUTES: tuple[Route, ...] = (*stores.route, *memories.route, *access.route, *people.route, *history.route)
+ROUTES: tuple[Route, ...] = (
+    *stores.route,
+    *memories.route,
+    *access.route,
+    *people.route,
+    *history.route,
+    *dreams.route,
+)

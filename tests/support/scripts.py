@@ -53,4 +53,26 @@ SCRIPTS = (
         "own loop",
         when="Who am I asking about?",
     ),
+    Script(
+        (
+            Turn((Call({"command": "view", "path": "/memories"}, Check()),)),
+            Turn(
+                (
+                    Call(
+                        {
+                            "command": "str_replace",
+                            "path": "/memories/ann.md",
+                            "old_str": "likes tea.",
+                            "new_str": "likes tea and milk.",
+                        },
+                        Check(),
+                    ),
+                    Call({"command": "delete", "path": "/memories/ann2.md"}, Check()),
+                )
+            ),
+            Turn(("The two notes about Ann are one now.",)),
+        ),
+        "tidying",
+        when="Tidy this memory store.",
+    ),
 )

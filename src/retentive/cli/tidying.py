@@ -38,7 +38,7 @@ def tidy(location: Location, /, **options: Any) -> None:
         store = location.chosen(found)
         done = tidy_store(store, transcripts=transcripts_in(found, store), on_event=_print, **options)
     facts = output.attributes(done, "actor", "proposals", "reason", "detail", "text")
-    said = f"{output.counted(len(done.proposals), 'proposed change')} of {done.actor} awaits review."
+    said = f"To review: {output.counted(len(done.proposals), 'proposed change')} of {done.actor}."
     notes = [] if done.reason == "end_turn" else [f"It ended early ({done.reason}); run it again to go on."]
     advice = [f"`retentive review show --by {done.actor}` shows the changes."] if done.proposals else []
     output.emit(facts | {"tokens": done.used.total_tokens}, done.text, said, notes=[*notes, *advice])

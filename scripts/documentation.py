@@ -26,7 +26,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from retentive.cli.app import app
+from retentive.cli.exits import EXITS
 from retentive.server import openapi
+from retentive.storage.findings import KINDS
 
 sys.path.insert(0, str(Path(__file__).parent))
 import api_reference
@@ -102,8 +104,24 @@ def commands(context: click.Context, command: click.Command) -> Iterator[str]:
 
 
 def command_line() -> str:
-    """The help of all commands, as a page."""
-    return "# Command line\n\n" + "\n".join(commands(click.Context(app, info_name="retentive"), app))
+    """A page with the help of all commands, the exit statuses and the findings of `doctor`."""
+    exits = [
+        f"| {status} | {meaning} | {', '.join(map('`{}`'.format, codes))} |"
+        for status, (meaning, codes) in EXITS.items()
+    ]
+    findings = [
+        f"| `{kind.code}` | {kind.severity} | {'yes' if kind.mends else ''} | {kind.meaning} | {kind.advice} |"
+        for kind in KINDS.values()
+    ]
+    parts = [
+        "# Command line\n",
+        *commands(click.Context(app, info_name="retentive"), app),
+        "## Exit status\n\n| status | meaning | codes |\n| --- | --- | --- |",
+        *exits,
+        "\n## Findings of doctor\n\n| code | severity | repaired | meaning | advice |\n| --- | --- | --- | --- | --- |",
+        *findings,
+    ]
+    return "\n".join(parts) + "\n"
 
 
 GENERATED = {"api.md": api_reference.page, "http-api.md": openapi.reference, "cli.md": command_line}

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from retentive.cli.exits import PROBLEMS
-from retentive.storage.findings import KINDS
 from support.command_line import here
 from support.damage import fill, sql
 from support.places import opened
-
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 @pytest.fixture
@@ -59,16 +56,6 @@ def test_json(at: str) -> None:
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is False
     assert first["advice"].startswith("restore it from a backup")
-
-
-def test_every_kind_of_finding_is_documented() -> None:
-    """The page lists every kind of finding with its meaning, and no other kinds."""
-    text = PAGE.read_text("utf-8")
-    for kind in KINDS.values():
-        how = "yes" if kind.mends else ""
-        assert f"| `{kind.code}` | {kind.severity} | {how} | {kind.meaning} |" in text
-    table = text[text.index("| code |") :].partition("\n\n")[0]
-    assert table.count("\n| `") == len(KINDS)
 
 
 def test_stats(at: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Received(NamedTuple):
@@ -21,11 +22,20 @@ class Received(NamedTuple):
 Answer = tuple[int, bytes]
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *where: Any) -> None:
+        """Print a traceback, unless a connection was cut."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*where)
+
+
 @contextmanager
 def listening(
     answer: Callable[[Received], Answer], *, certificate: tuple[str, str] | None = None, **headers: str
 ) -> Iterator[str]:
     """Yield the URL of a server. `answer` returns status and body of each answer, which also has the `headers`.
+
+    It may raise `ConnectionError` to cut the connection.
 
     `certificate` has the files of a certificate and its private key, for a server with TLS.
     """
@@ -46,7 +56,7 @@ def listening(
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     if certificate is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*certificate)

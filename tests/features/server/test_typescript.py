@@ -1,4 +1,4 @@
-"""TypeScript: the programs of examples/typescript, and the official SDK over every route that Anthropic hosts."""
+"""TypeScript: the programs of examples/languages, and the official SDK over every route that Anthropic hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.served_process import started
 def programs(tmp_path: Path) -> Path:
     """A copy of the examples beside the packages."""
     folder = node.modules(node.SDK)
-    for path in (ROOT / "examples" / "typescript").iterdir():
+    for path in (ROOT / "examples" / "languages").iterdir():
         shutil.copy(path, tmp_path)
     (tmp_path / "node_modules").symlink_to(folder)
     return tmp_path
@@ -55,26 +55,14 @@ def test_an_agent_in_typescript_remembers(programs: Path, tmp_path: Path) -> Non
         assert printed.splitlines() == ["/customers/ada.md modified 51", "/customers/ada.md created 39"]
 
 
-def test_a_call_that_is_sent_again_is_carried_out_once(programs: Path, tmp_path: Path) -> None:
-    """Errors of the tool reach the model as errors, and a repeated id changes nothing."""
-    (programs / "twice.mts").write_text(
-        """
-import { memoryTool } from "./memory.mts";
-const { MEMORY_URL, MEMORY_KEY, STORE } = process.env;
-const tool = memoryTool({ url: MEMORY_URL, key: MEMORY_KEY, store: STORE });
-const create = { command: "create", path: "/memories/a.md", file_text: "a" };
-const context = { toolUse: { id: "toolu_" + "a".repeat(24) } };
-for (const each of [context, context, undefined]) {
-  try { console.log(await tool.run(create, each)); } catch (error) { console.log(error.name, error.message); }
-}
-"""
-    )
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
-        store = opened.store("team")
-        printed = run(programs, "twice.mts", MEMORY_URL=api.url, MEMORY_KEY=api.key, STORE=store.id)
-        made = "File created successfully at: /memories/a.md"
-        assert printed.splitlines() == [made, made, "ToolError Error: File /memories/a.md already exists"]
-        assert len(store.versions()) == 1
+@pytest.mark.long
+def test_the_programs_fit_the_types_of_the_sdk(programs: Path) -> None:
+    compiler = node.modules("typescript") / "typescript" / "bin" / "tsc"
+    options = "--noEmit --strict --module nodenext --target es2023 --lib es2023,dom,dom.iterable --types node"
+    command = [node.executable(programs / "node_modules"), str(compiler), *options.split(), "--skipLibCheck"]
+    command += ["--allowImportingTsExtensions", *sorted(each.name for each in programs.glob("*.mts"))]
+    done = subprocess.run(command, cwd=programs, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 DRIVER = Path(__file__).parent / "every_route.mjs"

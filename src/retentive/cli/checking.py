@@ -24,7 +24,7 @@ from retentive.values.paths import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question with the paths and texts that must be found. Without a limit of hits, it is asked with `recall`."""
+    """Question of a file, and what must be found."""
 
     ask: str
     paths: list[str] = field(default_factory=list)

@@ -28,7 +28,8 @@ from retentive.store import MemoryStore
 from retentive.store.backup_runs import recorded_backup
 from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
-from retentive.transfer.elsewhere import PART, import_from
+from retentive.transfer.digest import write_digest
+from retentive.transfer.elsewhere import KEY, import_from
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.formats import FORMATS
@@ -55,17 +56,30 @@ _WITH_LOCATION = click.option(
 
 @command(json="Print a JSON object.")
 @click.argument("dest", callback=file_to_write)
-def export(location: Location, dest: str) -> None:
+@click.option("--digest", is_flag=True, help="Write a digest into DEST, a file such as CLAUDE.md or AGENTS.md.")
+@click.option(
+    "--budget", type=int, metavar="TOKENS", default=1_000, show_default=True, help="With --digest: at most these."
+)
+def export(location: Location, dest: str, *, digest: bool, budget: int) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
     DEST is a file if its name ends in .tar, .tar.zst or .tzst. It appears only after it is complete, and is a snapshot;
     the memory store can stay in use. Texts are not encrypted. The audit log, proposals and other records are only in
     backups.
 
+    With --digest, writes or refreshes a marked block in DEST, with the notes used last and the paths of others. The
+    rest of DEST stays as it is. Sensitive values and memories in quarantine are left out.
+
     Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory, and with 13 if stored
     data is damaged; a directory then has the memories that are not damaged.
     """
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
+        if digest:
+            written = write_digest(store, dest, budget_tokens=budget)
+            facts = f"{output.counted(len(written.notes), 'note')} and {output.counted(written.listed, 'path')}"
+            changed = "Written" if written.is_changed else "Unchanged"
+            output.emit(written, f"{changed}: {facts}, about {output.counted(written.tokens, 'token')}.\n")
+            return
         if dest.endswith(_WHOLE):
             whole = export_whole(store, dest, progress=progress)
             output.emit(whole, f"Exported {_contents(whole)}, as of revision {whole.revision}.\n")
@@ -84,12 +98,7 @@ def export(location: Location, dest: str) -> None:
 @path_option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
-@click.option(
-    "--from",
-    "kind",
-    type=click.Choice(list(FORMATS)),
-    help="SOURCE is an export of another product, perhaps a zip file.",
-)
+@click.option("--from", "kind", type=click.Choice(list(FORMATS)), help="SOURCE is an export of another product.")
 @click.option(
     "--whole",
     is_flag=True,
@@ -135,7 +144,7 @@ def import_(
         options: dict[str, Any] = {"under": under, "overwrite": overwrite, "dry_run": dry_run, "progress": progress}
         inside = None
         if kind is not None:
-            done = import_from(store, kind, FORMATS[kind], source, **options)
+            done = import_from(store, kind, FORMATS[kind](source), **options)
         else:
             if os.path.isfile(source):
                 stack.enter_context(mapped_os_errors())
@@ -145,7 +154,7 @@ def import_(
             inside, done = found.inside, import_files(store, found, **options)
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
-    parts = sum(PART.search(outcome.name) is not None for outcome in done.files if kind)
+    parts = sum("-" in end[1] for each in done.files if kind and (end := KEY.search(each.name)))
     only = (
         f" (only the files in {inside}/)" if inside else f" ({parts:,} are further parts of long texts)" * bool(parts)
     )

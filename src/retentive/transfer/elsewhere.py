@@ -13,7 +13,7 @@ import re
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,22 +25,19 @@ from retentive.errors import InvalidInput, TooLarge
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.import_files import FROM, MAX_FILE_BYTES, ImportOutcome, Item, Source, import_files
-from retentive.values.paths import ROOT
 
 MAX_EXPORT_BYTES = 2 * 1024**3  # unpacked; the texts are in a temporary file until all are read
 _CHUNK = 1024 * 1024
 _SPACE, _ITEM, _END = map(re.compile, (r"\s*", r"\s*[\[,]\s*", r"\s*\[?\s*\]\s*"))
 NOT_TEXT = re.compile("[\0\ud800-\udfff]")
-_KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
-PART = re.compile(r"[-/][0-9a-f]{10}-[0-9]+\.md$")  # end of the path of what did not fit into one memory
+KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
 _TITLE_CHARS, _NAME_BYTES = 200, 80
 _MS = 1e11  # larger numbers are milliseconds: as seconds, they are after the year 5138
 
 
 class Incoming(NamedTuple):
-    """Conversation, user or entity of another product, with the same `id` in every export.
+    """Conversation, user or entity of another product, with the same `id` in every export. The folder may be the year.
 
-    A text that is too long for one memory is divided between its `pieces`. Without a folder, the folder is the year.
     If the id is None, `title` is the path of a file, which becomes a memory as it is.
     """
 
@@ -220,26 +217,16 @@ def _parts(pieces: Sequence[str], room: int) -> Iterator[str]:
         yield text
 
 
-def import_from(
-    store: MemoryStore,
-    kind: str,
-    read: Callable[[str], Iterator[Incoming]],
-    path: str,
-    under: str = ROOT,
-    **options: Any,
-) -> ImportOutcome:
-    """Import an export of another product into the directory `under`, and return the outcome for each memory.
+def import_from(store: MemoryStore, kind: str, found: Iterable[Incoming], under: str, **options: Any) -> ImportOutcome:
+    """Import what a function of `formats.FORMATS` found, as `import_files` does with `options`.
 
-    `read` is the function of `formats.FORMATS` for the format `kind`; `options` are those of `import_files`. The source
-    in the provenance is `import:KIND`. A memory that an earlier import made gets its new text, unless it was edited or
-    moved since. Raises `InvalidInput` for a broken export, of which nothing is imported.
+    The source in the provenance is `import:KIND`. What an earlier import made is found by the end of its path.
     """
-    under = core_of(store).parsed(under).text
-    known = {found[1]: each.path for each in store.memories(under) if (found := _KEY.search(each.path))}
-    limit = store.settings().max_memory_bytes
+    under, limit = core_of(store).parsed(under).text, store.settings().max_memory_bytes
+    known = {match[1]: each.path for each in store.memories(under) if (match := KEY.search(each.path))}
 
     def items() -> Iterator[Item]:
-        for incoming in read(path):
+        for incoming in found:
             for key, name, text in _memories(kind, incoming, limit):
                 place = known.get(key, f"{under}/{name}").removeprefix(f"{under}/")
                 yield place, partial(text.encode, "utf-8", "surrogateescape")

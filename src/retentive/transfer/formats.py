@@ -22,7 +22,6 @@ from retentive.transfer.import_files import MAX_FILE_BYTES
 
 Row = tuple[datetime, str, str]  # sorted by time, then by id
 _FIRST = datetime.min.replace(tzinfo=UTC)
-_SQLITE = b"SQLite format 3\0"
 
 
 def _said(who: str, at: datetime | None, text: str) -> str:
@@ -104,11 +103,11 @@ def mem0(path: str) -> Iterator[Incoming]:
     for found in documents(path, r".*\.json"):
         for row in found["results"].items() if "results" in found else [found]:
             at, metadata = row["created_at"].time(), row["metadata"].value
-            about = [] if at is None else [f"{at:%F}"]
+            about = ["" if at is None else f"{at:%F}"]
             about += [NOT_TEXT.sub("?", json.dumps(metadata, ensure_ascii=False, sort_keys=True))] * bool(metadata)
             named = ((kind, row[f"{kind}_id"].text()) for kind in ("user", "agent", "app", "run"))
             owner = next((each for each in named if each[1]), ("user", "default"))
-            text = _bullet(row["memory"].text(None), ", ".join(about))
+            text = _bullet(row["memory"].text(None), ", ".join(filter(None, about)))
             owners[owner].append((at or _FIRST, row["id"].text(None), text))
     for (kind, name), rows in owners.items():
         yield Incoming(f"{kind}s", name, f"{kind} {name}", None, [text for *_, text in sorted(rows)])
@@ -126,13 +125,12 @@ def server_memory(path: str) -> Iterator[Incoming]:
     entities = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
     for found in documents(path, r"(.*/)?memory[^/]*\.jsonl?"):
         for row in [*found["entities"].items(), *found["relations"].items()] if "entities" in found else [found]:
+            kinds, lines = entities[row["from" if "relationType" in row else "name"].text(None)]
             if "relationType" in row:
-                relation = f"{row['relationType'].text(None)}: {row['to'].text(None)}"
-                entities[row["from"].text(None)][1].append(_bullet(relation))
-                continue
-            kinds, lines = entities[row["name"].text(None)]
-            kinds.append(row["entityType"].text(None))
-            lines += (_bullet(each.text(None)) for each in row["observations"].items())
+                lines.append(_bullet(f"{row['relationType'].text(None)}: {row['to'].text(None)}"))
+            else:
+                kinds.append(row["entityType"].text(None))
+                lines += (_bullet(each.text(None)) for each in row["observations"].items())
     for name, (kinds, lines) in entities.items():
         yield Incoming("".join(kinds[:1]), name, name, None, lines or ["No observations."])
 
@@ -158,10 +156,7 @@ def claude_mem(path: str) -> Iterator[Incoming]:
         yield from _whole(project, f"{project} {first:%F}", key, first, [text for *_, text in sorted(rows)])
 
 
-_QUERIES = {
-    "observations": "SELECT * FROM observations ORDER BY id",
-    "session_summaries": "SELECT * FROM session_summaries ORDER BY id",
-}
+_QUERIES = ("SELECT * FROM observations ORDER BY id", "SELECT * FROM session_summaries ORDER BY id")
 _SUMMARY = ("request", "investigated", "learned", "completed", "next_steps", "notes")
 
 
@@ -169,7 +164,7 @@ def _rows_of_claude_mem(path: str) -> Iterator[Node]:
     path = os.path.join(path, "claude-mem.db") if os.path.isdir(path) else path
     name = os.path.basename(path)
     with open(path, "rb") as raw:
-        is_database = raw.read(len(_SQLITE)) == _SQLITE
+        is_database = raw.read(16) == b"SQLite format 3\0"
     if not is_database:
         for found in documents(path, ".*"):
             if "observations" not in found:
@@ -181,11 +176,10 @@ def _rows_of_claude_mem(path: str) -> Iterator[Node]:
             database.row_factory, database.text_factory = sqlite3.Row, lambda data: data.decode("utf-8", "replace")
             database.execute("PRAGMA trusted_schema=OFF")
             tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            for table, query in _QUERIES.items():
-                if table not in tables:  # a view could run for ever
+            for query in _QUERIES:
+                if (table := query.split()[3]) not in tables:  # a view could run for ever
                     raise Node(None, name).error(f"a table {table}")
-                for row in database.execute(query):
-                    yield Node(dict(row), f"{name}: {table} {row['id']}")
+                yield from (Node(dict(row), f"{name}: {table} {row['id']}") for row in database.execute(query))
     except sqlite3.Error as error:
         raise Node(None, name).error(f"a database of claude-mem ({error})") from None
 
@@ -195,8 +189,8 @@ def letta(path: str) -> Iterator[Incoming]:
     archives = defaultdict[str, list[Row]](list)
     for found in documents(path, r".*\.(af|json)"):
         if "text" in found:
-            at, archive = found["created_at"].time(), found["archive_id"].text("passages")
-            archives[archive].append((at or _FIRST, found["id"].text(None), _bullet(found["text"].text(None))))
+            row = found["created_at"].time() or _FIRST, found["id"].text(None), _bullet(found["text"].text(None))
+            archives[found["archive_id"].text("passages")].append(row)
             continue
         shared = {each["id"].text(None): each for each in found["blocks"].items()}
         for agent in found["agents"].items() if "agents" in found else [found]:

@@ -200,6 +200,16 @@ def test_an_export_of_another_product_is_imported_once(remote: Run, local: Run, 
     assert "\t- two\n" in local("search", "two").stdout
 
 
+def test_a_digest_of_a_server(remote: Run, local: Run, tmp_path: Path) -> None:
+    """It is the same as that of the location, whose memories nobody has viewed."""
+    assert local("create", "a.md", "one").exit_code == 0
+    for name, run_on in (("remote", remote), ("local", local)):
+        found = run_on("export", "--digest", str(tmp_path / name))
+        assert found.exit_code == 0, found.output
+    assert (tmp_path / "remote").read_text() == (tmp_path / "local").read_text()
+    assert "/memories/a.md\n    one\n" in (tmp_path / "remote").read_text()
+
+
 @pytest.mark.long
 def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
     """It reads the standard input of its process."""

@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
 
-from retentive import MemoryStore
 from retentive.console.pages import PAGES
 from support.http_api import Api
 
@@ -223,12 +222,6 @@ def pages_of(store_id: str, **ids: str) -> list[str]:
         for route in PAGES
         if route.method == "GET"
     ]
-
-
-def url_name(store: MemoryStore) -> str:
-    """Name of a memory store in URLs: its key, with slashes encoded twice."""
-    assert store.key is not None
-    return quote(store.key.replace("%", "%25").replace("/", "%2F"), safe="")
 
 
 def query_of(url: str) -> dict[str, str]:

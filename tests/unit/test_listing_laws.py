@@ -63,7 +63,6 @@ def test_human_sizes_use_the_next_unit_at_1024(size: int) -> None:
 
 short_names = st.sampled_from(["a", "b", "a!", "a.", "a0", "é", "z"])
 short_paths = st.lists(short_names, min_size=1, max_size=3).map(lambda parts: "/memories/" + "/".join(parts))
-UNDER = ["/memories", "/memories/a"]
 path_sets = st.sets(short_paths, max_size=60) | st.integers(0, 200).map(
     lambda count: {f"/memories/{each // 30:02}/{each}" for each in range(count)}
 )

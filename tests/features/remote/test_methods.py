@@ -13,7 +13,6 @@ import retentive
 from retentive import MemoryStore, Retentive, errors
 from retentive.engine.lists import ListedDirectory, ListedMemory
 from support.http_api import Api
-from support.profiles import some
 
 A, B = "/memories/a.md", "/memories/d/ü b.md"
 
@@ -106,7 +105,7 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(READS, 2))
+@pytest.mark.parametrize("name", READS)
 def test_reads_are_those_of_the_library(name: str, store: MemoryStore, local: MemoryStore) -> None:
     store.change_settings({"audit": True, "trust": {"source:web:*": "unconfirmed"}})
     store.create("/memories/old.md", "one\n", actor="user:ann")
@@ -157,7 +156,7 @@ WRONG: dict[str, Callable[[MemoryStore], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(WRONG, 2))
+@pytest.mark.parametrize("name", WRONG)
 def test_errors_are_those_of_the_library(name: str, store: MemoryStore, local: MemoryStore) -> None:
     store.change_settings({"max_memory_bytes": 100_000})
     store.create(A, "one\ntwelve\n")

@@ -106,6 +106,15 @@ def test_after_a_storage_error_each_job_runs_alone() -> None:
     assert storage.batches == [3, 1, 1, 1]
 
 
+def test_an_unknown_commit_is_reported_to_jobs_with_changes_and_not_repeated() -> None:
+    """A job that raised its own error before the commit keeps that error."""
+    storage = _Storage([OutcomeUnknown("lost")])
+    jobs = [put("a"), put("b", fails=ValueError("no"))]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == [OutcomeUnknown, ValueError]
+    assert storage.batches == [2]
+
+
 def test_a_leader_interrupted_at_the_commit_leaves_the_outcome_unknown() -> None:
     storage = _Storage([cast("Exception", KeyboardInterrupt())])
     jobs = [put("a"), put("b")]

@@ -113,7 +113,8 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
         with pytest.raises(Unavailable):
             second.acquire(deadline=time.monotonic() + 0.01)
     first.release()
-    first.acquire()
+    until(lambda: not second._has_thread)
+    assert first.try_to_acquire()
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(Unavailable):
             second.acquire(deadline=time.monotonic() + 0.01)
@@ -122,6 +123,25 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
         first.release()
         next_one.result()
     assert not first.try_to_acquire()
+
+
+def test_a_lock_that_was_granted_too_late_is_released(
+    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is granted after the deadline, and before the caller has given up."""
+    first, second = two
+    first.acquire()
+    give_up = second._give_up
+
+    def granted_before() -> None:
+        first.release()
+        until(lambda: not second._has_thread)
+        give_up()
+
+    monkeypatch.setattr(second, "_give_up", granted_before)
+    with pytest.raises(Unavailable):
+        second.acquire(deadline=time.monotonic() + 0.01)
+    assert first.try_to_acquire()
 
 
 def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:

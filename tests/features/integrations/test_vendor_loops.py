@@ -11,7 +11,6 @@ import re
 import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from openai import OpenAI
 from retentive import MemoryStore
 from retentive.agent import function_tool
 from support.listener import Answer, Received, listening
-from support.pages import PAGES, blocks
+from support.pages import ROOT
 
 from .conversations import ERRORS, STORY, A, B
 
@@ -157,13 +156,10 @@ Play = Callable[..., Results]
 
 
 @pytest.fixture(params=VENDORS)
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """Run the documented loop against a script. Returns what the model got for its calls."""
+def play(request: pytest.FixtureRequest) -> Play:
+    """Run the loop of the examples against a script. Returns what the model got for its calls."""
     name = request.param
-    (program,) = (block for page in PAGES for block in blocks(page) if block.file_name == name)
-    assert program.body.count("\n") <= 30
-    (tmp_path / name).write_text(program.body, "utf-8")
-    ask, api_type = runpy.run_path(str(tmp_path / name))["ask"], VENDORS[name]
+    ask, api_type = runpy.run_path(str(ROOT / "examples" / name))["ask"], VENDORS[name]
 
     def played(store: MemoryStore, turns: Turns, response: str = "r") -> Results:
         api = api_type(turns, response)

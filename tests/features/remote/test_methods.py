@@ -101,7 +101,7 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "search of the past": lambda store: store.search("three", at=store.versions()[-1].id),
     "search for unknown words": lambda store: store.search("twoo lines"),
     "doubted": lambda store: plain(store.trust.doubted()),
-    "doubted of a directory and a level": lambda store: plain(store.trust.doubted("/memories/d", level="unconfirmed")),
+    "doubted of a directory and a level": lambda store: plain(store.trust.doubted("/memories/d", level="quarantined")),
 }
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias, get_args
 
 from retentive.engine import lists
 from retentive.engine.access_times import KIND as ACCESSED
+from retentive.engine.citations import FRESHNESS
 from retentive.engine.lists import HISTORY, PRUNED
 from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.visibility import CONFIRMED
@@ -71,6 +72,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     ACCESSED: float,
     CLOCK: parsed_times,
     CONFIRMED: json.loads,
+    FRESHNESS: json.loads,
     lists.EVENT: lists.parsed,
     ERASING: json.loads,
     HISTORY: int,

@@ -51,6 +51,8 @@ COMMANDS: Mapping[str, Section] = {
     "Decide what stays": {
         "review": ("review", "List, accept and refuse proposed changes"),
         "tidy": ("tidying", "Let Claude merge and correct memories, for your review"),
+        "cite": ("citing", "Write into a memory where it comes from"),
+        "verify": ("citing", "Check whether cited files and memories have changed"),
         "promote": ("review", "Propose memories to another memory store, with their history"),
         "trust": ("review", "List, confirm and quarantine untrusted memories"),
         "redact": ("undoing", "Remove the texts of old versions permanently"),

@@ -44,7 +44,7 @@ EXITS: Mapping[int, tuple[str, tuple[str, ...]]] = {
     14: ("The storage was written by a newer version of retentive.", ("unknown_schema",)),
     15: ("The memory store is encrypted, and its key is missing or was destroyed.", ("locked",)),
     16: ("The text or path contains sensitive values, which the settings reject.", ("sensitive",)),
-    PROBLEMS: ("`retentive doctor` found problems and did not repair all, or `retentive check` missed an answer.", ()),
+    PROBLEMS: ("`doctor` did not repair all problems, `check` missed an answer, or `verify` found changes.", ()),
     INTERRUPTED: ("Interrupted (Ctrl-C).", ()),
     BROKEN_PIPE: ("The reader of the output closed the pipe.", ()),
     TERMINATED: ("Ended by SIGTERM.", ()),

@@ -25,6 +25,7 @@ from unicodedata import combining, east_asian_width
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED
+from retentive.engine.citations import STALE
 from retentive.errors import RetentiveError
 from retentive.search.results import Results, Span, age
 from retentive.storage.contract import Actor
@@ -283,7 +284,8 @@ def hits(found: Results) -> Drawn:
         return Drawn("".join(f"{line(row)}\n" for row in rows))
     lines, now = [], datetime.now(UTC)
     for hit in found.hits:
-        about = ", ".join([age(hit.updated_at, now), *([hit.actor] if hit.actor else [])])
+        stale = [hit.freshness] if hit.freshness in STALE else []
+        about = ", ".join([age(hit.updated_at, now), *([hit.actor] if hit.actor else []), *stale])
         lines.append(f"{marked(hit.path, hit.path_spans, 'cyan')}  {coloured(harmless(about), 'bright_black')}")
         above: tuple[str, ...] = ()
         for snippet in hit.snippets:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from retentive.engine.citations import Citation, citations_of
 from retentive.engine.guard import Guard
 from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Outcome, Plan, ReadOperation, WriteOperation
@@ -161,12 +162,13 @@ class Batch(WriteOperation[list[BatchStep]]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Viewed:
-    """Result of a view: a page of a memory, or the listing of a directory."""
+    """Result of a view: a page of a memory with the citations that concern it, or the listing of a directory."""
 
     memory: Memory | None = None
     page: TextPage | None = None
     listing: Listing | None = None
     is_unconfirmed: bool = False
+    citations: Sequence[Citation] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +200,12 @@ class RunView(ReadOperation[Viewed]):
             except UnicodeDecodeError:
                 raise Damaged("the stored text is not valid UTF-8") from None
             doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
-            return Viewed(entry.memory, page, is_unconfirmed=bool(doubted))
+            cited = citations_of(snapshot, entry.memory, entry.data)
+            if cited:  # of the lines that are shown; in a tree of stores, a cited memory may be in another store
+                first = (self.command.view_range or (1, -1))[0]
+                last, is_own = first + page[0].count("\n"), path.mount == ROOT
+                cited = [e for e in cited if (is_own or not e.is_of_memory) and (not e.line or first <= e.line <= last)]
+            return Viewed(entry.memory, page, is_unconfirmed=bool(doubted), citations=cited)
         if not entry.below:
             raise Refused("view_missing")
         memories = snapshot.list(

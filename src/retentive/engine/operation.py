@@ -26,7 +26,7 @@ REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
 _READS_OF_PATHS = frozenset(
     {"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search", "recall", "memory_use"}
-    | {"promote.read"}
+    | {"promote.read", "citations"}
 )
 
 

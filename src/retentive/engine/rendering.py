@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retentive.engine.citations import notes_on
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import CommandResult, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
@@ -114,6 +115,7 @@ def view_reply(path: MemoryPath, viewed: Viewed) -> Reply:
             lines.append(REPLIES.phrase(notice.key, notice.values))
         if viewed.is_unconfirmed:
             lines.append(REPLIES.phrase("unconfirmed", {}))
+        lines += [REPLIES.phrase(note.key, note.values) for note in notes_on(viewed.citations)]
         return Reply("\n".join(lines))
     listing = viewed.listing
     assert listing is not None

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
+from retentive.engine.citations import FRESHNESS
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
@@ -231,6 +232,7 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> None:
         *forgotten(tx, versions),
         *forget(tx, {version.path for version in versions}, now),
         (CONFIRMED, memory_id, None),
+        (FRESHNESS, memory_id, None),
         (ACCESSED, memory_id, None),
         (TOMBSTONE, memory_id, tombstone),
         (ERASING, memory_id, None),

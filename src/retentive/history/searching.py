@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
+from retentive.engine.citations import STATES, citations_of, may_cite
 from retentive.engine.operation import Read
 from retentive.engine.pending import is_under_review
 from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of
@@ -132,6 +133,9 @@ class _Run:
             else:
                 documents, damaged = all_documents(view)
                 found = self._scan([each for each in documents if self._shows(each.path)], search.limit)
+        if self.at is None:
+            known = (replace(hit, freshness=hit.freshness and self._freshness(hit.memory_id)) for hit in found.hits)
+            found = replace(found, hits=tuple(known))
         paths = [path for path in damaged if self._covers(path) and (not query.within or covers(query.within, path))]
         if level_of is None:
             return replace(found, damaged=tuple(paths))
@@ -143,6 +147,11 @@ class _Run:
         hits = tuple(replace(hit, trust=level_at(hit.path) or "") for hit in found.hits)
         return replace(found, hits=hits, damaged=tuple(path for path in paths if level_at(path) is not None))
 
+    def _freshness(self, memory_id: str) -> str:
+        memory, limited = self.snapshot.find(memory_id), self.scope or self.level_of  # who may not see what is cited
+        cited = [] if memory is None else citations_of(self.snapshot, memory, locate(self.snapshot, memory.path).data)
+        return max((each.state for each in cited if not (limited and each.is_of_memory)), key=STATES.index, default="")
+
     def _scan(self, documents: Sequence[Document], limit: int | None) -> Results:
         """Search texts that are in no index of the process."""
         if isinstance(self.query, LiteralQuery):
@@ -153,12 +162,14 @@ class _Run:
         self.level_of = level_of = self._levels(self.snapshot)
         assert isinstance(self.query, Query)
 
-        def trust_of(document: Document) -> str:
-            return "trusted" if level_of is None else level_of(document) or ""
+        @cache
+        def marks_of(document: Document) -> tuple[str, str]:
+            freshness = self._freshness(document.memory_id) if may_cite(document.data) else ""
+            return "trusted" if level_of is None else level_of(document) or "", freshness
 
         with corpus.lock:
             index, _ = corpus.updated(self.snapshot, self.settings.search_languages)
-            return recall_index(index, self.query, budget, trust_of, **self._which())
+            return recall_index(index, self.query, budget, marks_of, **self._which())
 
     def _search(self, index: Index, limit: int | None) -> Results:
         if isinstance(self.query, LiteralQuery):

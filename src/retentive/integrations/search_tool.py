@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
+from retentive.engine.citations import STALE
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
@@ -164,6 +165,7 @@ def _plural(count: int, noun: str) -> str:
 def _lines(hit: Hit, now: datetime) -> list[str]:
     by = f" by {hit.actor}" if hit.actor else ""
     trust = "" if hit.trust == "trusted" else f"{hit.trust}; "
+    trust += f"{hit.freshness}; " if hit.freshness in STALE else ""
     about = f"{visible_path(hit.path)} ({trust}score {hit.score:.2f}, changed {age(hit.updated_at, now)}{by})"
     if not hit.snippets:
         return [f"{about}: only its path matches"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
+from retentive.engine.citations import STALE, STATES, Citation, Freshness
 from retentive.engine.lists import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.engine.rendering import error_reply
 from retentive.errors import Conflicting, InvalidInput, NotFound, ReadOnly, Refused, RetentiveError, TooLarge, error_of
@@ -44,6 +45,8 @@ from retentive.wire.base import Answer, AnswerPage
 from retentive.wire.history import PromotedObject, VersionObject
 from retentive.wire.memories import (
     BatchAnswer,
+    CheckFields,
+    CitationObject,
     CommandAnswer,
     MemoryObject,
     MemoryPage,
@@ -266,6 +269,19 @@ class RemoteStore(Remote, MemoryStore):
     def recall(self, question: str, budget_tokens: int, under: str, actor: Who) -> Recall:
         body = {"question": question, "budget_tokens": budget_tokens, "path_prefix": prefix(under)}
         return self.post(RecallAnswer, "/recall", body, actor).value()
+
+    @like(MemoryStore.citations)
+    def citations(self, under: str, states: Iterable[Freshness]) -> list[Citation]:
+        chosen, top = {*states} or {*STATES}, f"{parsed(under).text}/"
+        stale = "true" if chosen <= {*STALE} else None
+        query = {"path_prefix": prefix(under.rpartition("/")[0] or under), "stale": stale}
+        found = (each.value() for each in self.pages(AnswerPage[CitationObject], "/citations", query))
+        return [each for each in found if f"{each.path}/".startswith(top) and each.state in chosen]
+
+    def _verified(self, checked: Sequence[Citation], *, dry_run: bool, actor: Who) -> list[Citation]:
+        found = [{name: getattr(each, name) for name in CheckFields.model_fields} for each in checked]
+        body = {"citations": found, "dry_run": dry_run}
+        return [each.value() for each in self.post(AnswerPage[CitationObject], "/citations/verify", body, actor).data]
 
     def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
         """Write an export to a file. Each attempt overwrites the file from its start."""

@@ -27,6 +27,7 @@ _STEP = log(1.15)  # scores within 15 % are equal
 _LEAST = 0.2  # share of the best score that a line needs
 _MEMORIES = 50
 _LINE_CHARS = 400
+_QUIET = {"trusted", "", "fresh", "unverified"}
 _CHARS_PER_TOKEN, _BYTES_PER_TOKEN = 3, 2
 
 
@@ -34,7 +35,8 @@ _CHARS_PER_TOKEN, _BYTES_PER_TOKEN = 3, 2
 class Passage:
     """Line of a memory, with the number of the line (counted from 1), and the headings above it, outermost first.
 
-    A long line is cut. `trust` is the trust level of the memory. Passages with a higher `level` are clearly better.
+    A long line is cut. `trust` is the level of the memory, `freshness` the worst state of its citations. Passages with
+    a higher `level` are clearly better.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Passage:
     version_id: str
     trust: str = "trusted"
     level: int = 0
+    freshness: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,9 @@ def _cost(text: str) -> float:
 
 
 def recall_index(
-    index: Index, query: Query, budget: int, trust_of: Callable[[Document], str], **which: Unpack[Which]
+    index: Index, query: Query, budget: int, marks_of: Callable[[Document], tuple[str, str]], **which: Unpack[Which]
 ) -> list[Passage]:
-    """Return the best lines whose block has at most `budget` tokens, best first."""
+    """Return the best lines whose block has at most `budget` tokens. `marks_of` returns trust and freshness."""
     found = scored(index, query, limit=_MEMORIES, is_coarse=True, **which)
     texts = {number: index.documents[number].text.split("\n") for number in found.order[:_MEMORIES]}
     scores: dict[tuple[int, int], float] = {}
@@ -96,8 +99,8 @@ def recall_index(
         for number, row in ordered:
             document, text = index.documents[number], texts[number][row].strip()[:_LINE_CHARS]
             headings = tuple(heading(texts[number][at]) for at in headings_above(index.rows[number], row))
-            ids = document.memory_id, document.version_id
-            yield Passage(document.path, row + 1, text, headings, *ids, trust_of(document), levels[number, row])
+            ids, (trust, freshness) = (document.memory_id, document.version_id), marks_of(document)
+            yield Passage(document.path, row + 1, text, headings, *ids, trust, levels[number, row], freshness)
 
     return fitting(passages(), budget)
 
@@ -134,8 +137,8 @@ def recalled(passages: Iterable[Passage]) -> Recall:
 
 
 def _title(passage: Passage) -> str:
-    level = "" if passage.trust == "trusted" else f" ({passage.trust})"
-    return f"{visible_path(passage.path)}{level}\n"
+    marks = ", ".join(mark for mark in (passage.trust, passage.freshness) if mark not in _QUIET)
+    return f"{visible_path(passage.path)}{f' ({marks})' if marks else ''}\n"
 
 
 def _section(passage: Passage) -> str:

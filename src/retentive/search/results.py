@@ -45,7 +45,8 @@ class Document:
         """Return the hit for this text. `in_path` are the positions of the matches in the path below `/memories`."""
         spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
         found = self.path, self.memory_id, self.version_id, self.updated_at
-        return Hit(*found, lines, tuple(snippets), spans, score=score, actor=self.actor)
+        freshness = "unverified" if b"[source: " in self.data else ""
+        return Hit(*found, lines, tuple(snippets), spans, score=score, actor=self.actor, freshness=freshness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class Hit:
 
     `lines` is the number of all matching lines; 0 means that only the path matches. `path_spans` are the positions of
     the matches in the path. `trust` is the trust level of the memory. `score` orders the results of a ranked search and
-    is 0 otherwise. `actor` made the newest change.
+    is 0 otherwise. `actor` made the newest change. `freshness` is the worst state of the citations, if any; those of
+    earlier versions and proposals are `unverified`.
     """
 
     path: str
@@ -80,6 +82,7 @@ class Hit:
     trust: str = "trusted"
     score: float = 0.0
     actor: str | None = None
+    freshness: str = ""
 
     def __repr__(self) -> str:
         return f"<Hit {self.path!r}, {self.lines} lines>"

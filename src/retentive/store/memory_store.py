@@ -12,7 +12,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import MAX_BATCH, Batch, RunCommand, RunView
 from retentive.engine.lists import Listed, ListingCursor, ListMemories, list_memories, load, read_version
-from retentive.engine.memories import MemoryTree, parse_for_applications
+from retentive.engine.memories import parse_for_applications
 from retentive.engine.operation import AuditOnly, Outcome, Plan, Read, Write
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, Refused, RetentiveError
@@ -27,6 +27,7 @@ from retentive.review.trust import Trust
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.store.by_id import ById
+from retentive.store.citing import Citing
 from retentive.values.commands import Clear, Command, View, command_name, parse
 from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from retentive.search.results import Results
 
 
-class MemoryStore(MemoryTree):
+class MemoryStore(Citing):
     """One memory store, opened with `Retentive.store`. Threads may share it.
 
     Models use `execute`, which returns errors of input or storage as replies. Applications use the other methods, which

@@ -32,7 +32,7 @@ from retentive.values.paths import ROOT
 from retentive.values.text import is_text
 
 RECORD_KINDS: tuple[str, ...] = (
-    "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing",
+    "accessed", "audit", "audit.head", "clock", "confirmed", "contributors", "erasing", "freshness",
     "gateway.call", "gateway.rounds", "gateway.until", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "proposal.past", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.entry",

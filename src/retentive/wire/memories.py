@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from retentive.engine.citations import MAX_VERIFIED, Citation, Freshness
 from retentive.engine.handlers import MAX_BATCH
 from retentive.engine.visibility import Level
 from retentive.search.recall import LEAST_TOKENS, Passage, Recall
@@ -129,6 +130,7 @@ class HitObject(base.ObjectOf[Hit]):
     updated_at: base.UtcTime
     updated_by: base.ActorObject
     trust: str
+    freshness: str
     matching_lines: base.Count
     snippets: list[SnippetObject]
 
@@ -170,6 +172,7 @@ class PassageObject(base.ObjectOf[Passage]):
     text: str
     headings: list[str]
     trust: str
+    freshness: str
     level: int
 
     attributes: ClassVar = {"memory_version_id": "version_id"}
@@ -182,6 +185,38 @@ class RecallAnswer(base.ObjectOf[Recall]):
     passages: list[PassageObject]
     text: str
     tokens: base.Count
+
+
+class CitationObject(base.ObjectOf[Citation]):
+    """Citation in a memory, and its state."""
+
+    type: Literal["citation"] = "citation"
+    path: base.ShownPath
+    memory_id: str
+    line: base.Count
+    source: str
+    state: Freshness
+    sha256: str
+    commit: str
+    verified_at: base.UtcTime | None
+    moved_to: str
+
+
+class CheckFields(base.Fields):
+    """Citation, and what a client found in the cited file."""
+
+    memory_id: str
+    source: str
+    state: Freshness
+    sha256: str = Field("", pattern="^[0-9a-f]{0,64}$")
+    commit: str = Field("", pattern="^[0-9a-f]{0,64}$")
+
+
+class Verification(base.Fields):
+    """Citations to verify."""
+
+    citations: list[CheckFields] = Field(max_length=MAX_VERIFIED)
+    dry_run: bool = False
 
 
 def _moved(marks: Marks, by: int) -> Marks:

@@ -132,7 +132,7 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/tree/", "/tree/?at=r1", "/since/?at=r1", "/m/notes/a.md?at=r1",
         "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
         "/m/notes/a.md?view=history", "/change/r2", "/change/r2?view=unified", "/activity", "/undo?change=r1",
-        "/undo?change=r2", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
+        "/undo?change=r2", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust", "/sources",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
         "/m/unknown", "/erase", "/manage", "/trust/confirm?path=/memories/notes/a.md",

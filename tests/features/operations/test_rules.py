@@ -42,6 +42,7 @@ NO_CHANGE = {
     "Write store.archive": "changes no memory",
     "Write store.update": "changes the description of the store or archives it, and changes no memory",
     "Write trust.confirm": "records the decision of a person and changes no memory",
+    "Write verify": "records what was found and changes no memory",
     "Write erase.store": "has its own test",
     "Write promote": "only proposes; guards/test_promotion.py",
 }

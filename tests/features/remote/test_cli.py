@@ -156,11 +156,11 @@ ACCEPTED: dict[str, list[str]] = {
     "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "stores": [],
     "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
     "hook": ["session-start"], "recall": ["one"], "check": ["q.toml"], "evidence": ["--session", "s"],
-    "promote": ["a.md", "--to", "other"],
+    "promote": ["a.md", "--to", "other"], "cite": ["a.md", "files/new.md"], "verify": ["--root", "files"],
 }  # fmt: skip
 """Arguments with which each command does something on a server."""
 CHANGES = {"create", "write", "append", "edit", "replace", "insert", "cp", "mv", "rm", "import", "undo", "restore",
-           "erase"}  # fmt: skip
+           "erase", "cite"}  # fmt: skip
 
 
 def test_every_command_is_listed() -> None:

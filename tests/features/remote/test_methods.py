@@ -88,6 +88,10 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "feed": lambda store: (plain(store.history.feed().items), store.history.feed().next, store.history.feed().has_gap),
     "feed after a change": lambda store: plain(store.history.feed(store.history.feed(limit=2).next, limit=3).items),
     "newest": lambda store: store.history.newest(),
+    "citations": lambda store: store.citations(),
+    "citations of a memory": lambda store: store.citations(A),
+    "stale citations": lambda store: store.citations("/memories/d", states=["orphaned"]),
+    "verify": lambda store: [replace(each, verified_at=None) for each in store.verify("src", dry_run=True)],
     "no proposals": lambda store: store.review.pending(),
     "search": lambda store: store.search("which lines are three?"),
     "search for a phrase": lambda store: store.search('"password is" path:d by:*', limit=1),
@@ -112,7 +116,8 @@ def test_reads_are_those_of_the_library(name: str, store: MemoryStore, local: Me
     store.rename("/memories/old.md", A, actor="session:s1")
     store.write(B, "two\r\nlines \U0001f600", source="web:ü.example", session="s9")
     store.append(B, "The password is hunter2.", source="user")
-    store.append(A, "three")
+    store.append(A, "three [source: retentive/py.typed] [source: /memories/none.md]")
+    store.verify("src")
     before = local.versions(limit=1)
     assert plain(READS[name](store)) == plain(READS[name](local))
     assert local.versions(limit=1) == before

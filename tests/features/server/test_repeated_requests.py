@@ -159,6 +159,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "update_settings": {"view_chars": 900},
     "erase_memory": {},
     "confirm_memories": {"path": "/a.md"},
+    "verify_citations": {"citations": []},
     "quarantine_contributors": {"pattern": "session:q"},
     "release_contributors": {"pattern": "user:mal"},
 }

@@ -13,10 +13,11 @@ from retentive.console.pages.history import neighbour
 from retentive.console.pages.tree import levels
 from retentive.console.rendering import page_path
 from retentive.console.visits import Visit, download, page, redirect
+from retentive.engine.citations import may_cite
 from retentive.errors import NotFound
 from retentive.server.errors import missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
-from retentive.server.handlers.memories import read_memory, retrieve_memory
+from retentive.server.handlers.memories import list_citations, read_memory, retrieve_memory
 from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.wire.base import AnswerPage
@@ -54,6 +55,7 @@ def show_memory(visit: Visit) -> Response:
         memory=memory,
         version=version,
         viewed_at=None if last is None else datetime.fromtimestamp(last, UTC),
+        citations=visit.store.citations(path) if not at and may_cite(text.encode()) else (),
         newest=_versions_of(visit, memory.id, 1).data if at else [],
         older=neighbour(visit, memory.memory_version_id, memory.id),
         view=view,
@@ -61,6 +63,13 @@ def show_memory(visit: Visit) -> Response:
         line_count=len(lines_of(text)),
         **_content(visit, memory, text, view),
     )
+
+
+@page("GET", "sources", "read", "sources")
+def show_sources(visit: Visit) -> Response:
+    """Show the citations whose text has changed or is gone."""
+    found = list_citations(visit.call(), limit=VERSIONS, page=visit.query.get("page"), stale=True)
+    return visit.page("sources.html", "Sources", citations=found.data, following=found.next_page)
 
 
 def _versions_of(visit: Visit, memory_id: str, limit: int, cursor: str | None = None) -> AnswerPage[VersionObject]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
+from retentive.engine import citations
+from retentive.engine.citations import Citation
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load, read_version
 from retentive.engine.memories import parse_for_applications
-from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
+from retentive.engine.operation import AuditOnly, DryRun, Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import paths_named, rendered
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import AsOf
@@ -24,7 +26,7 @@ from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
-from retentive.server.requests import cursor_of, place_in
+from retentive.server.requests import cursor_of, next_of, place_in, start_of
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
@@ -220,6 +222,31 @@ def recall_memories(call: RouteCall, body: wire.RecallRequest) -> wire.RecallAns
     """Return the best lines for a question, as a block for a prompt that fits a budget of tokens."""
     found = call.store.recall(body.question, budget_tokens=body.budget_tokens, under=body.path_prefix)
     return wire.RecallAnswer.of(found)
+
+
+CitationPage: TypeAlias = base.AnswerPage[wire.CitationObject]
+
+
+@route("GET", f"{STORE}/citations", READ)
+def list_citations(
+    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, path_prefix: base.Under = "/",
+    stale: Annotated[base.QueryFlag, Field(description="Only drifted and orphaned ones")] = False,
+) -> CitationPage:  # fmt: skip
+    """List the citations in memories with their states, by path."""
+    of = f"{call.path} {path_prefix} {stale}"
+    states = citations.STALE if stale else ()
+    listing = citations.list_citations(MemoryPath.known(path_prefix), states, after=start_of(page, of), limit=limit)
+    found = core_of(call.store).result_of(listing)
+    return CitationPage(data=list(map(wire.CitationObject.of, found.items)), next_page=next_of(found.next, of))
+
+
+@route("POST", f"{STORE}/citations/verify", WRITE)
+def verify_citations(call: RouteCall, body: wire.Verification) -> CitationPage:
+    """Record what a client found in the files that memories cite, and verify what they cite of other memories."""
+    core, checked = core_of(call.store), [Citation(path="", line=0, **dict(each)) for each in body.citations]
+    operation = citations.verify(checked, core.clock)
+    found = core.result_of(DryRun(operation) if body.dry_run else operation)
+    return CitationPage(data=list(map(wire.CitationObject.of, found)))
 
 
 def _present(store: MemoryStore, hit: Hit) -> wire.MemoryObject | None:

@@ -1,0 +1,324 @@
+r"""Citations: where a memory comes from, and whether the cited text is still there.
+
+A citation is a marker in a line of a memory: `[source: src/app.py#L10-L14 sha256:9f86d0818 @3f2a1b9]`. The hash is that
+of the cited lines, without `\r` at their ends, joined with `\n`. A citation of a memory is compared with the text
+at each read. For a citation of a file, the outcome of the last verification counts, which only a verification writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from urllib.parse import quote, unquote
+
+from retentive.engine.operation import Plan, Read, Write
+from retentive.errors import InvalidInput, NotFound, Phrase, Refused
+from retentive.storage.contract import Clock, Entry, Memory, Snapshot, now_us, to_datetime
+from retentive.storage.lookup import locate
+from retentive.values.listing import ListPage
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.text import count_lines, insert
+
+if TYPE_CHECKING:
+    from retentive.engine.guard import Guard
+
+Freshness: TypeAlias = Literal["fresh", "unverified", "drifted", "orphaned"]
+STATES: tuple[Freshness, ...] = get_args(Freshness)  # by concern
+STALE: tuple[Freshness, ...] = ("drifted", "orphaned")
+FRESHNESS = "freshness"  # kind of the records of verifications; the key is the id of a memory
+MAX_VERIFIED = 1_000  # citations in one verification
+MAX_CITATIONS = 100  # citations of a memory that count; later ones are ordinary text
+_MAX_NAMED = 5
+_TELLING = 8  # a text with fewer characters, blanks not counted, may stand in another place by chance
+_BUDGET, _WINDOW_COST = 2_000_000, 64  # bytes to hash in the search for one cited text, and of each place
+_SOURCE = (
+    r"(?P<path>(?:[^\s#\[\]]++|\[[^\s#\[\]]*+\])++)(?:#L(?P<first>[1-9]\d{0,6})(?:-L?(?P<last>[1-9]\d{0,6}))?)?"
+    r"(?: sha256:(?P<sha256>[0-9a-f]{8,64}))?(?: @(?P<commit>[0-9a-f]{7,64}))?"
+)
+_PLAIN = re.compile(_SOURCE, re.ASCII)
+_MARKER = re.compile(rf"\[source: {_SOURCE}\](?!\()", re.ASCII)
+_VERIFIED = re.compile(r"---\r?\n(?:[^-].*\n)*?verified_at: *[\"']?(\d{4}-\d\d-\d\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPlace:
+    """What is cited: a file or a memory, or its lines `first` to `last`, counted from 1 (both 0: all of it).
+
+    `path` is quoted as in URLs: `%20` is a blank. `sha256` and `commit` are the first digits, and may be empty.
+    """
+
+    path: str
+    first: int = 0
+    last: int = 0
+    sha256: str = ""
+    commit: str = ""
+
+    @classmethod
+    def of(cls, found: re.Match[str] | None) -> CitedPlace | None:
+        """Return the source that a pattern found. None if it is a URL, or its last line is before its first."""
+        if found is None or "://" in found["path"]:
+            return None
+        first, last = int(found["first"] or 0), int(found["last"] or found["first"] or 0)
+        return cls(found["path"], first, last, found["sha256"] or "", found["commit"] or "") if last >= first else None
+
+    @classmethod
+    def parse(cls, text: object) -> CitedPlace:
+        """Parse a source, such as `src/app.py#L10-L14`, in which blanks need not be quoted. Raises `InvalidInput`."""
+        given = text if isinstance(text, str) else ""
+        source = cls.of(_PLAIN.fullmatch(given) or _PLAIN.fullmatch(re.sub(r"\s", "%20", given)))
+        if source is None or source.memory_path == "":
+            raise InvalidInput("a source must be a path in a working copy or of a memory, such as src/app.py#L10-L14")
+        return source
+
+    def __str__(self) -> str:
+        marks = [f" sha256:{self.sha256[:16]}"] if self.sha256 else []
+        return "".join([self.place, *marks, *([f" @{self.commit[:12]}"] if self.commit else [])])
+
+    @property
+    def place(self) -> str:
+        """Path and lines."""
+        last = f"-L{self.last}" if self.last > self.first else ""
+        return f"{self.path}#L{self.first}{last}" if self.first else self.path
+
+    @property
+    def memory_path(self) -> str | None:
+        """Canonical path of the cited memory. None if a file is cited; empty if no memory can have this path."""
+        if not self.path.startswith(f"{ROOT}/"):
+            return None
+        try:
+            return MemoryPath.parse(unquote(self.path)).text
+        except Refused:
+            return ""
+
+    def at(self, name: str) -> str:
+        """Return the place of the same lines in another file or memory."""
+        return CitedPlace(quote(name, safe="/[]()@+,=~!", errors="replace"), self.first, self.last).place
+
+
+class Checked(NamedTuple):
+    """Outcome of a check at a time in microseconds. `sha256` is the hash to compare with, as far as it is known."""
+
+    state: Freshness = "unverified"
+    sha256: str = ""
+    commit: str = ""
+    at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Citation of a memory, and its state.
+
+    `line` is 0 if the citation is about the whole memory. `sha256` is that of the citation, or else of its first
+    verification. `commit` and `verified_at` are those of the last verification, whatever it found, or else those in the
+    memory. `moved_to` is the new place of a cited memory that was renamed.
+    """
+
+    path: str
+    memory_id: str
+    line: int
+    source: str
+    state: Freshness
+    sha256: str = ""
+    commit: str = ""
+    verified_at: datetime | None = None
+    moved_to: str = ""
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether a memory is cited, not a file."""
+        return self.source.startswith(f"{ROOT}/")
+
+
+def may_cite(data: bytes) -> bool:
+    """Return whether a text may have citations. This takes microseconds."""
+    return b"[source: " in data
+
+
+def citations_in(text: str) -> list[tuple[int, CitedPlace]]:
+    """Return the citations of a text, each with the number of its line (0: it is about the whole memory)."""
+    found = list[tuple[int, CitedPlace]]()
+    for number, row in enumerate(text.split("\n"), 1):
+        for match in _MARKER.finditer(row):
+            source, line = CitedPlace.of(match), 0 if row.strip() == match[0] else number
+            if source and ({"/", "."} & {*source.path} or source.first or source.sha256):  # a word may mean anything
+                found.append((line, source))
+    return found[:MAX_CITATIONS]
+
+
+def said_verified(text: str) -> datetime | None:
+    """Return the date `verified_at` of front matter, which the author of a text wrote."""
+    with suppress(ValueError):
+        found = _VERIFIED.match(text)
+        return found and datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    return None
+
+
+def with_citation(text: str, source: CitedPlace, line: int | None) -> str:
+    """Return a text that cites `source` in a line, or, if `line` is None, on a line of its own at the end.
+
+    It replaces the citations of the same file or memory there. Raises `InvalidInput` if there is no such line.
+    """
+    rows, marker = text.split("\n"), f"[source: {source}]"
+    if line is None:
+        whole = ((row, _MARKER.fullmatch(row.strip())) for row in rows)
+        kept = "\n".join(row for row, found in whole if found is None or found["path"] != source.path)
+        return insert(kept, count_lines(kept), marker)
+    if not 1 <= line <= count_lines(text):
+        raise InvalidInput(f"the memory has no line {line}")
+    row = _MARKER.sub(lambda found: "" if found["path"] == source.path else found[0], rows[line - 1])
+    rows[line - 1] = f"{row.rstrip()} {marker}" + ("\r" if row.endswith("\r") else "")
+    return "\n".join(rows)
+
+
+def rows_of(data: bytes) -> list[bytes]:
+    r"""Return the lines of a text or file without their ends (`\n` or `\r\n`), and without a byte order mark."""
+    rows = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
+    return rows if rows != [b""] else []
+
+
+def cited_rows(rows: Sequence[bytes], source: CitedPlace) -> Sequence[bytes] | None:
+    """Return the cited lines. None if there are fewer lines."""
+    return rows[max(source.first - 1, 0) : source.last or None] if source.last <= len(rows) else None
+
+
+def hash_of(rows: Sequence[bytes]) -> str:
+    """Return the hash of lines."""
+    return hashlib.sha256(b"\n".join(rows)).hexdigest()
+
+
+def hashed(source: CitedPlace, rows: Sequence[bytes] | None) -> CitedPlace:
+    """Return a source with the hash of the cited lines. Raises `NotFound` if they do not exist."""
+    own = None if rows is None else cited_rows(rows, source)
+    if own is None:
+        raise NotFound(f"there is no {source.place}")
+    return replace(source, sha256=hash_of(own))
+
+
+def compared(rows: Sequence[bytes] | None, source: CitedPlace, sha256: str) -> tuple[Freshness, str]:
+    """Return the state of a citation of a text (None: there is none), and the hash to remember.
+
+    `sha256` is the hash of the citation, if it is known. The cited lines may stand anywhere in the text: other places
+    are tried, the nearest first, until `_BUDGET` bytes were hashed.
+    """
+    own = None if rows is None else cited_rows(rows, source)
+    if rows is None or (own is None and not sha256):
+        return "drifted" if rows is not None else "orphaned", sha256
+    if own is not None and hash_of(own).startswith(sha256):
+        return "fresh", sha256 or hash_of(own)
+    count, left = source.last - source.first + 1, _BUDGET
+    starts = range(len(rows) - count + 1) if source.first else range(0)
+    for start in sorted(starts, key=lambda at: abs(at + 1 - source.first)):
+        window = rows[start : start + count]
+        left -= sum(map(len, window)) + _WINDOW_COST
+        if left < 0 or hash_of(window).startswith(sha256):
+            is_telling = len(b"".join(b"".join(window).split())) >= _TELLING
+            return "fresh" if left >= 0 and is_telling else "drifted", sha256
+    return "drifted", sha256
+
+
+def checks_in(text: str | None) -> dict[str, Checked]:
+    """Parse the record of a memory. Empty for a damaged record, which is as good as no verification."""
+    try:
+        return {} if text is None else {source: Checked(*each) for source, each in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def citations_of(
+    view: Snapshot, memory: Memory, data: bytes | None, known: dict[str, Checked] | None = None, *, pins: bool = False
+) -> list[Citation]:
+    """Return the citations in a text of a memory with their states, in the order of the lines.
+
+    `known` replaces the recorded checks. With `pins`, a memory that is cited without a hash gets its present one.
+    """
+    if not data or not may_cite(data):
+        return []
+    text = data.decode("utf-8", "replace")
+    cited, said, found = citations_in(text), said_verified(text), list[Citation]()
+    known = checks_in(view.get_record(FRESHNESS, memory.id)) if known is None else known
+    entry_at = cache(partial(locate, view))
+    for line, source in cited:
+        state, sha256, commit, at_us = known.get(str(source), Checked())
+        sha256, moved_to = source.sha256 or sha256, ""
+        if (path := source.memory_path) is not None:
+            entry = entry_at(path) if path else Entry()
+            rows = None if entry.memory is None else rows_of(entry.data or b"")
+            is_unknown = rows is not None and (entry.data is None or not (sha256 or pins))  # or damaged
+            state, sha256 = ("unverified", sha256) if is_unknown else compared(rows, source, sha256)
+            moved_to = _moved_to(view, source, path) if state == "orphaned" else ""
+        about = sha256, commit or source.commit, to_datetime(at_us) if at_us else said, moved_to
+        found.append(Citation(memory.path, memory.id, line, str(source), state, *about))
+    return found
+
+
+def _moved_to(view: Snapshot, source: CitedPlace, path: str) -> str:
+    last = next(view.versions(path=path, limit=1), None) if path else None
+    memory = None if last is None else view.find(last.memory_id)
+    return "" if memory is None else source.at(memory.path)
+
+
+def notes_on(citations: Sequence[Citation]) -> list[Phrase]:
+    """Return the notes of a view: at most five stale citations, and how many others there are."""
+    stale, notes = [each for each in citations if each.state in STALE], list[Phrase]()
+    for each in stale[:_MAX_NAMED]:
+        found = f", found on {each.verified_at:%Y-%m-%d}" if each.verified_at and not each.is_of_memory else ""
+        moved = Phrase("cited_text_moved", {"place": each.moved_to}) if each.moved_to else ""
+        where = f"Line {each.line}" if each.line else "This memory"
+        notes.append(
+            Phrase(each.state, {"where": where, "source": each.source.split(" ")[0], "found": found, "moved": moved})
+        )
+    fresh = [each for each in citations if each.state == "fresh"]
+    times = [each.verified_at for each in fresh if each.verified_at is not None]
+    since = f", last verified on {min(times):%Y-%m-%d}" if times else ""
+    others = len(citations) - len(stale) - len(fresh)
+    counts = {"more_stale": len(stale) - _MAX_NAMED, "unverified": others, "fresh": len(fresh)}
+    return notes + [Phrase(key, {"count": count, "since": since}) for key, count in counts.items() if count > 0]
+
+
+def list_citations(
+    under: MemoryPath, states: Sequence[Freshness], *, after: str = "", limit: int | None = None
+) -> Read[ListPage[Citation, str]]:
+    """List citations, as `Citing.citations` does. `after` is the `next` of the previous page."""
+    done, _, start = after.partition(" ")  # number of listed citations of a memory, and its path
+
+    def work(view: Snapshot) -> ListPage[Citation, str]:
+        found, own = list[Citation](), None if under.is_root else view.get(under.text)
+        memories = view.list(under.text, start=start, texts=True)
+        for memory, data in memories if own is None or own.memory is None else [(own.memory, own.data)]:
+            left = [each for each in citations_of(view, memory, data) if not states or each.state in states]
+            skipped = int(done) if memory.path == start else 0
+            end = len(left) if limit is None else skipped + limit - len(found)
+            found += left[skipped:end]
+            if end < len(left):
+                return ListPage(tuple(found), f"{end} {memory.path}")
+        return ListPage(tuple(found))
+
+    return Read("citations", work, under, needs_external_edits=True)
+
+
+def verify(checked: Sequence[Citation], clock: Clock) -> Write[list[Citation]]:
+    """Record the verification of citations. Those of memories are compared here, whatever their state says."""
+
+    def work(view: Snapshot, guard: Guard) -> Plan[list[Citation]]:
+        guard.check_opened("verifications")
+        found, records, at_us = list[Citation](), list[tuple[str, str, str | None]](), now_us(clock)
+        for memory in filter(None, map(view.find, dict.fromkeys(each.memory_id for each in checked))):
+            data, known = view.get(memory.path).data, checks_in(view.get_record(FRESHNESS, memory.id))
+            given = {each.source: each for each in checked if each.memory_id == memory.id}
+            pinned = citations_of(view, memory, data, known, pins=True)
+            made = given | {each.source: each for each in pinned if each.is_of_memory and each.source in given}
+            known |= {of: Checked(each.state, each.sha256, each.commit, at_us) for of, each in made.items()}
+            cited = citations_of(view, memory, data, known)
+            kept = {each.source: known[each.source] for each in cited if each.source in known}
+            found += [each for each in cited if each.source in given]
+            records.append((FRESHNESS, memory.id, json.dumps(kept) if kept else None))
+        return Plan(found, records=records)
+
+    return Write("verify", work, needs_external_edits=True, for_paths=True)

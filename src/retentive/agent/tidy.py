@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 import retentive.agent as agents
-from retentive.agent.conversation import blocks_of, check_at_least, check_text
+from retentive.agent.conversation import blocks_of
 from retentive.agent.events import AgentError, Event, Finished, TokenUsage
 from retentive.agent.request import Budget
 from retentive.agent.turns import MODEL
@@ -30,19 +30,15 @@ from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.storage.contract import Actor, Memory, Snapshot
 from retentive.store import MemoryStore, core_of, with_options
-from retentive.tidy_lease import LEASE_S, TidyLease, claude_code_held_off
+from retentive.tidy_lease import LEASE_S, TidyLease
 from retentive.values.text import decoded
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
-BUDGET_TOKENS, MAX_DELETIONS, MAX_SESSIONS, MAX_INSTRUCTIONS = 500_000, 20, 100, 4_096
-PREFIX = "tidy-"
-"""Beginning of the names of the sessions that tidy."""
-_LOOK_S = 0.5
-_SESSION_CHARS = 20_000
-"""Text of all sessions together that a run reads; of each session, the newest changes."""
-_TURNS = 500
+BUDGET_TOKENS, MAX_DELETIONS = 500_000, 20
+_LOOK_S, _TURNS = 0.5, 500
+_SESSION_CHARS = 20_000  # of all sessions together; of each session, the newest
 _SYSTEM = """\
 You tidy the memories of another agent, with the memory tool. First view the directory and read the memories. Then:
 - Join memories, and lines, that say the same. Put what is joined in one place before you remove the other.
@@ -56,7 +52,7 @@ _MESSAGE = "Tidy this memory store."
 _CONTINUED = "An earlier run was not reviewed yet. You see its changes as if they were made; go on from there."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tidied:
     """Result of a run: the actor, its proposals that wait for review, why it ended, and what Claude said at the end.
 
@@ -110,24 +106,23 @@ async def tidy_store_async(
     Raises `Unavailable` if another run or Claude Code tidies the store, or if this run lost its lease, `NotFound` for
     a session without a trace, `InvalidInput`, `AgentError`, and storage errors. Proposals made before an error stay.
     """
-    check_options(budget_tokens, max_deletions, instructions, sessions)
     if is_remote(store):
         raise InvalidInput("a memory store on a server is tidied by that server: POST /v1/dreams")
-    with (lease := TidyLease(store, lease_s)).held(), claude_code_held_off(store):
+    with (lease := TidyLease(store, lease_s)).held():
         found, waiting = tidier_of(store)
-        actor = actor or found
-        sensitive = SensitiveMemories(store)
-        view = _view(store, actor, max_deletions, sensitive)
+        actor, sensitive = actor or found, SensitiveMemories(store)
+        pins = {**core_of(store).pins, "review": {str(actor): "all"}, "max_proposals_each": 0}
+        view = with_options(store, actor=actor, pins=pins, hides=sensitive, max_deletions=max_deletions)
+        view = with_options(view, principal="", api_key_id="", hides_history=True)  # whose key it is may accept
         asked = [_MESSAGE, _CONTINUED if waiting else "", instructions, _told(view, transcripts, sessions, sensitive)]
         budget = Budget(max_turns=_TURNS, max_total_tokens=budget_tokens)
         system = _SYSTEM.format(deletions=max_deletions)
-        agent = agents.AsyncAgent(client, model=model, memory=view, system=system, budget=budget, actor=actor)
-        async with agent:
+        async with agents.AsyncAgent(
+            client, model=model, memory=view, system=system, budget=budget, actor=actor
+        ) as agent:
             ended = await _run(agent, "\n\n".join(filter(None, asked)), lease, on_event, may_go_on)
         made = tuple(each.id for each in store.review.pending(actor=actor))
-        return Tidied(
-            actor=str(actor), proposals=made, reason=ended.reason, detail=ended.detail, text=ended.text, used=agent.used
-        )
+        return Tidied(str(actor), made, ended.reason, ended.detail, ended.text, agent.used)
 
 
 def transcripts_in(opened: Retentive, store: MemoryStore) -> MemoryStore | None:
@@ -136,24 +131,12 @@ def transcripts_in(opened: Retentive, store: MemoryStore) -> MemoryStore | None:
     return None if info is None or info.erased_at is not None else opened.store(info.id)
 
 
-def check_options(budget_tokens: int, max_deletions: int, instructions: str, sessions: Sequence[str]) -> None:
-    """Raise `InvalidInput` if an option is invalid."""
-    check_at_least(1, "the budget", budget_tokens)
-    check_at_least(0, "the maximum of deletions", max_deletions)
-    check_text("the instructions", instructions)
-    if len(instructions) > MAX_INSTRUCTIONS or len(sessions) > MAX_SESSIONS:
-        raise InvalidInput(f"at most {MAX_INSTRUCTIONS:,} characters of instructions and {MAX_SESSIONS} sessions")
-
-
 def tidier_of(store: MemoryStore) -> tuple[Actor, bool]:
     """Return the actor of a run that begins now, and whether proposals of it wait for review."""
-    waiting = [each.actor for each in store.review.pending() if each.actor is not None and is_tidier(each.actor)]
-    return (waiting[-1], True) if waiting else (Actor("session", PREFIX + secrets.token_hex(8)), False)
-
-
-def is_tidier(actor: Actor) -> bool:
-    """Return whether an actor is a session that tidies."""
-    return actor.kind == "session" and actor.id.startswith(PREFIX)
+    for each in store.review.pending():
+        if each.actor is not None and str(each.actor).startswith("session:tidy-"):
+            return each.actor, True
+    return Actor("session", f"tidy-{secrets.token_hex(8)}"), False
 
 
 async def _run(
@@ -178,13 +161,12 @@ async def _run(
         group.cancel_scope.cancel()
 
     async def watch() -> None:
-        while may_go_on():
-            await anyio.sleep(_LOOK_S)
-            try:
+        try:
+            while may_go_on():
+                await anyio.sleep(_LOOK_S)
                 lease.renew()
-            except RetentiveError as error:
-                ended.append(error)
-                break
+        except RetentiveError as error:
+            ended.append(error)
         group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
@@ -194,13 +176,6 @@ async def _run(
     if isinstance(found, RetentiveError):
         raise found
     return found
-
-
-def _view(store: MemoryStore, actor: Actor, max_deletions: int, sensitive: SensitiveMemories) -> MemoryStore:
-    """Return the memory store as the tidier sees it: under review, and without what is left out."""
-    pins = {**core_of(store).pins, "review": {str(actor): "all"}, "max_proposals_each": 0}
-    options = {"principal": "", "api_key_id": "", "hides_history": True}  # a person may accept what their key started
-    return with_options(store, actor=actor, pins=pins, hides=sensitive, max_deletions=max_deletions, **options)
 
 
 class SensitiveMemories:
@@ -216,16 +191,10 @@ class SensitiveMemories:
         """Return whether a memory is left out."""
         key = memory.path, memory.sha256
         if key not in self._known:
-            self._known[key] = self.finds(memory.path, decoded(view.get(memory.path).data))
+            text = decoded(view.get(memory.path).data)
+            is_named = self._examiner(self._settings, memory.path)[1]
+            self._known[key] = bool(is_named) or self.masked(text) != text
         return self._known[key] or bool(memory.provenance.flags)
-
-    def finds(self, path: str, text: str) -> bool:
-        """Return whether a path or a text has a sensitive value, or may have one."""
-        try:
-            found = self._examiner.examine(self._settings, text, path=path)
-            return bool(found.removed or found.flagged or self._examiner(self._settings, path)[1])
-        except Refused:  # a detector failed
-            return True
 
     def masked(self, text: str) -> str:
         """Return a text without its sensitive values. A line that may have one is left out."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,12 +23,12 @@ from retentive.agent.events import Event, TokenUsage, UsageReport
 from retentive.agent.tidy import SensitiveMemories, Tidied, tidier_of, tidy_store_async, transcripts_in
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
 from retentive.opening import Retentive
-from retentive.storage.contract import Actor, now_us, sortable_id
+from retentive.storage.contract import Actor, now_us, sortable_id, to_datetime
 from retentive.store import MemoryStore, with_options
 from retentive.tidy_lease import TidyLease
 from retentive.values.paths import ROOT
 from retentive.values.records import time_in_id
-from retentive.wire.dreams import DreamError, DreamObject, DreamOutput, DreamUsage, SessionsInput, StoreInput
+from retentive.wire.dreams import DreamError, DreamObject, DreamOutput, DreamStatus, DreamUsage
 
 LOG = logging.getLogger("retentive.server")
 KIND = "dream"
@@ -45,24 +46,16 @@ class Dream(DreamObject):
 
     workspace_id: str
     by: str
+    store_id: str
+    sessions: list[str]
     budget_tokens: int
     max_deletions: int
     transcripts: bool
 
     @property
-    def store_id(self) -> str:
-        """Id of the memory store that the dream reads."""
-        return next(each.memory_store_id for each in self.inputs if isinstance(each, StoreInput))
-
-    @property
     def is_update(self) -> bool:
         """True if the result becomes proposals to the memory store that the dream reads."""
         return self.output_behavior.type == "update_existing"
-
-    @property
-    def sessions(self) -> list[str]:
-        """Sessions that the dream reads."""
-        return [name for each in self.inputs if isinstance(each, SessionsInput) for name in each.session_ids]
 
 
 class Dreams:
@@ -73,24 +66,16 @@ class Dreams:
 
     def create(self, **fields: Any) -> Dream:
         """Record a new dream. Raises `InvalidInput` if too many wait already. The oldest of too many are forgotten."""
-        every = self.all()
-        waiting = [each for each in every if each.status not in ENDED and each.workspace_id == fields["workspace_id"]]
-        if len(waiting) >= MAX_WAITING:
+        every, at = self.all(), now_us()
+        if (
+            sum(each.status not in ENDED for each in every if each.workspace_id == fields["workspace_id"])
+            >= MAX_WAITING
+        ):
             raise InvalidInput(f"{MAX_WAITING} dreams wait already; cancel some, or wait until they have ended")
         for old in [each for each in every if each.status in ENDED][MAX_DREAMS - 1 :]:
             self._records.put(KIND, old.id, None)
-        at = now_us()
-        new: dict[str, Any] = {
-            "outputs": [],
-            "session_id": None,
-            "usage": {},
-            "error": None,
-            "ended_at": None,
-            "archived_at": None,
-        }
-        created = datetime.fromtimestamp(at / 1_000_000, UTC)
-        known = {"id": sortable_id("drm_", at), "status": "pending", "created_at": created}
-        made = Dream.model_validate({**known, **new, **fields})
+        fields |= {"id": sortable_id("drm_", at), "status": "pending", "created_at": to_datetime(at)}
+        made = Dream.model_validate(fields)
         self._records.put(KIND, made.id, made.model_dump_json())
         return made
 
@@ -110,14 +95,20 @@ class Dreams:
             raise NotFound("no such dream")
         return Dream.model_validate_json(text)
 
-    def change(self, dream_id: str, change: Callable[[Dream], dict[str, Any]]) -> Dream:
-        """Change a dream to what `change` returns for its present state, and return it."""
+    def change(self, dream_id: str, *, is_open: bool = False, **changes: Any) -> Dream:
+        """Change a dream, and return it. With `is_open`, raises `Conflict` if it has ended."""
         while True:
             present = self.get(dream_id)
-            after = present.model_copy(update=change(present))
+            if is_open and present.status in ENDED:
+                raise Conflict("the dream has ended")
+            after = present.model_copy(update=changes)
             with suppress(Conflict):  # changed meanwhile
                 self._records.put(KIND, dream_id, after.model_dump_json(), expected=present.model_dump_json())
                 return after
+
+    def end(self, dream_id: str, status: DreamStatus, error: DreamError | None = None) -> Dream:
+        """End a dream. Raises `Conflict` if it has ended."""
+        return self.change(dream_id, is_open=True, status=status, error=error, ended_at=datetime.now(UTC))
 
 
 class Dreamer:
@@ -138,7 +129,7 @@ class Dreamer:
         error: DreamError | None = None
         try:
             store = self._opened.store(dream.store_id)
-            if dream.is_update and TidyLease(store).is_held():
+            if dream.is_update and TidyLease(store).is_held:
                 return  # until the other run has ended
             error = self._outcome(dream, store, may_go_on)
         except RetentiveError as failure:
@@ -151,13 +142,13 @@ class Dreamer:
     def _outcome(self, dream: Dream, store: MemoryStore, may_go_on: Callable[[], bool]) -> DreamError | None:
         """Run a dream to its end. Return why it failed, or None. Raises the error of the run."""
         target = store if dream.is_update else self._copy(dream, store)
-        actor, _ = tidier_of(target)
+        actor, change = tidier_of(target)[0], partial(self._dreams.change, dream.id, is_open=True)
         outputs = [DreamOutput(memory_store_id=target.id)]
-        self._change(dream, status="running", outputs=outputs, session_id=actor.id)
+        change(status="running", outputs=outputs, session_id=actor.id)
 
         def note(event: Event, used: TokenUsage) -> None:
             if isinstance(event, UsageReport):
-                self._change(dream, usage=_usage(used))
+                change(usage=DreamUsage.of(used))
 
         import anthropic  # noqa: PLC0415 - an extra
 
@@ -201,30 +192,11 @@ class Dreamer:
         target.review.accept(actor=_JOB)
         return target
 
-    def _change(self, dream: Dream, **changes: Any) -> Dream:
-        """Change a dream that has not ended. Raises `Conflict` if it has, because somebody canceled it."""
-
-        def change(present: Dream) -> dict[str, Any]:
-            if present.status in ENDED:
-                raise Conflict("the dream has ended")
-            return changes
-
-        return self._dreams.change(dream.id, change)
-
     def _end(self, dream: Dream, error: DreamError | None) -> None:
-        with suppress(Conflict, NotFound):
-            self._change(dream, status="failed" if error else "completed", error=error, ended_at=datetime.now(UTC))
+        with suppress(Conflict):  # somebody canceled it
+            self._dreams.end(dream.id, "failed" if error else "completed", error)
 
 
 def dreams_key() -> str:
     """Return the API key for dreams, or "" if this server cannot dream."""
     return os.environ.get(API_KEY, "") if find_spec("anthropic") is not None else ""
-
-
-def _usage(used: TokenUsage) -> DreamUsage:
-    return DreamUsage(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cache_creation_input_tokens=used.cache_creation_tokens,
-        cache_read_input_tokens=used.cache_read_tokens,
-    )

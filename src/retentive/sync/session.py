@@ -16,13 +16,11 @@ from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
 from retentive.mounts import StoreOrMounts, log_of, store_at, stores_of
-from retentive.remote import is_remote
 from retentive.storage.disk import expanded
 from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.folder import ASIDE, MARKER, NEW, SETTLE_S, Folder, is_ignored, refuse_nested
 from retentive.sync.plan import ONE_STORE, Base, Files, Memories, Places, alike, plan
 from retentive.sync.state import SyncState, opened_state, save, state_folder
-from retentive.tidy_lease import Apart
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -278,7 +276,7 @@ def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncRep
     round. If the store cannot be reached, `report` gets the error, and the function tries again.
     """
     newest, files, looked, full = "", None, 0.0, float("-inf")
-    for is_hinted in _apart(session, chain([True], hints)):
+    for is_hinted in chain([True], hints):
         now = time.monotonic()
         is_due = is_hinted or now - looked >= RESCAN_S
         looked = now if is_due else looked
@@ -294,20 +292,6 @@ def watch(session: SyncSession, hints: Iterable[bool], report: Callable[[SyncRep
             if not error.retryable:
                 raise
             report(SyncReport((SyncOutcome(ROOT, "waits", "store", str(error)),)))
-
-
-def _apart(session: SyncSession, hints: Iterable[bool]) -> Iterator[bool]:
-    """Yield the hints, and keep runs that tidy the memory stores and Claude Code in the directory apart meanwhile."""
-    stores = [each for each in stores_of(session.store).values() if not is_remote(each)]
-    pairs = [Apart(each, session.folder.path) for each in stores]
-    try:
-        for hint in hints:
-            for pair in pairs:
-                pair.look()
-            yield hint
-    finally:
-        for pair in pairs:
-            pair.close()
 
 
 def hints(path: str) -> Iterator[bool]:

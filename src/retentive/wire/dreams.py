@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
+from retentive.agent.events import TokenUsage
 from retentive.errors import InvalidInput
 from retentive.wire import base
 
@@ -86,13 +87,18 @@ class DreamError(base.Answer):
     message: str
 
 
-class DreamUsage(base.Answer):
+class DreamUsage(base.ObjectOf[TokenUsage]):
     """Tokens that a dream has used so far."""
 
     input_tokens: base.Count = 0
     output_tokens: base.Count = 0
     cache_creation_input_tokens: base.Count = 0
     cache_read_input_tokens: base.Count = 0
+
+    attributes: ClassVar = {
+        "cache_creation_input_tokens": "cache_creation_tokens",
+        "cache_read_input_tokens": "cache_read_tokens",
+    }
 
 
 class DreamObject(base.Answer):
@@ -102,16 +108,16 @@ class DreamObject(base.Answer):
     type: Literal["dream"] = "dream"
     status: DreamStatus
     inputs: list[DreamInput]
-    outputs: list[DreamOutput]
+    outputs: list[DreamOutput] = Field(default_factory=list)
     model: DreamModel
     instructions: str | None
     output_behavior: OutputBehavior
-    session_id: str | None
-    usage: DreamUsage
-    error: DreamError | None
+    session_id: str | None = None
+    usage: DreamUsage = DreamUsage()
+    error: DreamError | None = None
     created_at: base.UtcTime
-    ended_at: base.UtcTime | None
-    archived_at: base.UtcTime | None
+    ended_at: base.UtcTime | None = None
+    archived_at: base.UtcTime | None = None
 
 
 Statuses = Annotated[

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,8 +20,7 @@ from retentive import MemoryStore
 from retentive.agent import Event, Tidied, TokenUsage, tidy_store
 from retentive.errors import NotFound, Unavailable
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
-from support.command_line import RETENTIVE, here
-from support.waiting import until
+from support.command_line import here
 
 LOCK = ".consolidate-lock"
 BEFORE = {
@@ -261,31 +259,6 @@ def test_claude_code_and_a_run_exclude_each_other(store: MemoryStore, claude: Sc
     lock.write_text(str(os.getppid()))
     with pytest.raises(Unavailable, match="Claude Code"):
         tidied(store, claude)
-
-
-def test_a_watched_directory_keeps_runs_elsewhere_apart_from_claude_code(
-    url: str, store: MemoryStore, claude: ScriptedClaude, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = notes / LOCK
-    environment = {**os.environ, "RETENTIVE_AT": url}
-    with subprocess.Popen([RETENTIVE, "sync", "--watch", str(notes)], env=environment) as watching:
-        monkeypatch.setenv("XDG_STATE_HOME", str(notes.parent / "elsewhere"))  # as on another machine
-        held = str(watching.pid)
-        tidied(store, claude, on_event=lambda *_: until(lambda: lock.read_text().split()[:1] == [held]))
-        until(lambda: lock.read_text() == "")
-        lock.write_text(str(os.getpid()))  # Claude Code tidies the directory
-        until(lambda: is_refused(store, claude))
-        lock.unlink()
-        until(lambda: not is_refused(store, claude))
-        watching.terminate()
-
-
-def is_refused(store: MemoryStore, claude: ScriptedClaude) -> bool:
-    try:
-        tidied(store, claude)
-    except Unavailable:
-        return True
-    return False
 
 
 def test_the_command(url: str, claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:

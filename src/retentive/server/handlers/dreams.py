@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -34,8 +35,8 @@ def create_dream(call: RouteCall, body: wire.DreamCreation) -> wire.DreamObject:
     if isinstance(behavior, wire.UpdateExisting):
         if behavior.memory_store_id != store_id:
             raise invalid("output_behavior: memory_store_id must be that of the input")
-        others = [each for each in Dreams(call.location.opened).open() if each.is_update and each.store_id == store_id]
-        if others or TidyLease(store).is_held():
+        waiting = [each.store_id for each in Dreams(call.location.opened).open() if each.is_update]
+        if store_id in waiting or TidyLease(store).is_held:
             raise Conflict("another dream or run is tidying this memory store")
     elif (there := call.caller.key.within("", None)) is None or not there.allows("admin"):
         raise lacking(("admin",))
@@ -47,6 +48,8 @@ def create_dream(call: RouteCall, body: wire.DreamCreation) -> wire.DreamObject:
         **body.model_dump(exclude={"model"}),
         model={"id": model} if isinstance(model, str) else model,
         workspace_id=workspace,
+        store_id=store_id,
+        sessions=[name for each in body.inputs if isinstance(each, wire.SessionsInput) for name in each.session_ids],
         by=str(call.caller.actor),
         transcripts=transcripts is not None and call.caller.may("read", transcripts),
     )
@@ -89,35 +92,29 @@ def retrieve_dream(call: RouteCall) -> wire.DreamObject:
 @route("POST", f"{DREAM}/cancel", WRITE)
 def cancel_dream(call: RouteCall) -> wire.DreamObject:
     """Stop a dream that has not ended; what it wrote stays."""
-
-    def cancel(present: Dream) -> dict[str, Any]:
-        if present.status in {"completed", "failed"}:
-            raise invalid(f"the dream has already {present.status}")
-        return {} if present.status == "canceled" else {"status": "canceled", "ended_at": datetime.now(UTC)}
-
-    return Dreams(call.location.opened).change(_dream(call, "write").id, cancel)
+    if _dream(call, "write").status in {"completed", "failed"}:
+        raise invalid("the dream has ended")
+    with suppress(Conflict):  # it has just ended
+        return Dreams(call.location.opened).end(call.ids["dream_id"], "canceled")
+    return _dream(call, "write")
 
 
 @route("POST", f"{DREAM}/archive", WRITE)
 def archive_dream(call: RouteCall) -> wire.DreamObject:
     """Leave a dream that has ended out of the list, which cannot be reversed."""
-
-    def archive(present: Dream) -> dict[str, Any]:
-        if present.status not in ENDED:
-            raise invalid("the dream has not ended; cancel it first")
-        return {"archived_at": present.archived_at or datetime.now(UTC)}
-
-    return Dreams(call.location.opened).change(_dream(call, "write").id, archive)
+    found = _dream(call, "write")
+    if found.status not in ENDED:
+        raise invalid("the dream has not ended; cancel it first")
+    at = found.archived_at or datetime.now(UTC)
+    return Dreams(call.location.opened).change(found.id, archived_at=at)
 
 
 def _opened(call: RouteCall, store_id: str) -> MemoryStore:
     """Return the memory store that a dream is to read. Raises `HttpError` if the caller may not write all of it."""
     info = call.location.info(store_id)
     key = call.caller.within(info).key
-    if not key.allows("write"):
-        raise lacking(WRITE)
-    if key.paths or key.write_paths:
-        raise forbidden("a dream needs access to the whole memory store")
+    if not key.allows("write") or key.paths or key.write_paths:
+        raise forbidden("a dream needs the scope write for the whole memory store")
     if info.archived_at is not None:
         raise invalid("the memory store is archived")
     return call.location.store(store_id, call.caller)[1]
@@ -134,10 +131,7 @@ def _dream(call: RouteCall, scope: Scope) -> Dream:
 
 def _may(call: RouteCall, scope: Scope, dream: Dream) -> bool:
     """Return whether the caller has a scope in the whole memory store that a dream reads."""
-    if dream.workspace_id != call.caller.workspace_id:
-        return False
-    try:
-        info = call.location.info(dream.store_id)
-    except HttpError:
-        return False
-    return call.caller.may(scope, info) and not call.caller.within(info).key.paths
+    with suppress(HttpError):
+        key = call.caller.within(call.location.info(dream.store_id)).key
+        return key.allows(scope) and not key.paths
+    return False

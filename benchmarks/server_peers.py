@@ -28,7 +28,8 @@ class Peer:
     """The server as a process. Threads share it, and each request waits for its answer."""
 
     def __init__(self, folder: Path) -> None:
-        subprocess.run(["npm", "install", "--silent", "--no-save", "--prefix", str(folder), PACKAGE], check=True)
+        if not (folder / "node_modules").exists():
+            subprocess.run(["npm", "install", "--silent", "--no-save", "--prefix", str(folder), PACKAGE], check=True)
         home, self._lock, self._number = folder / "node_modules" / PACKAGE, Lock(), 0
         self.name = f"{PACKAGE.rpartition('/')[2]} {json.loads((home / 'package.json').read_text())['version']}"
         environment = {**os.environ, "MEMORY_FILE_PATH": str((folder / "memory.jsonl").resolve())}

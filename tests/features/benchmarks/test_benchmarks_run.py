@@ -10,6 +10,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 SCRIPTS: dict[str, list[str]] = {
+    "lost_edits.py": ["--only", "sdk", "--only", "directory", "--only", "sqlite"],
     "peers.py": [], "callers.py": ["--only", "processes 1"], "startup.py": [],
     "search/speed.py": [], "places.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
     "history.py": ["--only", "sqlite"],
@@ -39,15 +40,6 @@ def test_a_script_prints_its_tables_and_leaves_no_file(name: str, tmp_path: Path
 @pytest.mark.long
 def test_the_straight_line_runs() -> None:
     assert script("straight.py", "--rounds", "5").count(", ratio ") == 2
-
-
-@pytest.mark.long
-def test_no_acknowledged_edit_is_lost(tmp_path: Path) -> None:
-    """The table of the README. The script fails if an edit of retentive is lost."""
-    command = [sys.executable, str(BENCHMARKS / "lost_edits.py"), "--tiny"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-    assert "| retentive, directory | 12 | 12 |\n| retentive, SQLite | 12 | 12 |" in done.stdout
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_replaces_its_own_table_in_the_page() -> None:

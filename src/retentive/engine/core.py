@@ -21,21 +21,12 @@ from retentive.engine.operation import (
 )
 from retentive.engine.read import read
 from retentive.engine.rendering import error_reply, paths_named, rendered
+from retentive.engine.visibility import Hides
 from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    Memory,
-    Recorded,
-    Snapshot,
-    StoreInfo,
-    Transaction,
-    as_actor,
-)
+from retentive.storage.contract import Actor, Backend, Clock, Recorded, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.listing import Listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
@@ -84,7 +75,7 @@ class StoreCore:
     hides_history: bool = False
     api_key_id: str = ""
     principal: str = ""
-    hides: Callable[[Snapshot, Memory], bool] | None = None
+    hides: Hides | None = None
     max_deletions: int | None = None
     known_settings: tuple[str | None, Settings | None] = (None, None)
 

@@ -14,6 +14,7 @@ from pydantic import create_model
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
+from retentive.server.dreams import dreams_key
 from retentive.server.errors import HttpError, forbidden, missing
 from retentive.server.keys import KeyStore
 from retentive.server.rights import ID_PREFIX, OF_PATHS, KeyRecord
@@ -34,19 +35,12 @@ NO_STORE = "memory store"
 class ServedLocation:
     """An open location, with its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
 
-    def __init__(
-        self,
-        opened: Retentive,
-        keys: KeyStore | None = None,
-        *,
-        webhooks_to_private: bool = False,
-        can_dream: bool = False,
-    ) -> None:
+    def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
         self.keys = keys or KeyStore(LocationRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
-        self.can_dream = can_dream
+        self.can_dream = bool(dreams_key())
         self._store = lru_cache(1_000)(self._opened)
 
     def store(self, store_id: str, caller: Caller, *, is_whole: bool = False) -> tuple[StoreInfo, MemoryStore]:

@@ -33,7 +33,6 @@ except ImportError as error:
 
 from retentive.server.application import Server, application
 from retentive.server.background import start
-from retentive.server.dreams import dreams_key
 from retentive.server.limits import RateLimits, Workers
 from retentive.server.location_metrics import LocationCollector
 from retentive.server.metrics import QUEUE_MAX, THREADS_MAX
@@ -166,7 +165,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         opened.close()
 
     server = Server(
-        ServedLocation(opened, webhooks_to_private=options.webhooks_to_private, can_dream=bool(dreams_key())),
+        ServedLocation(opened, webhooks_to_private=options.webhooks_to_private),
         Workers(options.threads, options.queue, deadline_s=options.deadline_s),
         RateLimits(options.rate, streams=options.streams),
         telemetry,

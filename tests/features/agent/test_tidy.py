@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anthropic import AsyncAnthropic
 
 import retentive
 from retentive import MemoryStore
 from retentive.agent import Event, Tidied, TokenUsage, tidy_store
+from retentive.claude_agent import TranscriptStore
 from retentive.errors import NotFound, Unavailable
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
 from support.command_line import here
@@ -223,6 +225,17 @@ def test_sessions_are_read(store: MemoryStore) -> None:
         assert "Mind the towns." in asked
         with pytest.raises(NotFound):
             tidied(store, claude, sessions=["none"])
+
+
+def test_transcripts_are_read(url: str) -> None:
+    with retentive.open(url) as opened, playing() as claude:
+        for name, text in (("s9", "I moved to Rome."), ("s8", "not asked for")):
+            entry: Any = {"type": "user", "uuid": name, "message": {"role": "user", "content": text}}
+            key: Any = {"project_key": "p", "session_id": name}
+            anyio.run(TranscriptStore(opened).append, key, [entry])
+        tidied(opened.store(), claude, sessions=["s9"], transcripts=opened.store("transcripts"))
+        asked = str(claude.requests[0].body)
+        assert ("user: I moved to Rome." in asked, "not asked for" in asked) == (True, False)
 
 
 def test_two_runs_exclude_each_other(store: MemoryStore, claude: ScriptedClaude) -> None:

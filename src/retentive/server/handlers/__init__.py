@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from retentive.server.calls import Route
 from retentive.server.handlers import access, dreams, history, memories, people, stores
 
-ROUTES: tuple[Route, ...] = (
-    *stores.route,
-    *memories.route,
-    *access.route,
-    *people.route,
-    *history.route,
-    *dreams.route,
+ROUTES: tuple[Route, ...] = tuple(
+    chain.from_iterable(each.route for each in (stores, memories, access, people, history, dreams))
 )

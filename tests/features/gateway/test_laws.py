@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retentive.gateway.transform import (
@@ -23,6 +23,7 @@ from retentive.gateway.transform import (
     usage_of,
     whole_reply,
 )
+from support.profiles import sized
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 INPUTS = st.dictionaries(st.sampled_from(["command", "path", "file_text"]), TEXTS, max_size=3)
@@ -179,6 +180,7 @@ def test_usage_is_that_of_the_last_turn_and_of_all(given: list[Any]) -> None:
         ]
 
 
+@settings(max_examples=sized(quick=10, long=150, full=500))
 @given(st.dictionaries(TEXTS, JSON), st.sampled_from([None, 1, 3]), st.booleans())
 def test_other_fields_keep_their_bytes(others: dict[str, Any], indent: int | None, ascii_only: bool) -> None:
     tools = [{"name": "search", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}]

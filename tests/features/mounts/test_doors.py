@@ -68,7 +68,7 @@ COMMANDS: list[dict[str, object]] = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=some(["sqlite", "postgresql"], 2))
 def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
     """A server with the key of an admin."""
     with retentive.open(place_of(request.param, tmp_path)) as opened, serving(opened) as found:

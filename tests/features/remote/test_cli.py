@@ -168,7 +168,7 @@ def test_every_command_is_listed() -> None:
     assert set(COMMANDS_BY_NAME) - refused == ACCEPTED.keys() | {"mcp", "demo"}
 
 
-@pytest.mark.parametrize("name", some(ACCEPTED, 2))
+@pytest.mark.parametrize("name", some(ACCEPTED, 4))
 def test_every_listed_command_works(
     remote: Run, local: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,11 +84,10 @@ def test_over_a_server(api: Api, environment: dict[str, str], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("at", "directory"),
     [
-        (None, "."),
         ("../link/memory", "../notes"),
         *[
             pytest.param(*each, marks=pytest.mark.long)
-            for each in (("sqlite:///x/../memory.db", "."), ("memory", "../link"), (".", "."))
+            for each in ((None, "."), ("sqlite:///x/../memory.db", "."), ("memory", "../link"), (".", "."))
         ],
     ],
 )

@@ -13,7 +13,7 @@ SCRIPTS: dict[str, list[str]] = {
     "lost_edits.py": ["--only", "sdk", "--only", "directory", "--only", "sqlite"],
     "peers.py": [], "callers.py": ["--only", "processes 1"], "startup.py": [],
     "search/speed.py": [], "places.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
-    "history.py": ["--only", "sqlite"],
+    "history.py": ["--only", "sqlite"], "prompts.py": [],
     "server.py": ["--only", "views", "--only", "streams"],
     "sensitive_values.py": ["--part", "values", "--half", "seen"],
 }  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 UNREACHABLE = (
     "ConnectionError", "NameResolutionError", "Max retries exceeded", "ConnectTimeout", "ServiceError",
@@ -35,9 +34,8 @@ def verdict(status: int, output: str, errors: str) -> tuple[int, str]:
 
 
 def main() -> int:
-    """Run pip-audit on the packages beside which the environment of this program lies."""
-    packages = next((Path(sys.prefix).parent / "lib").glob("python3*/site-packages"))
-    command = [sys.executable, "-m", "pip_audit", "--path", str(packages), "--format", "json", "--timeout", "10"]
+    """Run pip-audit on the packages of this environment."""
+    command = [sys.executable, "-m", "pip_audit", "--local", "--format", "json", "--timeout", "10"]
     done = subprocess.run(  # noqa: S603 - its own interpreter and constants
         [*command, "--progress-spinner", "off", "--skip-editable"], capture_output=True, text=True, check=False
     )

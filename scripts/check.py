@@ -1,4 +1,5 @@
-"""The long checks, by name: `make check NAME=sample`, or this file with names. Each prepares the environment it needs.
+"""The long checks, by name: `make check NAME=sample`, or this file with names. All run in .venv; `frameworks` and
+`release` need other versions of packages, which they keep below it.
 
 sample         what CI runs after `make test`: the long profile, without the tests that `make test` has too, except
                faults and histories
@@ -67,9 +68,8 @@ def environment_of(name: str, *packages: str) -> Path:
 def check(name: str) -> None:
     """Run one check."""
     if name in SELECTIONS:
-        uv = environment_of("uv", "uv").parent  # uv makes the environments of some of these tests
-        profile = "long" if name == "packages" else "quick"
-        tests(*SELECTIONS[name], PATH=f"{uv}{os.pathsep}{os.environ['PATH']}", RETENTIVE_PROFILE=profile)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where uv is
+        tests(*SELECTIONS[name], PATH=path, RETENTIVE_PROFILE="long" if name == "packages" else "quick")
     elif name == "sample":
         listed = subprocess.run(  # noqa: S603
             [*PYTEST, "--collect-only", "--quiet"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -83,9 +83,8 @@ def check(name: str) -> None:
         run(python, "-m", "pytest", "tests/frameworks")
         run(python, "-m", "mypy", "--cache-dir", ".venv/.frameworks/.mypy_cache", *ADK)
     elif name == "audit":
-        python = environment_of("audit", "bandit>=1.9,<2", "pip-audit>=2.10,<3")
-        run(python.with_name("bandit"), "--quiet", "--configfile", "pyproject.toml", "--recursive", "src")
-        run(python, "scripts/audit_packages.py")
+        run(sys.executable, "-m", "bandit", "--quiet", "--configfile", "pyproject.toml", "--recursive", "src")
+        run(sys.executable, "scripts/audit_packages.py")
     elif name == "release":
         python = environment_of("release", "--no-deps", "--requirement", "scripts/release-requirements.txt")
         run(python, "scripts/release.py")

@@ -57,6 +57,8 @@ def fill(place: Retentive) -> None:
     store.create("/memories/web.md", "proposed\n", actor="session:web-1")
     store.undo_by("session:1", mode="force")
     store.create(NOTES, "back\n", actor="session:2")
+    store.create("/memories/cited.md", "Written on the way back.\n")
+    store.cite("/memories/cited.md", f"{NOTES}#L1")
     place.store(SHARED).create("/memories/team.md", "shared\n")
     store.sweep()
 
@@ -78,6 +80,7 @@ def _of_store(store: MemoryStore) -> dict[str, Any]:
         "provenance": {each.id: each.provenance_text for each in versions if each.provenance_text},
         "redacted": [each.id for each in versions if each.redacted_at],
         "proposed": [each.summary for each in store.review.pending()],
+        "citations": [[each.path, each.state] for each in store.citations()],
         "audited": [each.operation for each in store.audit.entries()],
         "review": list(store.settings().review),
     }

@@ -3,10 +3,10 @@
 require __DIR__ . '/RetentiveMemory.php';
 
 while (($line = fgets(STDIN)) !== false) {
-    $sent = json_decode($line);
-    $memory = new RetentiveMemory($sent->url, $sent->key, $sent->store, $sent->timeout);
+    $sent = json_decode($line, true);
+    $memory = new RetentiveMemory($sent['url'], $sent['key'], $sent['store'], $sent['timeout']);
     try {
-        $result = $memory->call($sent->block->id, $sent->block->input);
+        $result = $memory->call($sent['block']['id'], $sent['block']['input']);
     } catch (RuntimeException $error) {
         $result = ['failed' => $error->getMessage()];
     }

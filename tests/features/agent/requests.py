@@ -18,6 +18,11 @@ VERSION = {"anthropic-version": "2023-06-01"}
 CONTEXT = {"x-api-key": "key", "anthropic-beta": f"{CONTEXT_BETA},{COMPACT_BETA}", **VERSION}
 
 
+def assistant_call(command: str, tool_use_id: str = "t1") -> dict[str, Any]:
+    call = {"type": "tool_use", "id": tool_use_id, "name": "memory", "input": {"command": command}}
+    return {"role": "assistant", "content": [call]}
+
+
 def result(content: object, tool_use_id: str = "t1", **more: object) -> dict[str, Any]:
     block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, **more}
     return {"role": "user", "content": [block]}

@@ -27,6 +27,31 @@ pytest_plugins = ["pytester"]
 TEST = """
 from anthropic import Anthropic
 
+CHECKS = {
+    "text": (Check("no"), "expected the text 'no', got 'yes, it is'"),
+    "contains": (Check(contains=("yes", "no")), "expected a text that contains 'no', got 'yes, it is'"),
+    "no error": (Check(is_error=True), "expected is_error True, got False with the text 'yes, it is'"),
+    "holds": (Check(holds=lambda text: "no" in text), "the check failed for the text 'yes, it is'"),
+    "raises": (
+        Check(holds=lambda text: text.index("no")),
+        "the check raised ValueError('substring not found')",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_failed_check_is_a_detailed_error(name: str) -> None:
+    check, expected = CHECKS[name]
+    claude = ScriptedClaude(Script((Turn((Call({"command": "view"}, check),)), Turn(("Fine.",))), "the script"))
+    messages = [*HELLO, assistant_call("view"), result("yes, it is")]
+    status, reply = post(claude, messages=messages)
+    message: str = reply["error"]["message"]
+    assert (status, reply["type"], reply["error"]["type"]) == (400, "error", "invalid_request_error")
+    assert message.startswith('[scripted Claude] script \'the script\', turn 1: memory {"command": "view"}: ')
+    assert expected in message
+    assert [str(failure) in message for failure in claude.failures] == [True]
+
+
 def ask(server, *texts):
     client = Anthropic(base_url=server.url, api_key="none", max_retries=0)
     for text in texts:

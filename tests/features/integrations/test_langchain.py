@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic, _client_utils
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -19,7 +19,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
-from retentive import MemoryStore
+from retentive import TOOL, MemoryStore
 from retentive.integrations.langchain import memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
@@ -27,12 +27,16 @@ from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace
 
 from .conversations import (
+    ERRORS,
     INSERTED,
     INSERTS,
     KEY,
     MODEL,
+    STORY,
     A,
+    offered_tools,
     one_turn,
+    story,
 )
 
 INSERT = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
@@ -75,6 +79,20 @@ def ainvoke(server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | Non
 
     with chat(server) as model:
         return asyncio.run(talk(model))
+
+
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All six commands and all errors give the same bytes. The request contains Claude's built-in memory tool."""
+    with scripted_claude(story(twin)) as server:
+        messages = invoke(server, memory_tool(store, actor="session:s1"))
+        assert server.failures == []
+        assert messages[-1].content == "That is all."
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
+    answers = [message for message in messages if isinstance(message, ToolMessage)]
+    assert [n for n, message in enumerate(answers) if message.status == "error"] == list(ERRORS)
+    assert answers[19].content == "Error: Cannot delete the /memories directory itself"
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])

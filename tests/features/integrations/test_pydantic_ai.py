@@ -16,7 +16,7 @@ from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.run import AgentRunResult
 
-from retentive import MemoryStore
+from retentive import TOOL, MemoryStore
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.integrations.schemas import MEMORY_DESCRIPTION as DESCRIPTION
 from retentive.integrations.schemas import MEMORY_SCHEMA as INPUT_SCHEMA
@@ -24,6 +24,7 @@ from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from support.places import OpenPlace
 
 from .conversations import (
+    ERRORS,
     INSERTED,
     INSERTS,
     KEY,
@@ -32,6 +33,7 @@ from .conversations import (
     A,
     offered_tools,
     one_turn,
+    story,
 )
 
 
@@ -49,6 +51,22 @@ def talk(server: ScriptedClaude, agent: Agent[Any, str], *, deps: object = None)
 def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     return [part for request in requests for part in request.parts if isinstance(part, ToolReturnPart)]
+
+
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All commands and more errors than retries give the same bytes.
+
+    The request contains Claude's built-in memory tool.
+    """
+    agent = Agent(capabilities=[MemoryCapability[None](store, actor="session:s1")])
+    with scripted_claude(story(twin)) as server:
+        result = talk(server, agent)
+        assert server.failures == []
+        assert result.output == "That is all."
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
+    assert [n for n, part in enumerate(returns(result.all_messages())) if part.outcome == "failed"] == list(ERRORS)
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
 def test_the_calls_of_a_turn_run_in_order(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

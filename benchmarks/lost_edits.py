@@ -210,7 +210,7 @@ def measured(kind: str, place: Path, edits: int) -> tuple[str, ...]:
         subprocess.run([python, "-m", "pip", "install", "-q", *candidate.packages], check=True, capture_output=True)
     workers = Workers(kind, folder, python)
     together = workers.together(edits)
-    killed = [line for number in range(KILLS) for line in workers.killed(number)]
+    killed = [line for number in range(KILLS if edits == EDITS else 1) for line in workers.killed(number)]
     states, lines = workers.result()
     kept, after = (sum(line in lines for line in some) for some in (together, killed))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and "node_modules" not in path.parts)

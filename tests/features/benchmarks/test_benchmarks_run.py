@@ -10,7 +10,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 SCRIPTS: dict[str, list[str]] = {
-    "lost_edits.py": ["--only", "sdk", "--only", "directory", "--only", "sqlite"],
+    "lost_edits.py": ["--only", "directory"],
     "peers.py": [], "callers.py": ["--only", "processes 1"], "startup.py": [],
     "search/speed.py": [], "places.py": ["--only", "sqlite"], "growth.py": ["--only", "sqlite"],
     "history.py": ["--only", "sqlite"], "prompts.py": [],

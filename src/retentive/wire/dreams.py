@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from retentive.agent.events import TokenUsage
 from retentive.errors import InvalidInput
 from retentive.wire import base
 
@@ -87,7 +86,7 @@ class DreamError(base.Answer):
     message: str
 
 
-class DreamUsage(base.ObjectOf[TokenUsage]):
+class DreamUsage(base.ObjectOf[Any]):
     """Tokens that a dream has used so far."""
 
     input_tokens: base.Count = 0

@@ -79,7 +79,7 @@ def test_the_first_example_runs_with_only_the_wheel_installed(version: str, whee
     said = run(programs / "python", "-W", "error", "-c", ALONE, cwd=tmp_path)
     assert said.endswith("0B\t/memories\n")
     run(*pip, f"{wheel}[anthropic]", cwd=tmp_path)
-    program, session = blocks(ROOT / "README.md")[1:3]
+    program, session = blocks(ROOT / "README.md")[:2]
     assert program.file_name is not None
     (tmp_path / program.file_name).write_text(program.body, "utf-8")
     with scripted_claude(*SCRIPTS) as claude:

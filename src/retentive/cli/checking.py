@@ -13,11 +13,11 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import PROBLEMS
-from retentive.cli.location import Location
+from retentive.cli.location import Location, naming
 from retentive.cli.options import command
 from retentive.cli.parameters import absolute, decoded
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.transfer.files import replace_file
 from retentive.values.paths import ROOT
 
@@ -52,24 +52,25 @@ def _questions(text: str, budget: int | None) -> list[Question]:
             texts = value if isinstance(value, list) else [value] if isinstance(value, str) else ["-"]
             if type(value) is not _TYPES.get(name) or not all(isinstance(text, str) and text for text in texts):
                 raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_TYPES)}, or has a wrong type")
-        if "ask" not in row or not {"paths", "texts"} & row.keys() or row["ask"] in found:
+        if "ask" not in row or not (row.get("paths") or row.get("texts")) or row["ask"] in found:
             raise InvalidInput(f"question {number} needs an `ask` of its own, and `paths` or `texts` to be found")
-        given["paths"] = [absolute(path) for path in given.get("paths", ())]
-        found[row["ask"]] = Question(**given | {"under": absolute(given.get("under", ROOT))})
+        found[row["ask"]] = Question(**given)
     return list(found.values())
 
 
 def _asked(store: MemoryStore, question: Question) -> dict[str, Any]:
     """Return which paths and texts of a question are missing. A directory is found if a memory in it is."""
-    tokens = None
-    if question.limit:
-        hits = store.search(question.ask, limit=question.limit, under=question.under)
-        paths = [hit.path for hit in hits]
-        text = "\n".join(snippet.text for hit in hits for snippet in hit.snippets)
-    else:
-        block = store.recall(question.ask, budget_tokens=question.budget, under=question.under)
-        paths, text, tokens = [passage.path for passage in block.passages], block.text, block.tokens
-    missing = [path for path in question.paths if not any(f"{each}/".startswith(f"{path}/") for each in paths)]
+    under, tokens = absolute(question.under), None
+    with naming("Question", question.ask):
+        wanted = [core_of(store).parsed(absolute(path)).text for path in question.paths]
+        if question.limit:
+            hits = store.search(question.ask, limit=question.limit, under=under)
+            paths = [hit.path for hit in hits]
+            text = "\n".join(snippet.text for hit in hits for snippet in hit.snippets)
+        else:
+            block = store.recall(question.ask, budget_tokens=question.budget, under=under)
+            paths, text, tokens = [passage.path for passage in block.passages], block.text, block.tokens
+    missing = [path for path in wanted if not any(f"{each}/".startswith(f"{path}/") for each in paths)]
     missing += [each for each in question.texts if each.casefold() not in text.casefold()]
     return {"found": not missing, "ask": question.ask, "tokens": tokens, "missing": missing, "paths": paths}
 

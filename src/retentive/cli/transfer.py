@@ -29,11 +29,11 @@ from retentive.store.backup_runs import recorded_backup
 from retentive.transfer.archive import COMPRESSED, OF_GZIP, open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.digest import write_digest
-from retentive.transfer.elsewhere import KEY, import_from
+from retentive.transfer.elsewhere import import_from
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.formats import FORMATS
-from retentive.transfer.import_files import directory_source, import_files, tar_source
+from retentive.transfer.import_files import KEY, directory_source, import_files, tar_source
 from retentive.transfer.location_records import CARRIED, CarriedRecords, TransferResult
 from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.restore import migrate as copy_stores
@@ -78,7 +78,11 @@ def export(location: Location, dest: str, *, digest: bool, budget: int) -> None:
             written = write_digest(store, dest, budget_tokens=budget)
             facts = f"{output.counted(len(written.notes), 'note')} and {output.counted(written.listed, 'path')}"
             changed = "Written" if written.is_changed else "Unchanged"
-            output.emit(written, f"{changed}: {facts}, about {output.counted(written.tokens, 'token')}.\n")
+            output.emit(
+                written,
+                f"{changed}: {facts}, about {output.counted(written.tokens, 'token')}.\n",
+                notes=(f"{path}: {why}" for path, why in written.left_out),
+            )
             return
         if dest.endswith(_WHOLE):
             whole = export_whole(store, dest, progress=progress)
@@ -124,11 +128,12 @@ def import_(
     are not text are refused. The guards of the memory store apply. The actor of the changes is job:import.
 
     With --from, each conversation, user or entity becomes a memory, and the source of the changes is import:FORMAT. A
-    later import updates the memories that nobody has edited since. Nothing is imported from a broken export.
+    later import updates the memories that nobody has edited since, and leaves out those that were deleted. Nothing is
+    imported from a broken export.
 
     For each file, prints a line with the outcome, the path and the reason: `created`, `replaced`, `same` (the memory
     has this text already), `exists` (the memory was kept), `refused`, or `left` for names that never contain memories,
-    such as .git, and for temporary files of editors. Exits with status 1 if a file was refused.
+    such as .git, for temporary files of editors, and for deleted imports. Exits with status 1 if a file was refused.
     """
     if (key is not None and not whole) or (whole and (overwrite or dry_run or kind or under != ROOT)):
         raise click.UsageError("--as needs --whole, which excludes --under, --overwrite, --dry-run and --from.")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.redaction.examiner import TextExaminer
 from retentive.remote import remote_store
 from retentive.search.recall import tokens_of
@@ -31,12 +31,16 @@ _MARKER = re.compile(rb"^<!-- retentive:(?:begin|end) -->(?=\r?$)", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Block in a file: paths of the notes with text, number of the other paths, estimated tokens, and if it is new."""
+    """Block in a file: paths of the notes with text, number of the other paths, estimated tokens, and if it is new.
+
+    `left_out` has the paths of notes whose text cannot be read, and why. They are only listed.
+    """
 
     notes: list[str]
     listed: int
     tokens: int
     is_changed: bool
+    left_out: list[tuple[str, str]]
 
 
 def write_digest(store: MemoryStore, path: str, *, budget_tokens: int = 1_000) -> Digest:
@@ -52,6 +56,8 @@ def write_digest(store: MemoryStore, path: str, *, budget_tokens: int = 1_000) -
             raise InvalidInput("this is not a regular file")
         with mapped_os_errors(), open(path, "rb") as file:
             before = file.read()
+    if b"\0" in before:  # as in UTF-16, which PowerShell writes
+        raise InvalidInput("this is not a UTF-8 text")
     found = list(_MARKER.finditer(before))
     if found and [marker[0] for marker in found] != [BEGIN, END]:
         lines = ", ".join(str(before.count(b"\n", 0, marker.start()) + 1) for marker in found)
@@ -59,7 +65,7 @@ def write_digest(store: MemoryStore, path: str, *, budget_tokens: int = 1_000) -
             f"expected one {BEGIN.decode()} and below it one {END.decode()}; found markers in lines {lines}"
         )
     newline = b"\r\n" if b"\r\n" in before else b"\n"
-    notes, listed, text = _block(store, budget_tokens)
+    notes, listed, text, left_out = _block(store, budget_tokens)
     block = BEGIN + newline + text.encode().replace(b"\n", newline) + END
     if found:
         after = before[: found[0].start()] + block + before[found[1].end() :]
@@ -68,11 +74,11 @@ def write_digest(store: MemoryStore, path: str, *, budget_tokens: int = 1_000) -
         after = before + gap + block + newline
     if after != before:
         replace_file(path, after)
-    return Digest(notes, listed, tokens_of(text), after != before)
+    return Digest(notes, listed, tokens_of(text), after != before, left_out)
 
 
-def _block(store: MemoryStore, budget: int) -> tuple[list[str], int, str]:
-    """Return the paths of the notes with text, the number of the other paths, and the text between the markers."""
+def _block(store: MemoryStore, budget: int) -> tuple[list[str], int, str, list[tuple[str, str]]]:
+    """Return the fields `notes` and `listed` of a digest, the text between the markers, and `left_out`."""
     levels = {each.path: f" ({each.level})" for each in store.trust.doubted()}
     memories, texts, titles = _most_used(store), dict[str, str](), dict[str, str]()
     left = budget - tokens_of(_INTRO + _OTHERS + _MORE) - 10  # the fences
@@ -83,8 +89,13 @@ def _block(store: MemoryStore, budget: int) -> tuple[list[str], int, str]:
             left -= tokens_of(title)
     settings = store.settings()
     examiner = core_of(store).examiner if remote_store(store) is None else TextExaminer()
+    left_out = list[tuple[str, str]]()
     for path in titles:
-        whole = store.load(path)[1]
+        try:
+            whole = store.load(path)[1]
+        except (Damaged, NotFound) as error:  # not found: deleted meanwhile
+            left_out.append((path, str(error)))
+            continue
         found = examiner.examine(settings, whole, path=path)
         text = "".join(_lines(whole, min(left, budget // 4)))
         if text and not (found.removed or found.refused or found.flagged):
@@ -96,7 +107,7 @@ def _block(store: MemoryStore, budget: int) -> tuple[list[str], int, str]:
     body += "".join(titles[path] for path in others)
     more = len(memories) - len(titles)
     text = f"{_INTRO}```text\n{body}{_MORE.format(more) if more else ''}```\n"
-    return notes, len(others), text
+    return notes, len(others), text, left_out
 
 
 def _most_used(store: MemoryStore) -> list[Memory]:

@@ -24,13 +24,12 @@ from typing import IO, Any, NamedTuple
 from retentive.errors import InvalidInput, TooLarge
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.import_files import FROM, MAX_FILE_BYTES, ImportOutcome, Item, Source, import_files
+from retentive.transfer.import_files import FROM, MAX_FILE_BYTES, ImportOutcome, Item, Source, import_files, key_of
 
 MAX_EXPORT_BYTES = 2 * 1024**3  # unpacked; the texts are in a temporary file until all are read
 _CHUNK = 1024 * 1024
 _SPACE, _ITEM, _END = map(re.compile, (r"\s*", r"\s*[\[,]\s*", r"\s*\[?\s*\]\s*"))
 NOT_TEXT = re.compile("[\0\ud800-\udfff]")
-KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
 _TITLE_CHARS, _NAME_BYTES = 200, 80
 _MS = 1e11  # larger numbers are milliseconds: as seconds, they are after the year 5138
 
@@ -57,7 +56,7 @@ class Node:
 
     def error(self, expected: str) -> InvalidInput:
         """Return an error that says what would be right at this place."""
-        return InvalidInput(f"{self.place}: expected {expected}; nothing was imported")
+        return InvalidInput(f"{NOT_TEXT.sub('?', self.place)}: expected {expected}; nothing was imported")
 
     def _of(self, kind: type, expected: str) -> Any:
         if not isinstance(self.value, kind):
@@ -73,7 +72,7 @@ class Node:
 
     def __getitem__(self, name: str) -> Node:
         value = None if self.value is None else self.object().get(name)
-        return Node(value, f"{self.place}.{NOT_TEXT.sub('?', name[:60])}")
+        return Node(value, f"{self.place}.{name[:60]}")
 
     def items(self) -> list[Node]:
         """Return the items of a list, or none if there is no list."""
@@ -223,7 +222,7 @@ def import_from(store: MemoryStore, kind: str, found: Iterable[Incoming], under:
     The source in the provenance is `import:KIND`. What an earlier import made is found by the end of its path.
     """
     under, limit = core_of(store).parsed(under).text, store.settings().max_memory_bytes
-    known = {match[1]: each.path for each in store.memories(under) if (match := KEY.search(each.path))}
+    known = {key_of(each.path): each.path for each in store.memories(under)}
 
     def items() -> Iterator[Item]:
         for incoming in found:

@@ -67,6 +67,9 @@ def _of_chatgpt(message: Node) -> str:
     return _said(role, message["create_time"].time(), "\n\n".join(filter(str.strip, parts)))
 
 
+_MEMORIES = {"conversations_memory", "project_memories", "memory_files"}
+
+
 def claude(path: str) -> Iterator[Incoming]:
     """One memory per conversation and per project, and those that Claude keeps about the user and each project."""
     for found in documents(path, r"(.*/)?((conversations|projects|memories)(-\d+)?|(projects|memories)/[^/]+)\.json"):
@@ -74,10 +77,12 @@ def claude(path: str) -> Iterator[Incoming]:
         if "chat_messages" in found:
             messages = map(_of_claude, found["chat_messages"].items())
             yield from _whole("", name, found["uuid"].text(None), at, messages)
-        elif "conversations_memory" in found or "project_memories" in found:
+        elif not _MEMORIES.isdisjoint(found.object()):
             account, projects = found["account_uuid"].text(), found["project_memories"]
-            known = {each: projects[each] for each in (projects.object() if projects.value else ())}
-            for each, text in {"conversations": found["conversations_memory"], **known}.items():
+            texts = {"conversations": found["conversations_memory"]}
+            texts |= {each: projects[each] for each in (projects.object() if projects.value else ())}
+            texts |= {each["path"].text(None): each["content"] for each in found["memory_files"].items()}
+            for each, text in texts.items():
                 yield from _whole("memory", f"Memory of {each}", f"memory {account} {each}", None, [text.text()])
         elif "docs" in found:
             about = {"Description": found["description"], "Instructions": found["prompt_template"]}
@@ -89,7 +94,9 @@ def claude(path: str) -> Iterator[Incoming]:
 
 
 def _of_claude(message: Node) -> str:
-    blocks = (each["text"].text() for each in message["content"].items() if each["type"].value == "text")
+    blocks = (
+        each["text"].text() for each in message["content"].items() if each["type"].value in {"text", "voice_note"}
+    )
     texts = list(filter(str.strip, blocks)) or [message["text"].text()]
     for file in [*message["attachments"].items(), *message["files"].items()]:
         texts.append(f"[{file['file_name'].text()}]\n\n{file['extracted_content'].text()}".strip())
@@ -107,6 +114,8 @@ def mem0(path: str) -> Iterator[Incoming]:
             about += [NOT_TEXT.sub("?", json.dumps(metadata, ensure_ascii=False, sort_keys=True))] * bool(metadata)
             named = ((kind, row[f"{kind}_id"].text()) for kind in ("user", "agent", "app", "run"))
             owner = next((each for each in named if each[1]), ("user", "default"))
+            if "memory" not in row:
+                raise row.error("a memory of get_all, not of an export with another schema")
             text = _bullet(row["memory"].text(None), ", ".join(filter(None, about)))
             owners[owner].append((at or _FIRST, row["id"].text(None), text))
     for (kind, name), rows in owners.items():

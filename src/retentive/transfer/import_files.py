@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ IMPORT = Actor("job", "import")
 """Actor of imported changes."""
 FROM = "import:"
 """Beginning of the source of imports that are repeated: such an import updates the memories that it made before."""
+KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
+"""End of the path of a memory that an import made, which stays the same if its title changes."""
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 _BECAME: tuple[Became, ...] = get_args(Became)
 _OF_EDITOR = "a temporary or backup file of an editor"
@@ -51,6 +54,11 @@ class FileOutcome:
     path: str | None
     became: Became
     why: str | None = None
+
+
+def key_of(path: str) -> str:
+    """Return the end of a path that stays the same if the title changes, or the path if it has none."""
+    return match[1] if (match := KEY.search(path)) else path
 
 
 class ImportOutcome(NamedTuple):
@@ -80,7 +88,8 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     """Write files as memories in one transaction.
 
     Every rule about writing applies. A refused file does not stop the others. If the source is `import:...`, a memory
-    whose text has the same source is replaced, since nobody has edited it after the import.
+    whose text has the same source is replaced, since nobody has edited it after the import, and one that somebody has
+    deleted since is left out.
     """
 
     name = "import"
@@ -98,14 +107,25 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[FileOutcome]]:
         """Decide each file over the files before it, and return the outcome for each."""
         after, outcomes = Pending(view), list[FileOutcome]()
+        source = guard.call.source if (guard.call.source or "").startswith(FROM) else None
+        gone = set[str]() if source is None or self.overwrite else self._gone(view, source)
         for file in self.files:
             try:
-                outcomes.append(self._decide(file, after, guard))
+                if key_of(file.path.text) in gone:
+                    outcomes.append(file.became("left", "deleted or moved since the import"))
+                else:
+                    outcomes.append(self._decide(file, after, guard, source))
             except Refused as refusal:
                 outcomes.append(file.became("refused", _sentence(refusal, file.path.text)))
         return Plan(outcomes, after.changes)
 
-    def _decide(self, file: ReadyFile, after: Pending, guard: Guard) -> FileOutcome:
+    def _gone(self, view: Snapshot, source: str) -> set[str]:
+        """Return the keys of what was imported before, and is no longer in the directory."""
+        versions = view.versions(path=f"{self.under}/{source.removeprefix(FROM)}/")
+        past = {key_of(each.path) for each in versions if each.provenance.source == source}
+        return past - {key_of(memory.path) for memory, _ in view.list(self.under)} if past else past
+
+    def _decide(self, file: ReadyFile, after: Pending, guard: Guard, source: str | None) -> FileOutcome:
         if file.path.text in self.refused:
             return file.became("refused", self.refused[file.path.text])
         self.texts.seek(file.start)
@@ -116,7 +136,6 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         guard.check(file.path)
         if entry.memory is not None and entry.data == data:
             return file.became("same")
-        source = guard.call.source if (guard.call.source or "").startswith(FROM) else ""
         is_own = source and entry.memory is not None and entry.memory.provenance.source == source
         if entry.memory is not None and not (self.overwrite or is_own):
             return file.became("exists", "edited since the import" if source else None)

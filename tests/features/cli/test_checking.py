@@ -83,9 +83,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "another key": (FILE + 'path = "a"\n', "question 2: path is not one of"),
     "a wrong type": (FILE.replace("limit = 3", "limit = true"), "question 2: limit is not one of"),
     "a wrong list": (FILE.replace('["refunds.md"]', "[1]"), "question 1: paths is not one of"),
+    "an empty list": ('[[question]]\nask = "a"\npaths = []\n', "question 1 needs"),
+    "no path": (FILE.replace("refunds.md", "../refunds.md"), "Question: How long do refunds take?"),
     "nothing to find": ('[[question]]\nask = "a"\n', "question 1 needs"),
     "the same question": (FILE.replace("Who approves large refunds?", "How long do refunds take?"), "question 2 needs"),
-    "a small budget": (FILE.replace("200", "5"), ""),
+    "a small budget": (FILE.replace("200", "5"), "Question: How long do refunds take?"),
 }
 
 

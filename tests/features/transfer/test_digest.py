@@ -16,6 +16,7 @@ import retentive
 from retentive import MemoryStore
 from support.clock import Clock
 from support.command_line import here
+from support.damage import sql
 
 BEGIN, END = "<!-- retentive:begin -->", "<!-- retentive:end -->"
 
@@ -87,7 +88,7 @@ def test_only_the_block_changes(
     "markers", [[BEGIN], [END], [END, BEGIN], [BEGIN, END, BEGIN, END], [BEGIN, BEGIN, END]], ids=len
 )
 def test_broken_markers_are_refused(store: MemoryStore, tmp_path: Path, markers: list[str]) -> None:
-    """The error names the lines, and the file stays as it is. So does a directory."""
+    """The error names the lines, and the file stays as it is. So do a directory, and a file in UTF-16."""
     file = tmp_path / "CLAUDE.md"
     file.write_text("one\n" + "\n".join(markers))
     found = digest(file)
@@ -95,6 +96,9 @@ def test_broken_markers_are_refused(store: MemoryStore, tmp_path: Path, markers:
     assert f"found markers in lines {', '.join(str(n) for n in range(2, len(markers) + 2))}" in found.stderr
     (tmp_path / "d").mkdir()
     assert digest(tmp_path / "d").exit_code == 2
+    file.write_text("# Mine", encoding="utf-16")
+    assert digest(file).exit_code == 2
+    assert file.read_text(encoding="utf-16") == "# Mine"
 
 
 def test_the_budget_holds(store: MemoryStore, tmp_path: Path, clock: Clock) -> None:
@@ -140,3 +144,14 @@ def test_what_is_left_out(store: MemoryStore, tmp_path: Path) -> None:
     assert [line for line in outside if "@" in line or BEGIN in line or END in line or line[:1] == "#"] == []
     assert block(file) == text
     assert file.read_text().count(f"\n{END}\n") == 1
+
+
+def test_a_damaged_note_is_only_listed(store: MemoryStore, tmp_path: Path) -> None:
+    """The others are written, and a note names it."""
+    store.create("/memories/tea.md", "Green.\n")
+    store.create("/memories/bad.md", "Black.\n")
+    sql(f"sqlite:///{tmp_path}/memory.db", "UPDATE versions SET text = x'ff' WHERE path = '/memories/bad.md'")
+    found = digest(tmp_path / "CLAUDE.md")
+    assert (found.exit_code, found.stdout[:27]) == (0, "Written: 1 note and 1 path,")
+    assert found.stderr.startswith("/memories/bad.md: ")
+    assert "Other notes:\n/memories/bad.md\n" in (tmp_path / "CLAUDE.md").read_text()

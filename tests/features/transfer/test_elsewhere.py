@@ -159,6 +159,9 @@ EXPORTS: dict[str, tuple[str, str, object, dict[str, tuple[str, ...]]]] = {
         "claude/memory/memory-of-conversations-": ("Likes tea.",), "claude/memory/memory-of-p1-": ("Ships in May.",),
         "claude/projects/launch-": ("## Instructions\n\nBe brief.", "## plan.md\n\nPlan"),
     }),
+    "memories of Claude": ("claude", "memories-000.zip", {"memories/u.json": {
+        "account_uuid": "u", "memory_files": [{"path": "/notes/tea.md", "content": "Green."}]}}, {
+        "claude/memory/memory-of-notes-tea-md-": ("# Memory of /notes/tea.md\n\nGreen.\n",)}),
     "mem0": ("mem0", "mem0.json", MEM0, {
         "mem0/users/alex-": ('- Lives in Ulm (2025-01-02)\n- Drinks tea (2025-02-02, {"k": 1})\n',),
         "mem0/agents/bot-": ("- Answers briefly\n",)}),
@@ -221,6 +224,29 @@ def test_a_grown_and_renamed_conversation_is_one_edit(at: str, store: MemoryStor
         assert (done["became"], done["why"]) == ("exists", "edited since the import")
         assert tree(store) == edited
     assert run(at, "chatgpt", path, "--under", "/memories/old", "--overwrite") == {"replaced": 1}
+
+
+def test_what_was_deleted_stays_deleted(at: str, store: MemoryStore, tmp_path: Path) -> None:
+    """Also if it was moved before, or has another title now. Another memory at its path is no reason."""
+    store.create("/memories/basic-memory/Tea.md", "Mine.")
+    store.execute({"command": "delete", "path": "/memories/basic-memory/Tea.md"})
+    assert run(at, "basic-memory", written(tmp_path / "notes", {"Tea.md": NOTE, "b.md": b"b"})) == {"created": 2}
+    store.execute({"command": "delete", "path": "/memories/basic-memory/Tea.md"})
+    store.execute(rename("/memories/basic-memory/b.md", "/memories/mine.md"))
+    found = imported(at, "basic-memory", tmp_path / "notes")
+    assert [(each["became"], each["why"]) for each in found["files"]] == [
+        ("left", "deleted or moved since the import")
+    ] * 2
+    path = written(tmp_path / "c.json", [CHATGPT])
+    run(at, "chatgpt", path)
+    (chat,) = [each.path for each in store.memories("/memories/chatgpt")]
+    store.execute(rename(chat, "/memories/chat.md"))
+    store.execute({"command": "delete", "path": "/memories/chat.md"})
+    written(path, [{**CHATGPT, "title": "Drinks"}])
+    assert [run(at, "chatgpt", path, *more) for more in (["--dry-run"], [])] == [{"left": 1}] * 2
+    assert list(tree(store)) == ["/memories/mine.md"]
+    assert run(at, "chatgpt", path, "--overwrite") == {"created": 1}
+    assert run(at, "chatgpt", path) == {"same": 1}
 
 
 def test_values_that_guards_remove(at: str, store: MemoryStore, tmp_path: Path) -> None:
@@ -294,7 +320,8 @@ BROKEN: dict[str, tuple[str, str, object, str]] = {
     "a wrong title": ("chatgpt", "c.json", broken(title={}), "c.json[1].title: expected a string"),
     "another file": ("claude", "c.json", [CLAUDE[0], {"x": 1}], "c.json[1]: expected a conversation"),
     "no object": ("letta", "l.af", [[1]], "l.af[0]: expected an object"),
-    "no memory": ("mem0", "m.json", {"results": [{"id": "1"}]}, "m.json: line 1.results[0].memory: expected a string"),
+    "no memory": ("mem0", "m.json", {"results": [{"id": "1"}]}, "m.json: line 1.results[0]: expected a memory"),
+    "a schema": ("mem0", "m.json", {"full_name": "Ann"}, "m.json: line 1: expected a memory of get_all"),
     "a line": ("server-memory", "m.jsonl", LINES + b'{"name": "x",}', "m.jsonl: line 4: not JSON"),
     "no name": ("server-memory", "m.jsonl", LINES + b'{"entityType": "x"}', "m.jsonl: line 4.name: expected a string"),
     "no block": ("letta", "l.af", {**LETTA, "blocks": []}, "l.af: line 1.agents[0].block_ids[0]: expected"),

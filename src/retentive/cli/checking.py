@@ -6,7 +6,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import click
@@ -21,58 +20,47 @@ from retentive.store import MemoryStore, core_of
 from retentive.transfer.files import replace_file
 from retentive.values.paths import ROOT
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Question of a file, and what must be found."""
-
-    ask: str
-    paths: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    under: str = ROOT
-    budget: int = 400
-    limit: int = 0
+_EMPTY: Mapping[str, Any] = {"ask": "", "paths": [], "texts": [], "under": ROOT, "budget": 400, "limit": 0}
 
 
-_TYPES = {"ask": str, "paths": list, "texts": list, "under": str, "budget": int, "limit": int}
-
-
-def _questions(text: str, budget: int | None) -> list[Question]:
-    """Parse a file of questions. Raises `InvalidInput`, which names the place."""
+def _questions(text: str, budget: int | None) -> dict[str, dict[str, Any]]:
+    """Return the fields of each question of a file. Raises `InvalidInput`, which names the place."""
     try:
         defaults: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"this is not TOML: {error}") from None
-    rows, found = defaults.pop("question", None), dict[str, Question]()
+    rows, found = defaults.pop("question", None), dict[str, dict[str, Any]]()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput("the file has no questions; each is a table [[question]]")
     for number, row in enumerate(rows, start=1):
-        given: dict[str, Any] = {**defaults, **row} | ({} if budget is None else {"budget": budget})
+        given = {**_EMPTY, **defaults, **row} | ({} if budget is None else {"budget": budget})
         for name, value in given.items():
-            texts = value if isinstance(value, list) else [value] if isinstance(value, str) else ["-"]
-            if type(value) is not _TYPES.get(name) or not all(isinstance(text, str) and text for text in texts):
-                raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_TYPES)}, or has a wrong type")
-        if "ask" not in row or not (row.get("paths") or row.get("texts")) or row["ask"] in found:
+            texts = value if isinstance(value, list) else ()
+            if type(value) is not type(_EMPTY.get(name)) or not all(isinstance(text, str) and text for text in texts):
+                raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_EMPTY)}, or has a wrong type")
+        if given["ask"] in {"", *found} or not given["paths"] + given["texts"]:
             raise InvalidInput(f"question {number} needs an `ask` of its own, and `paths` or `texts` to be found")
-        found[row["ask"]] = Question(**given)
-    return list(found.values())
+        found[given["ask"]] = given
+    return found
 
 
-def _asked(store: MemoryStore, question: Question) -> dict[str, Any]:
+def _asked(
+    store: MemoryStore, *, ask: str, paths: list[str], texts: list[str], under: str, budget: int, limit: int
+) -> dict[str, Any]:
     """Return which paths and texts of a question are missing. A directory is found if a memory in it is."""
-    under, tokens = absolute(question.under), None
-    with naming("Question", question.ask):
-        wanted = [core_of(store).parsed(absolute(path)).text for path in question.paths]
-        if question.limit:
-            hits = store.search(question.ask, limit=question.limit, under=under)
-            paths = [hit.path for hit in hits]
+    tokens = None
+    with naming("Question", ask):
+        wanted = [core_of(store).parsed(absolute(path)).text for path in paths]
+        if limit:
+            hits = store.search(ask, limit=limit, under=absolute(under))
+            found = [hit.path for hit in hits]
             text = "\n".join(snippet.text for hit in hits for snippet in hit.snippets)
         else:
-            block = store.recall(question.ask, budget_tokens=question.budget, under=under)
-            paths, text, tokens = [passage.path for passage in block.passages], block.text, block.tokens
-    missing = [path for path in wanted if not any(f"{each}/".startswith(f"{path}/") for each in paths)]
-    missing += [each for each in question.texts if each.casefold() not in text.casefold()]
-    return {"found": not missing, "ask": question.ask, "tokens": tokens, "missing": missing, "paths": paths}
+            block = store.recall(ask, budget_tokens=budget, under=absolute(under))
+            found, text, tokens = [passage.path for passage in block.passages], block.text, block.tokens
+    missing = [path for path in wanted if not any(f"{each}/".startswith(f"{path}/") for each in found)]
+    missing += [each for each in texts if each.casefold() not in text.casefold()]
+    return {"found": not missing, "ask": ask, "tokens": tokens, "missing": missing, "paths": found}
 
 
 @command(json='Print a JSON object: {"found", "total", "questions"}.')
@@ -94,7 +82,7 @@ def check(location: Location, file: BinaryIO, *, budget: int | None, no_record: 
     record = f"{os.path.splitext(file.name)[0]}.last.json" if os.path.isfile(file.name) else ""
     questions, before, notes = _questions(decoded(file.read()), budget), _last(record), list[str]()
     with location.existing() as store:
-        rows = [_asked(store, each) | {"before": before.get(each.ask)} for each in questions]
+        rows = [_asked(store, **each) | {"before": before.get(ask)} for ask, each in questions.items()]
     outcome = json.dumps({row["ask"]: row["found"] for row in rows}, indent=1, ensure_ascii=False) + "\n"
     if record and not no_record:
         try:

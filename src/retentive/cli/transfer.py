@@ -33,7 +33,7 @@ from retentive.transfer.elsewhere import import_from
 from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.formats import FORMATS
-from retentive.transfer.import_files import KEY, directory_source, import_files, tar_source
+from retentive.transfer.import_files import directory_source, import_files, tar_source
 from retentive.transfer.location_records import CARRIED, CarriedRecords, TransferResult
 from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.restore import migrate as copy_stores
@@ -159,10 +159,7 @@ def import_(
             inside, done = found.inside, import_files(store, found, **options)
     counts = Counter[str](outcome.became for outcome in done.files)
     totals = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "nothing to import"
-    parts = sum("-" in end[1] for each in done.files if kind and (end := KEY.search(each.name)))
-    only = (
-        f" (only the files in {inside}/)" if inside else f" ({parts:,} are further parts of long texts)" * bool(parts)
-    )
+    only = f" (only the files in {inside}/)" if inside else ""
     rows = [(each.became, each.path or each.name, *filter(None, [each.why])) for each in done.files]
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 from retentive.errors import InvalidInput, TooLarge
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.import_files import FROM, MAX_FILE_BYTES, ImportOutcome, Item, Source, import_files, key_of
+from retentive.transfer.import_files import FROM, MAX_FILE_BYTES, ImportOutcome, Source, fail, import_files, key_of
 
 MAX_EXPORT_BYTES = 2 * 1024**3  # unpacked; the texts are in a temporary file until all are read
 _CHUNK = 1024 * 1024
@@ -150,22 +150,23 @@ def reading(place: str) -> Iterator[None]:
 
 def members(path: str, wanted: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield the files of an export that match: of a directory without links, of a zip file, or the one file it is."""
-    path, opened, size = expanded(path), dict[str, Callable[[], Any]](), 0
+    path = expanded(path)
+    name, opened = os.path.basename(path), dict[str, Callable[[], Any]]()
     if os.path.isdir(path):
-        for directory, _, names in os.walk(path):
+        for directory, _, names in os.walk(path, onerror=fail):
             for full in (os.path.join(directory, name) for name in names):
                 if os.path.isfile(full) and not os.path.islink(full):
                     opened[os.path.relpath(full, path).replace(os.sep, "/")] = partial(open, full, "rb")
     elif zipfile.is_zipfile(path):
-        with reading(os.path.basename(path)):
+        with reading(name):
             archive = zipfile.ZipFile(path)
         files = [each for each in archive.infolist() if re.fullmatch(wanted, each.filename)]
-        opened, size = {each.filename: partial(archive.open, each) for each in files}, sum(e.file_size for e in files)
+        if (size := sum(each.file_size for each in files)) > MAX_EXPORT_BYTES:
+            raise TooLarge(f"the export has {size} bytes unpacked; at most {MAX_EXPORT_BYTES} are read")
+        opened = {each.filename: partial(archive.open, each) for each in files}
     else:
-        opened, wanted, size = {os.path.basename(path): partial(open, path, "rb")}, ".*", os.path.getsize(path)
-    if size > MAX_EXPORT_BYTES:
-        raise TooLarge(f"the export has {size} bytes unpacked; at most {MAX_EXPORT_BYTES} are read")
-    chosen = sorted(name for name in opened if re.fullmatch(wanted, name))
+        opened, wanted = {name: partial(open, path, "rb")}, ".*"
+    chosen = sorted(filter(re.compile(wanted).fullmatch, opened))
     if not chosen:
         raise InvalidInput("no file in it belongs to an export of this format; nothing was imported")
     for name in chosen:
@@ -224,7 +225,7 @@ def import_from(store: MemoryStore, kind: str, found: Iterable[Incoming], under:
     under, limit = core_of(store).parsed(under).text, store.settings().max_memory_bytes
     known = {key_of(each.path): each.path for each in store.memories(under)}
 
-    def items() -> Iterator[Item]:
+    def items() -> Iterator[tuple[str, Callable[[], bytes]]]:
         for incoming in found:
             for key, name, text in _memories(kind, incoming, limit):
                 place = known.get(key, f"{under}/{name}").removeprefix(f"{under}/")

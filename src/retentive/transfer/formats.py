@@ -67,7 +67,7 @@ def _of_chatgpt(message: Node) -> str:
     return _said(role, message["create_time"].time(), "\n\n".join(filter(str.strip, parts)))
 
 
-_MEMORIES = {"conversations_memory", "project_memories", "memory_files"}
+_MEMORIES = ("conversations_memory", "project_memories", "memory_files")
 
 
 def claude(path: str) -> Iterator[Incoming]:
@@ -77,7 +77,7 @@ def claude(path: str) -> Iterator[Incoming]:
         if "chat_messages" in found:
             messages = map(_of_claude, found["chat_messages"].items())
             yield from _whole("", name, found["uuid"].text(None), at, messages)
-        elif not _MEMORIES.isdisjoint(found.object()):
+        elif any(name in found for name in _MEMORIES):
             account, projects = found["account_uuid"].text(), found["project_memories"]
             texts = {"conversations": found["conversations_memory"]}
             texts |= {each: projects[each] for each in (projects.object() if projects.value else ())}

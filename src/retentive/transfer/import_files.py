@@ -35,8 +35,7 @@ IMPORT = Actor("job", "import")
 """Actor of imported changes."""
 FROM = "import:"
 """Beginning of the source of imports that are repeated: such an import updates the memories that it made before."""
-KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
-"""End of the path of a memory that an import made, which stays the same if its title changes."""
+_KEY = re.compile(r"[-/]([0-9a-f]{10}(?:-[0-9]+)?)\.md$")
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 _BECAME: tuple[Became, ...] = get_args(Became)
 _OF_EDITOR = "a temporary or backup file of an editor"
@@ -58,7 +57,7 @@ class FileOutcome:
 
 def key_of(path: str) -> str:
     """Return the end of a path that stays the same if the title changes, or the path if it has none."""
-    return match[1] if (match := KEY.search(path)) else path
+    return match[1] if (match := _KEY.search(path)) else path
 
 
 class ImportOutcome(NamedTuple):
@@ -317,10 +316,12 @@ def directory_source(path: str) -> Source:
     return Source(partial(_walk, os.path.realpath(path)))
 
 
-def _walk(root: str) -> Iterator[Item]:
-    def fail(error: OSError) -> None:
-        raise error
+def fail(error: OSError) -> None:
+    """Raise an error: a directory that cannot be listed is not left out silently."""
+    raise error
 
+
+def _walk(root: str) -> Iterator[Item]:
     for directory, directories, files, descriptor in os.fwalk(root, onerror=fail):
         below = os.path.relpath(directory, root)
         prefix = "" if below == "." else below + "/"

@@ -15,15 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from retentive.engine.operation import Plan, Read, Write
-from retentive.errors import InvalidInput, NotFound, Phrase, Refused
-from retentive.storage.contract import Clock, Entry, Memory, Snapshot, now_us, to_datetime
+from retentive.engine.visibility import Filtered, scope_of
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, Phrase, Refused
+from retentive.storage.contract import Clock, Entry, Memory, Snapshot, Version, now_us, to_datetime
 from retentive.storage.lookup import locate
+from retentive.storage.paging import readable_texts
 from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.patterns import covers
 from retentive.values.text import count_lines, insert
 
 if TYPE_CHECKING:
@@ -35,16 +39,17 @@ STALE: tuple[Freshness, ...] = ("drifted", "orphaned")
 FRESHNESS = "freshness"  # kind of the records of verifications; the key is the id of a memory
 MAX_VERIFIED = 1_000  # citations in one verification
 MAX_CITATIONS = 100  # citations of a memory that count; later ones are ordinary text
-_MAX_NAMED = 5
+_MAX_NAMED, _MAX_PATH = 5, 1_000
 _TELLING = 8  # a text with fewer characters, blanks not counted, may stand in another place by chance
-_BUDGET, _WINDOW_COST = 2_000_000, 64  # bytes to hash in the search for one cited text, and of each place
+_BUDGET, _WINDOW_COST = 2_000_000, 256  # bytes to hash in the search for a cited text, and what each place adds
 _SOURCE = (
     r"(?P<path>(?:[^\s#\[\]]++|\[[^\s#\[\]]*+\])++)(?:#L(?P<first>[1-9]\d{0,6})(?:-L?(?P<last>[1-9]\d{0,6}))?)?"
     r"(?: sha256:(?P<sha256>[0-9a-f]{8,64}))?(?: @(?P<commit>[0-9a-f]{7,64}))?"
 )
 _PLAIN = re.compile(_SOURCE, re.ASCII)
 _MARKER = re.compile(rf"\[source: {_SOURCE}\](?!\()", re.ASCII)
-_VERIFIED = re.compile(r"---\r?\n(?:[^-].*\n)*?verified_at: *[\"']?(\d{4}-\d\d-\d\d)", re.ASCII)
+_FRONT_MATTER = re.compile(r"---\r?\n(?:(?!---).*\n)*---\r?(?:\n|\Z)")
+_VERIFIED = re.compile(r"^verified_at: *[\"']?(\d{4}-\d\d-\d\d)", re.ASCII | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,8 @@ class CitedPlace:
 
     @classmethod
     def of(cls, found: re.Match[str] | None) -> CitedPlace | None:
-        """Return the source that a pattern found. None if it is a URL, or its last line is before its first."""
-        if found is None or "://" in found["path"]:
+        """Return the source that a pattern found. None for a URL, a long path, or a last line before the first."""
+        if found is None or "://" in found["path"] or len(found["path"]) > _MAX_PATH:
             return None
         first, last = int(found["first"] or 0), int(found["last"] or found["first"] or 0)
         return cls(found["path"], first, last, found["sha256"] or "", found["commit"] or "") if last >= first else None
@@ -97,10 +102,6 @@ class CitedPlace:
         except Refused:
             return ""
 
-    def at(self, name: str) -> str:
-        """Return the place of the same lines in another file or memory."""
-        return CitedPlace(quote(name, safe="/[]()@+,=~!", errors="replace"), self.first, self.last).place
-
 
 class Checked(NamedTuple):
     """Outcome of a check at a time in microseconds. `sha256` is the hash to compare with, as far as it is known."""
@@ -117,7 +118,7 @@ class Citation:
 
     `line` is 0 if the citation is about the whole memory. `sha256` is that of the citation, or else of its first
     verification. `commit` and `verified_at` are those of the last verification, whatever it found, or else those in the
-    memory. `moved_to` is the new place of a cited memory that was renamed.
+    memory. `moved_to` is the new path of a cited memory that was renamed.
     """
 
     path: str
@@ -143,10 +144,11 @@ def may_cite(data: bytes) -> bool:
 
 def citations_in(text: str) -> list[tuple[int, CitedPlace]]:
     """Return the citations of a text, each with the number of its line (0: it is about the whole memory)."""
-    found = list[tuple[int, CitedPlace]]()
+    found, matter = list[tuple[int, CitedPlace]](), _FRONT_MATTER.match(text)
+    first = matter[0].count("\n") + 1 if matter else 1  # line after the front matter
     for number, row in enumerate(text.split("\n"), 1):
         for match in _MARKER.finditer(row):
-            source, line = CitedPlace.of(match), 0 if row.strip() == match[0] else number
+            source, line = CitedPlace.of(match), 0 if number < first or row.strip() == match[0] else number
             if source and ({"/", "."} & {*source.path} or source.first or source.sha256):  # a word may mean anything
                 found.append((line, source))
     return found[:MAX_CITATIONS]
@@ -155,7 +157,8 @@ def citations_in(text: str) -> list[tuple[int, CitedPlace]]:
 def said_verified(text: str) -> datetime | None:
     """Return the date `verified_at` of front matter, which the author of a text wrote."""
     with suppress(ValueError):
-        found = _VERIFIED.match(text)
+        matter = _FRONT_MATTER.match(text)
+        found = matter and _VERIFIED.search(matter[0])
         return found and datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
     return None
 
@@ -201,25 +204,30 @@ def hashed(source: CitedPlace, rows: Sequence[bytes] | None) -> CitedPlace:
     return replace(source, sha256=hash_of(own))
 
 
-def compared(rows: Sequence[bytes] | None, source: CitedPlace, sha256: str) -> tuple[Freshness, str]:
+def compared(
+    rows: Sequence[bytes] | None, source: CitedPlace, sha256: str, budget: int = _BUDGET
+) -> tuple[Freshness, str]:
     """Return the state of a citation of a text (None: there is none), and the hash to remember.
 
     `sha256` is the hash of the citation, if it is known. The cited lines may stand anywhere in the text: other places
-    are tried, the nearest first, until `_BUDGET` bytes were hashed.
+    are tried, the nearest first, until `budget` bytes were hashed.
     """
     own = None if rows is None else cited_rows(rows, source)
     if rows is None or (own is None and not sha256):
         return "drifted" if rows is not None else "orphaned", sha256
     if own is not None and hash_of(own).startswith(sha256):
         return "fresh", sha256 or hash_of(own)
-    count, left = source.last - source.first + 1, _BUDGET
-    starts = range(len(rows) - count + 1) if source.first else range(0)
-    for start in sorted(starts, key=lambda at: abs(at + 1 - source.first)):
-        window = rows[start : start + count]
-        left -= sum(map(len, window)) + _WINDOW_COST
-        if left < 0 or hash_of(window).startswith(sha256):
-            is_telling = len(b"".join(b"".join(window).split())) >= _TELLING
-            return "fresh" if left >= 0 and is_telling else "drifted", sha256
+    count = source.last - source.first + 1 if source.first else len(rows)
+    end = len(rows) - count
+    first = min(source.first - 1, end)
+    for start in chain.from_iterable((first - by, first + by) for by in range(end + 1)):
+        if budget <= 0:
+            break
+        if 0 <= start <= end:
+            window = rows[start : start + count]
+            budget -= sum(map(len, window)) + _WINDOW_COST
+            if hash_of(window).startswith(sha256):
+                return "fresh" if len(b"".join(b"".join(window).split())) >= _TELLING else "drifted", sha256
     return "drifted", sha256
 
 
@@ -236,32 +244,42 @@ def citations_of(
 ) -> list[Citation]:
     """Return the citations in a text of a memory with their states, in the order of the lines.
 
-    `known` replaces the recorded checks. With `pins`, a memory that is cited without a hash gets its present one.
+    `known` replaces the recorded checks. With `pins`, a memory that is cited without a hash gets its present one. A
+    cited memory outside of the paths of the caller is unverified, whether it exists or not.
     """
     if not data or not may_cite(data):
         return []
     text = data.decode("utf-8", "replace")
     cited, said, found = citations_in(text), said_verified(text), list[Citation]()
     known = checks_in(view.get_record(FRESHNESS, memory.id)) if known is None else known
-    entry_at = cache(partial(locate, view))
+    rows_at = cache(partial(_rows_at, view))
     for line, source in cited:
         state, sha256, commit, at_us = known.get(str(source), Checked())
         sha256, moved_to = source.sha256 or sha256, ""
         if (path := source.memory_path) is not None:
-            entry = entry_at(path) if path else Entry()
-            rows = None if entry.memory is None else rows_of(entry.data or b"")
-            is_unknown = rows is not None and (entry.data is None or not (sha256 or pins))  # or damaged
-            state, sha256 = ("unverified", sha256) if is_unknown else compared(rows, source, sha256)
-            moved_to = _moved_to(view, source, path) if state == "orphaned" else ""
+            rows, is_readable = rows_at(path)
+            sha256 = sha256 if rows is not None else source.sha256  # a recorded one tells about a hidden memory
+            is_open = not is_readable or (rows is not None and not (sha256 or pins))
+            budget = _BUDGET // len(cited)
+            state, sha256 = ("unverified", sha256) if is_open else compared(rows, source, sha256, budget)
+            moved_to = _moved_to(view, path) if state == "orphaned" else ""
         about = sha256, commit or source.commit, to_datetime(at_us) if at_us else said, moved_to
         found.append(Citation(memory.path, memory.id, line, str(source), state, *about))
     return found
 
 
-def _moved_to(view: Snapshot, source: CitedPlace, path: str) -> str:
+def _rows_at(view: Snapshot, path: str) -> tuple[Sequence[bytes] | None, bool]:
+    """Return the lines of a memory, or None, and whether they can be compared: not if damaged, or out of scope."""
+    if (scope := scope_of(view)) and not covers(scope, path):
+        return None, False
+    entry = locate(view, path) if path else Entry()
+    return (None, True) if entry.memory is None else (rows_of(entry.data or b""), entry.data is not None)
+
+
+def _moved_to(view: Snapshot, path: str) -> str:
     last = next(view.versions(path=path, limit=1), None) if path else None
     memory = None if last is None else view.find(last.memory_id)
-    return "" if memory is None else source.at(memory.path)
+    return "" if memory is None else memory.path
 
 
 def notes_on(citations: Sequence[Citation]) -> list[Phrase]:
@@ -269,7 +287,7 @@ def notes_on(citations: Sequence[Citation]) -> list[Phrase]:
     stale, notes = [each for each in citations if each.state in STALE], list[Phrase]()
     for each in stale[:_MAX_NAMED]:
         found = f", found on {each.verified_at:%Y-%m-%d}" if each.verified_at and not each.is_of_memory else ""
-        moved = Phrase("cited_text_moved", {"place": each.moved_to}) if each.moved_to else ""
+        moved = Phrase("cited_text_moved", {"path": each.moved_to}) if each.moved_to else ""
         where = f"Line {each.line}" if each.line else "This memory"
         notes.append(
             Phrase(each.state, {"where": where, "source": each.source.split(" ")[0], "found": found, "moved": moved})
@@ -289,9 +307,9 @@ def list_citations(
     done, _, start = after.partition(" ")  # number of listed citations of a memory, and its path
 
     def work(view: Snapshot) -> ListPage[Citation, str]:
-        found, own = list[Citation](), None if under.is_root else view.get(under.text)
-        memories = view.list(under.text, start=start, texts=True)
-        for memory, data in memories if own is None or own.memory is None else [(own.memory, own.data)]:
+        found, own = list[Citation](), Entry() if under.is_root else locate(view, under.text)
+        memories = readable_texts(view, under.text, start)
+        for memory, data in memories if own.memory is None else [(own.memory, own.data)]:
             left = [each for each in citations_of(view, memory, data) if not states or each.state in states]
             skipped = int(done) if memory.path == start else 0
             end = len(left) if limit is None else skipped + limit - len(found)
@@ -309,16 +327,44 @@ def verify(checked: Sequence[Citation], clock: Clock) -> Write[list[Citation]]:
     def work(view: Snapshot, guard: Guard) -> Plan[list[Citation]]:
         guard.check_opened("verifications")
         found, records, at_us = list[Citation](), list[tuple[str, str, str | None]](), now_us(clock)
+        if guard.hidden is not None:
+            view = Filtered(view, guard.hidden.shows, history=False, scope=scope_of(view))
         for memory in filter(None, map(view.find, dict.fromkeys(each.memory_id for each in checked))):
-            data, known = view.get(memory.path).data, checks_in(view.get_record(FRESHNESS, memory.id))
+            if not guard.reaches(memory.path):
+                raise PermissionDenied(f"this actor may not change {memory.path}, so it cannot verify its citations")
+            data, known = locate(view, memory.path).data, checks_in(view.get_record(FRESHNESS, memory.id))
             given = {each.source: each for each in checked if each.memory_id == memory.id}
-            pinned = citations_of(view, memory, data, known, pins=True)
-            made = given | {each.source: each for each in pinned if each.is_of_memory and each.source in given}
-            known |= {of: Checked(each.state, each.sha256, each.commit, at_us) for of, each in made.items()}
-            cited = citations_of(view, memory, data, known)
-            kept = {each.source: known[each.source] for each in cited if each.source in known}
-            found += [each for each in cited if each.source in given]
+            kept = dict[str, Checked]()
+            for each in citations_of(view, memory, data, known, pins=True):
+                of, old = each.source, known.get(each.source, Checked())
+                now = given.get(of) if not each.is_of_memory else each if each.state != "unverified" else None
+                if now is not None and of in given:
+                    kept[of] = Checked(now.state, now.sha256 or old.sha256, now.commit, at_us)
+                elif of in known:
+                    kept[of] = old
+            found += [each for each in citations_of(view, memory, data, kept) if each.source in given]
             records.append((FRESHNESS, memory.id, json.dumps(kept) if kept else None))
         return Plan(found, records=records)
 
     return Write("verify", work, needs_external_edits=True, for_paths=True)
+
+
+def forget_checks(view: Snapshot, versions: Sequence[Version]) -> list[tuple[str, str, str | None]]:
+    """Return the changes of records that remove what verifications kept of removed versions.
+
+    That are the hashes of their lines, and the sources that are no longer in the text that cited them.
+    """
+    changes = list[tuple[str, str, str | None]]()
+    paths, ids = {version.path for version in versions}, {version.memory_id for version in versions}
+    for memory_id, text in view.records(FRESHNESS):
+        known, memory = checks_in(text), view.find(memory_id) if memory_id in ids else None
+        data = b"" if memory is None else locate(view, memory.path).data or b""
+        present = {str(source) for _, source in citations_in(data.decode("utf-8", "replace"))}
+        kept = {of: check for of, check in known.items() if memory_id not in ids or of in present}
+        for of in [*kept]:
+            source = CitedPlace.of(_PLAIN.fullmatch(of))
+            if source is None or source.memory_path in paths:
+                del kept[of]
+        if kept != known:
+            changes.append((FRESHNESS, memory_id, json.dumps(kept) if kept else None))
+    return changes

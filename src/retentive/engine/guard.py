@@ -128,8 +128,12 @@ class Guard:
         return self._is_allowed(path) and not self._is_hidden(path)
 
     def _is_allowed(self, path: str) -> bool:
+        return self.reaches(path) and not is_read_only(self.settings, path)
+
+    def reaches(self, path: str) -> bool:
+        """Return whether the actor may change a path, if it is not read-only for everybody."""
         is_free = self._allowed is None or covers(self._allowed, path)
-        return is_free and not is_read_only(self.settings, path) and (not self.scope or covers(self.scope, path))
+        return is_free and (not self.scope or covers(self.scope, path))
 
     def _is_hidden(self, path: str) -> bool:
         return self.hidden is not None and self.hidden.blocks(path)

@@ -244,7 +244,7 @@ class Filtered(Overlay):
         self, inner: Snapshot, shows: Callable[[Memory | Version], bool], *, history: bool, scope: tuple[str, ...] = ()
     ) -> None:
         super().__init__(inner)
-        self._is_shown, self._hides_history, self._scope = shows, history, scope
+        self._is_shown, self._hides_history, self.scope = shows, history, scope
 
     def shows(self, memory: Memory | Version) -> bool:
         return self._is_shown(memory)
@@ -255,7 +255,7 @@ class Filtered(Overlay):
             return Entry()
         if entry.above is not None:
             above = self._inner.get(entry.above).memory
-            is_shown = covers(self._scope, path) if self._scope else above is None or self.shows(above)
+            is_shown = covers(self.scope, path) if self.scope else above is None or self.shows(above)
             return entry if is_shown else Entry()
         return replace(entry, below=entry.below and any(True for _ in self.list(path, limit=1)))
 
@@ -297,3 +297,8 @@ class Filtered(Overlay):
 def within(view: Snapshot, scope: tuple[str, ...]) -> Snapshot:
     """Return the snapshot limited to the paths of a scope. An empty scope is no limit."""
     return Filtered(view, lambda found: covers(scope, found.path), history=True, scope=scope) if scope else view
+
+
+def scope_of(view: Snapshot) -> tuple[str, ...]:
+    """Return the patterns of the paths to which `within` limited a snapshot. Empty if it is not limited."""
+    return view.scope if isinstance(view, Filtered) else ()

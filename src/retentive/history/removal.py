@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.engine.citations import FRESHNESS
+from retentive.engine.citations import forget_checks
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Write
@@ -108,7 +108,8 @@ def traces_of(
     )
     forgotten_proposals = forget_proposals(view, {(version.memory_id, version.sha256) for version in versions})
     forgotten_calls = forget(view, {version.path for version in versions}, now)
-    return withheld, [*records, *forgotten_proposals, *forgotten_calls, (PENDING, "since", f"{now:.6f}")]
+    checks = forget_checks(view, versions)
+    return withheld, [*records, *forgotten_proposals, *forgotten_calls, *checks, (PENDING, "since", f"{now:.6f}")]
 
 
 def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
@@ -230,9 +231,9 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> None:
     records: list[tuple[str, str, str | None]] = [
         *forget_proposals(tx, [(memory_id, None)]),
         *forgotten(tx, versions),
+        *forget_checks(tx, versions),
         *forget(tx, {version.path for version in versions}, now),
         (CONFIRMED, memory_id, None),
-        (FRESHNESS, memory_id, None),
         (ACCESSED, memory_id, None),
         (TOMBSTONE, memory_id, tombstone),
         (ERASING, memory_id, None),

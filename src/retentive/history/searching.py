@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from retentive.engine.citations import STATES, citations_of, may_cite
 from retentive.engine.operation import Read
 from retentive.engine.pending import is_under_review
-from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of
+from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of, within
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.revisions import Named, as_revision, parse_time, past_of
 from retentive.review.proposals import AFTER, pending, text_key, text_of
@@ -148,8 +148,9 @@ class _Run:
         return replace(found, hits=hits, damaged=tuple(path for path in paths if level_at(path) is not None))
 
     def _freshness(self, memory_id: str) -> str:
-        memory, limited = self.snapshot.find(memory_id), self.scope or self.level_of  # who may not see what is cited
-        cited = [] if memory is None else citations_of(self.snapshot, memory, locate(self.snapshot, memory.path).data)
+        view = within(self.snapshot, self.scope)
+        memory, limited = view.find(memory_id), self.level_of  # who may not see what is cited
+        cited = [] if memory is None else citations_of(view, memory, locate(view, memory.path).data)
         return max((each.state for each in cited if not (limited and each.is_of_memory)), key=STATES.index, default="")
 
     def _scan(self, documents: Sequence[Document], limit: int | None) -> Results:

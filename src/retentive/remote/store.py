@@ -272,16 +272,14 @@ class RemoteStore(Remote, MemoryStore):
 
     @like(MemoryStore.citations)
     def citations(self, under: str, states: Iterable[Freshness]) -> list[Citation]:
-        chosen, top = {*states} or {*STATES}, f"{parsed(under).text}/"
-        stale = "true" if chosen <= {*STALE} else None
-        query = {"path_prefix": prefix(under.rpartition("/")[0] or under), "stale": stale}
+        chosen = {*states} or {*STATES}
+        query = {"path_prefix": prefix(under), "stale": "true" if chosen <= {*STALE} else None}
         found = (each.value() for each in self.pages(AnswerPage[CitationObject], "/citations", query))
-        return [each for each in found if f"{each.path}/".startswith(top) and each.state in chosen]
+        return [each for each in found if each.state in chosen]
 
-    def _verified(self, checked: Sequence[Citation], *, dry_run: bool, actor: Who) -> list[Citation]:
+    def _verified(self, checked: Sequence[Citation], actor: Who) -> None:
         found = [{name: getattr(each, name) for name in CheckFields.model_fields} for each in checked]
-        body = {"citations": found, "dry_run": dry_run}
-        return [each.value() for each in self.post(AnswerPage[CitationObject], "/citations/verify", body, actor).data]
+        self.post(AnswerPage[CitationObject], "/citations/verify", {"citations": found}, actor)
 
     def download(self, sink: IO[bytes], *, format: str) -> None:  # noqa: A002
         """Write an export to a file. Each attempt overwrites the file from its start."""

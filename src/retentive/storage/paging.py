@@ -42,11 +42,11 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
     return {memory.id: memory for memory in looked_up if memory is not None}
 
 
-def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
-    """Yield all memories and their bytes, in byte order of their paths. A damaged text is yielded as None."""
+def readable_texts(snapshot: Snapshot, under: str = ROOT, start: str = "") -> Iterator[tuple[Memory, bytes | None]]:
+    """Yield memories and their bytes as `Snapshot.list` does. A damaged text is yielded as None."""
     last = ""
     try:
-        for memory, data in snapshot.list(ROOT, texts=True):
+        for memory, data in snapshot.list(under, start=start, texts=True):
             yield memory, data
             last = memory.path
     except Damaged as error:
@@ -54,7 +54,7 @@ def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
             raise
     else:
         return
-    for memory, _ in snapshot.list(ROOT):
+    for memory, _ in snapshot.list(under, start=start):
         if memory.path > last:
             text = None
             with suppress(Damaged):

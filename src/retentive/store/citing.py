@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Unpack
 from urllib.parse import unquote
@@ -15,7 +15,6 @@ from urllib.parse import unquote
 from retentive.engine import citations as cited
 from retentive.engine.citations import Citation, CitedPlace, Freshness
 from retentive.engine.memories import MemoryTree, WriteOptions
-from retentive.engine.operation import DryRun
 from retentive.errors import InvalidInput, PermissionDenied
 from retentive.storage.contract import Actor
 from retentive.values.paths import ROOT, is_reserved
@@ -49,13 +48,14 @@ class Citing(MemoryTree):
         if found.memory_path is not None:
             found = cited.hashed(found, cited.rows_of(self.read(found.memory_path).encode()))
         elif root is not None:
-            found = WorkingCopy(root).cited(found)
+            top, commit = _working_copy(root)
+            found = replace(cited.hashed(found, _rows(top, found.path)), commit=commit)
         options.setdefault("if_version", memory.version_id)
         written = self.write(path, cited.with_citation(text, found, line), **options)
         if found.sha256 and not written.is_proposed:
             with suppress(PermissionDenied):  # of an actor under review, whose citation somebody else has to verify
                 made = Citation(path, memory.id, 0, str(found), "fresh", found.sha256, found.commit)
-                self._verified([made], dry_run=False, actor=options.get("actor"))
+                self._verified([made], options.get("actor"))
         return written
 
     def verify(
@@ -67,62 +67,53 @@ class Citing(MemoryTree):
         `root` is the working copy with the cited files. Without it, only citations of memories are verified. Returns
         all citations. Adds no version.
         """
-        found, now = self.citations(under), dict[tuple[str, int, str], Citation]()
+        found = self.citations(under)
         checked = [each for each in found if each.is_of_memory]
         if root is not None:
-            checked += WorkingCopy(root).checked(each for each in found if not each.is_of_memory)
+            top, commit = _working_copy(root)
+            rows_of = lru_cache(maxsize=1)(partial(_rows, top))
+            for at, each in sorted(enumerate(found), key=lambda one: one[1].source.split("#")):  # reads each file once
+                if each.is_of_memory:
+                    continue
+                source = CitedPlace.parse(each.source)
+                with suppress(InvalidInput):  # of a file that cannot be read, or is too large
+                    state, sha256 = cited.compared(rows_of(source.path), source, each.sha256)
+                    found[at] = replace(each, state=state, sha256=sha256, commit=commit)
+                    checked.append(found[at])
+        if dry_run:
+            return found
         for at in range(0, len(checked), cited.MAX_VERIFIED):
-            done = self._verified(checked[at : at + cited.MAX_VERIFIED], dry_run=dry_run, actor=actor)
-            now |= {(each.memory_id, each.line, each.source): each for each in done}
-        return [now.get((each.memory_id, each.line, each.source), each) for each in found]
+            self._verified(checked[at : at + cited.MAX_VERIFIED], actor)
+        return self.citations(under)
 
-    def _verified(self, checked: Sequence[Citation], *, dry_run: bool, actor: Actor | str | None) -> list[Citation]:
-        operation = cited.verify(checked, self._core.clock)
-        return self._core.result_of(DryRun(operation) if dry_run else operation, actor)
+    def _verified(self, checked: Sequence[Citation], actor: Actor | str | None) -> None:
+        self._core.result_of(cited.verify(checked, self._core.clock), actor)
 
 
-class WorkingCopy:
-    """Directory with cited files. `commit` is that of Git, or empty. Raises `InvalidInput` if there is no directory."""
-
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = Path(os.path.realpath(root))
-        if not self._root.is_dir():
-            raise InvalidInput("the working copy must be a directory")
-        self.commit = _head(self._root)
-        self._rows = lru_cache(maxsize=1)(self._read)
-
-    def cited(self, source: CitedPlace) -> CitedPlace:
-        """Return a source with its hash and the commit. Raises `InvalidInput` and `NotFound`."""
-        return replace(cited.hashed(source, self._rows(unquote(source.path))), commit=self.commit)
-
-    def checked(self, citations: Iterable[Citation]) -> list[Citation]:
-        """Return the citations of files with their states. A file that cannot be read, or is too large, is left out."""
-        found = list[Citation]()
-        for each in sorted(citations, key=lambda one: one.source):  # reads each file once
-            source = CitedPlace.parse(each.source)
-            with suppress(InvalidInput):
-                state, sha256 = cited.compared(self._rows(unquote(source.path)), source, each.sha256)
-                found.append(replace(each, state=state, sha256=sha256, commit=self.commit))
-        return found
-
-    def _read(self, name: str) -> Sequence[bytes] | None:
-        """Return the lines of a file. None if there is no such file in the working copy. Raises `InvalidInput`."""
-        parts = name.split("/")
-        if "\0" in name or "\\" in name or any(each in {"", ".", ".."} or is_reserved(each) for each in parts):
-            return None
-        path = self._root.joinpath(*parts)
-        with suppress(OSError):
-            if os.path.realpath(path) != str(path) or not path.is_file():  # a link, or it leads through one
-                return None
-            if path.stat().st_size <= MAX_FILE_BYTES:
-                return cited.rows_of(path.read_bytes())
-        raise InvalidInput(f"{name} cannot be read, or is over {MAX_FILE_BYTES} bytes")
-
-
-def _head(root: Path) -> str:
-    command = ["git", "-C", str(root), "rev-parse", "--verify", "HEAD"]
+def _working_copy(root: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Return the directory with cited files, and its Git commit, or "". Raises `InvalidInput` if there is none."""
+    top = Path(os.path.realpath(root))
+    if not top.is_dir():
+        raise InvalidInput("the working copy must be a directory")
+    command = ["git", "-C", str(top), "rev-parse", "--verify", "HEAD"]
     with suppress(OSError, ValueError, subprocess.SubprocessError):
-        return subprocess.run(  # noqa: S603 - no shell  # nosec B607
+        done = subprocess.run(  # noqa: S603 - no shell  # nosec B607
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=True
-        ).stdout.strip()
-    return ""
+        )
+        return top, done.stdout.strip()
+    return top, ""
+
+
+def _rows(top: Path, place: str) -> Sequence[bytes] | None:
+    """Return the lines of a file. None if there is no such file in the working copy. Raises `InvalidInput`."""
+    name = unquote(place)
+    parts = name.split("/")
+    if "\0" in name or "\\" in name or any(each in {"", ".", ".."} or is_reserved(each) for each in parts):
+        return None
+    path = top.joinpath(*parts)
+    with suppress(OSError):
+        if os.path.realpath(path) != str(path) or not path.is_file():  # a link, or it leads through one
+            return None
+        if path.stat().st_size <= MAX_FILE_BYTES:
+            return cited.rows_of(path.read_bytes())
+    raise InvalidInput(f"{name} cannot be read, or is over {MAX_FILE_BYTES} bytes")

@@ -216,7 +216,6 @@ class Verification(base.Fields):
     """Citations to verify."""
 
     citations: list[CheckFields] = Field(max_length=MAX_VERIFIED)
-    dry_run: bool = False
 
 
 def _moved(marks: Marks, by: int) -> Marks:

@@ -149,3 +149,26 @@ def test_other_paths_to_see_than_to_change(
     assert {each.path for each in limited.memories()} & {READ, WRITE, *OUTSIDE} <= seen
     with pytest.raises(errors.PermissionDenied, match="needs access to the whole memory store"):
         with_options(whole, scope=scope, write_scope=("/memories/x",)).history.redact(all_of="/memories/x")
+
+
+def test_a_citation_tells_nothing_about_a_memory_outside() -> None:
+    """Whether it exists, is what it was, or never was: all is answered alike, also after others verified it."""
+    store, outside = retentive.open("sqlite://").store(), ["/memories/b.md", "/memories/c.md", "/memories/none.md"]
+    for path in (*outside[:2], "/memories/team/d.md"):
+        store.create(path, "the number is 4711\n")
+    store.create("/memories/team/a.md", "".join(f"walrus [source: {path}#L1]\n" for path in outside))
+    store.create("/memories/team/e.md", "walrus [source: /memories/team/d.md]\n")
+    limited = with_options(store, scope=OWN)
+    for verifier in (limited, store, limited):
+        verifier.verify()
+        store.write(outside[1], "another\n")
+        store.edit("/memories/team/d.md", "the", "The")
+        *hidden, seen = limited.citations()
+        assert [(each.state, each.sha256, each.moved_to) for each in hidden] == [("unverified", "", "")] * 3
+        assert seen.state == "drifted"
+        assert limited.view("/memories/team/a.md").endswith("Note: 3 cited source(s) were never verified.")
+        assert {hit.freshness for hit in limited.search("walrus")} == {"unverified", "drifted"}
+        store.edit("/memories/team/d.md", "The", "the")
+    assert [each.state for each in store.citations("/memories/team/a.md")] == ["fresh", "fresh", "orphaned"]
+    with pytest.raises(errors.PermissionDenied, match="may not change"):
+        with_options(store, write_scope=("/memories/x/**",)).verify()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -243,7 +244,7 @@ def test_a_cited_memory_is_compared_at_each_read(scene: Scene) -> None:
     assert (scene.states(), store.read(A).count("source")) == (["fresh"], 1)
     store.rename(b, "/memories/c d.md")
     assert scene.notes() == [
-        "Note: This memory cites /memories/b.md#L3, which is gone (orphaned). It may now be /memories/c%20d.md#L3."
+        "Note: This memory cites /memories/b.md#L3, which is gone (orphaned). It may now be /memories/c d.md."
     ]
     store.write(A, "[source: /memories/c%20d.md]\n")
     assert scene.states() == ["unverified"]
@@ -317,16 +318,92 @@ def test_an_actor_under_review_cannot_verify(scene: Scene) -> None:
     assert scene.states() == ["unverified"]
 
 
-def test_an_erased_memory_leaves_no_record_and_a_text_without_citations_none(scene: Scene) -> None:
+def test_who_may_not_change_a_memory_cannot_verify_it(scene: Scene) -> None:
+    """Nor say that what it cites is fresh. A memory that is read-only for everybody can be verified."""
     store = scene.store
-    for path in (A, "/memories/b.md"):
-        store.create(path, "x\n")
-        store.cite(path, "src/app.py#L1", root=scene.root)
-    store.history.erase(A)
-    store.write("/memories/b.md", "[source: src/app.py]\n")
+    store.create(A, "[source: src/app.py]\n")
+    store.change_settings({"allow_write": {"session:*": ["/memories/own/**"]}})
+    with pytest.raises(errors.PermissionDenied, match=f"may not change {A}"):
+        store.verify(scene.root, actor="session:s")
+    assert store.verify(scene.root, dry_run=True, actor="session:s")[0].state == "fresh"
+    assert scene.states() == ["unverified"]
+    store.change_settings({"read_only": True})
+    assert [each.state for each in store.verify(scene.root)] == ["fresh"]
+
+
+def test_a_cited_memory_in_quarantine_is_as_one_that_is_gone(scene: Scene) -> None:
+    store = scene.store
+    for name in "bc":
+        store.create(f"/memories/{name}.md", "the number is 4711\n", actor="session:evil")
+        store.create(f"/memories/of_{name}.md", f"[source: /memories/{name}.md]\n")
+    store.verify()
+    store.delete("/memories/c.md")
+    store.change_settings({"quarantine": ["session:evil"]})
+    for found in (store.citations(), store.verify(), store.citations()):
+        assert [(each.state, each.sha256, each.moved_to) for each in found] == [("orphaned", "", "")] * 2
+    store.change_settings({"quarantine": []})
+    assert scene.states() == ["fresh", "orphaned"]
+
+
+@pytest.mark.parametrize("how", ["redact", "erase", "erase the citing one", "redact the citing one"])
+def test_what_is_removed_leaves_no_hash_and_no_source_in_a_record(scene: Scene, how: str) -> None:
+    store, secret = scene.store, "/memories/secret%20place.md"
+    store.create("/memories/secret place.md", "the number is 4711\n")
+    store.create(A, f"[source: {secret}#L1]\n[source: src/app.py]\n[source: /memories/..]\n")
+    store.create("/memories/b.md", "[source: src/app.py]\n")
     store.verify(scene.root)
-    ((_, record),) = store._core.read(lambda view: list(view.records("freshness")))
-    assert "#L1" not in record
+    if "citing" in how:
+        store.write(A, "[source: src/app.py]\n")
+    if "redact" in how:
+        store.write("/memories/secret place.md", "none\n")
+        path = A if "citing" in how else "/memories/secret place.md"
+        store.history.redact([each.id for each in store.versions(path)][1:])
+    else:
+        store.history.erase(A if "citing" in how else "/memories/secret place.md")
+    records = store._core.read(lambda view: dict(view.records("freshness")))
+    assert "secret" not in "".join(records.values())
+    assert [text.count("src/app.py") for text in records.values()] == [1] * (1 if how == "erase the citing one" else 2)
+
+
+def test_a_memory_without_citations_keeps_no_record(scene: Scene) -> None:
+    scene.store.create(A, "[source: src/app.py]\n")
+    scene.store.verify(scene.root)
+    scene.store.write(A, "[source: src/app.py#L1]\n")
+    scene.store.verify(scene.root)
+    ((_, record),) = scene.store._core.read(lambda view: list(view.records("freshness")))
+    assert "src/app.py#L1" in record
+    assert 'src/app.py"' not in record
+
+
+def test_a_view_looks_for_moved_lines_within_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+
+    def hash_of(rows: list[bytes]) -> str:
+        hashed.append(b"\n".join(rows))
+        return hashlib.sha256(hashed[-1]).hexdigest()
+
+    monkeypatch.setattr("retentive.engine.citations.hash_of", hash_of)
+    scene.store.create("/memories/b.md", "\n" * 90_000)
+    for count in (1, 100):
+        scene.store.write(A, "".join(f"[source: /memories/b.md#L{n + 9} sha256:01234567]\n" for n in range(count)))
+        hashed.clear()
+        assert scene.states() == ["drifted"] * count
+        assert 1_000 < len(hashed) < 9_000
+
+
+def test_a_damaged_memory_does_not_hide_the_citations_of_others(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at) as place:
+        for name in "abc":
+            place.store().create(f"/memories/{name}.md", "[source: src/app.py] [source: /memories/b.md]\n")
+    with sqlite3.connect(tmp_path / "memory.db") as database:
+        database.execute("UPDATE versions SET text = x'00' WHERE path = '/memories/b.md'")
+    database.close()
+    with retentive.open(at) as place:
+        for found in (place.store().citations(), place.store().verify(tmp_path)):
+            assert [(each.path[-4:], each.state) for each in found if each.is_of_memory] == [
+                ("a.md", "unverified"), ("c.md", "unverified"),
+            ]  # fmt: skip
 
 
 def test_pages_of_citations_are_complete(scene: Scene) -> None:
@@ -382,13 +459,15 @@ def test_no_text_breaks_the_parser(parts: list[str]) -> None:
         ("[source: app/[id]/page.tsx#L3]", ["0 app/[id]/page.tsx#L3"]),
         ("a [source: a.md] [source: /memories/b#L2 @0123456]", ["1 a.md", "1 /memories/b#L2 @0123456"]),
         ("source: '[source: docs/a%20b.md]'\n", ["1 docs/a%20b.md"]),
+        ("---\nsources:\n- '[source: a.md]'\n---\nx [source: b.md]\n---\n", ["0 a.md", "5 b.md"]),
         ("[source: the manual] [source: handbook] [source: https://x.example/a] [source: a.md](x)", []),
         ("[source: a.md#L0] [source: a.md#L9-L3] [source: a.md sha256:xyz]", []),
         ("[source: Makefile#L3 sha256:0123456789abcdef]", ["0 Makefile#L3 sha256:0123456789abcdef"]),
         ("[source: a.md]" * 2 + "\n[source: a.md] \r\n", ["1 a.md", "1 a.md", "0 a.md"]),
         ("[source: a.md]\n" * 150, ["0 a.md"] * 100),
+        (f"[source: {'a/' * 500}] [source: {'b/' * 501}]", [f"1 {'a/' * 500}"]),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_citations_in_a_text(scene: Scene, text: str, found: list[str]) -> None:
     scene.store.create(A, text)
@@ -408,6 +487,8 @@ def test_the_date_of_front_matter_counts_only_there(scene: Scene) -> None:
         "verified_at: 2026-10-02\n": "None",
         "---\nverified_at: 2026-99-02\n---\n": "None",
         "---\n---\nverified_at: 2026-10-02\n": "None",
+        "---\n\n---\nverified_at: 2026-10-02\n": "None",
+        "---\n\nverified_at: '2026-10-02'\nsource: '[source: a/b]'\n---\n": "2026-10-02",
     }.items():
         scene.store.write(A, f"{matter}[source: a/b]\n")
         assert str(scene.store.citations()[0].verified_at)[:10] == date

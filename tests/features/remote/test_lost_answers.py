@@ -80,6 +80,8 @@ IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
     "trust.quarantine": lambda store: store.trust.quarantine("user:ann"),
     "trust.release": lambda store: store.trust.release("user:eve"),
     "promote": lambda store: store.promote("/memories", store, new_path="/memories/copy"),
+    "cite": lambda store: store.cite(A, f"{B}#L1", line=1),
+    "verify": lambda store: store.verify(),
     "upload": lambda store: import_files(store, tar_source(tar()), under="/memories").files,
 }
 """Methods of a memory store that change something."""
@@ -87,7 +89,7 @@ READING = {
     "acting_as", "audit", "base", "by_id", "call", "directory", "download", "get", "history", "id", "key",
     "list_memories", "listed", "load", "load_at", "memories", "memories_at", "name", "pages", "post", "read",
     "replies", "review", "search", "settings", "through", "trust", "usage", "version_text", "versions", "view",
-    "recall", "evidence", "actor", "answer", "is_on_server", "scan", "sweep", "read_only",
+    "recall", "evidence", "citations", "actor", "answer", "is_on_server", "scan", "sweep", "read_only",
     "by_id.get", "by_id.update", "by_id.delete",
     "history.log", "history.changes", "history.show", "history.diff", "history.differences",
     "history.text_at", "history.blame", "history.page", "history.feed", "history.newest",

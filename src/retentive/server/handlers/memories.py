@@ -18,7 +18,7 @@ from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.lists import ListedDirectory, ListingCursor, ListMemories, load, read_version
 from retentive.engine.memories import parse_for_applications
-from retentive.engine.operation import AuditOnly, DryRun, Operation, Outcome, Read, ReadOperation
+from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.rendering import paths_named, rendered
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused, RetentiveError, error_of
 from retentive.history.revisions import AsOf
@@ -244,8 +244,7 @@ def list_citations(
 def verify_citations(call: RouteCall, body: wire.Verification) -> CitationPage:
     """Record what a client found in the files that memories cite, and verify what they cite of other memories."""
     core, checked = core_of(call.store), [Citation(path="", line=0, **dict(each)) for each in body.citations]
-    operation = citations.verify(checked, core.clock)
-    found = core.result_of(DryRun(operation) if body.dry_run else operation)
+    found = core.result_of(citations.verify(checked, core.clock))
     return CitationPage(data=list(map(wire.CitationObject.of, found)))
 
 

@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput, RetentiveError
 from retentive.gateway.calls import MemoryCalls, OnCall
 from retentive.gateway.loop import ClientResponse, Loop, heavy
 from retentive.gateway.records import KeptCall
-from retentive.gateway.transform import MessagesRequest, check_batch, failed, parsed
+from retentive.gateway.transform import MessagesRequest, check_batch, encoded, failed, parsed
 from retentive.gateway.upstream import Headers, Upstream, encoding_for, end_to_end
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.errors import HttpError, forbidden, invalid, missing, unauthorized
@@ -91,7 +91,7 @@ class Gateway:
             if not client.has_begun:
                 await self._server.refusal(scope, error)(scope, receive, send)
             elif client.is_stream and isinstance(error, HttpError):
-                await client.end(failed(error))
+                await client.end(encoded([failed(error)]))
 
     async def _answer(self, request: Request, client: ClientResponse, has_body: asyncio.Event) -> None:
         name, in_path, target = _address(request)

@@ -20,9 +20,9 @@ import httpx2
 from retentive.gateway.calls import UNAVAILABLE, MemoryCalls
 from retentive.gateway.records import KeptCall
 from retentive.gateway.transform import (
+    JsonObject,
     MessagesRequest,
     ModelTurn,
-    Splitter,
     encoded,
     events_of,
     failed,
@@ -99,7 +99,7 @@ class Loop:
 
     async def run(self) -> None:
         """Answer the request. Raises `HttpError` only before the response has begun."""
-        events = list[bytes]()
+        events = list[JsonObject]()
         for message in self.memory.rounds:
             turn = self._turn()
             events += [event for each in events_of(message) for event in turn.take(each)]
@@ -113,7 +113,7 @@ class Loop:
     def _turn(self) -> ModelTurn:
         return ModelTurn(len(self.turns) + 1, sum(len(turn.content) + len(found) for turn, found in self.turns))
 
-    async def _ask(self, events: list[bytes]) -> bool:
+    async def _ask(self, events: list[JsonObject]) -> bool:
         """Ask the API for the next turn, after sending `events`. Return whether the response is complete."""
         turn, is_last = self._turn(), len(self.turns) >= self.max_rounds
         body = self.body if not self.turns else await heavy(len(self.body), self._next_body, is_last)
@@ -146,7 +146,7 @@ class Loop:
         container = named[-1].get("id") if named else None
         return self.request.following(messages, container=container, is_last=is_last)
 
-    async def _read(self, turn: ModelTurn, response: httpx2.Response, events: list[bytes]) -> bytes:
+    async def _read(self, turn: ModelTurn, response: httpx2.Response, events: list[JsonObject]) -> bytes:
         """Read the message of a turn. A streamed one goes to the client event by event."""
         if not self.request.is_stream:
             data = b"".join([piece async for piece in pieces_of(response.aiter_bytes())])
@@ -158,15 +158,14 @@ class Loop:
         if not self.client.has_begun:
             await self._begin(response)
         await self._write(events)
-        splitter = Splitter()
         try:
-            async for piece in pieces_of(response.aiter_bytes()):
-                await self._write([event for each in splitter.take(piece) for event in turn.take(each)])
-        except (LookupError, TypeError, ValueError):  # no stream of the Messages API
+            async for event in httpx2.EventSource(response, max_event_size=None):
+                await self._write(turn.take(json.loads(event.data)))
+        except (httpx2.HTTPError, LookupError, TypeError, ValueError):  # it broke off, or is not of the Messages API
             raise unreachable() from None
         return b""
 
-    async def _answered(self, turn: ModelTurn, *, is_over: bool = False) -> list[bytes]:
+    async def _answered(self, turn: ModelTurn, *, is_over: bool = False) -> list[JsonObject]:
         """Run the calls of a turn, and return the events with their results."""
         results: list[KeptCall] = []
         if turn.uses:
@@ -187,14 +186,14 @@ class Loop:
             self.server.hub.wake(self.memory.store.id)
 
     async def _finish(
-        self, response: httpx2.Response | None, events: list[bytes], turn: ModelTurn, *, is_cut: bool = False
+        self, response: httpx2.Response | None, events: list[JsonObject], turn: ModelTurn, *, is_cut: bool = False
     ) -> None:
         """Send the end of the response. With `is_cut`, the model wanted to go on, but may not."""
         if not self.client.has_begun:
             await self._begin(response)
         stop_reason = "end_turn" if is_cut else None
         if self.request.is_stream:
-            await self.client.end(b"".join([*events, *turn.end(usage_of(self.turns), stop_reason)]))
+            await self.client.end(encoded([*events, *turn.end(usage_of(self.turns), stop_reason)]))
         else:
             await self.client.end(json.dumps(whole_reply(self.turns, stop_reason)).encode())
 
@@ -207,9 +206,9 @@ class Loop:
         is_gzip = response is not None and response.headers.get("content-encoding") == "gzip"
         await self.client.begin(200, headers, is_gzip=is_gzip)
 
-    async def _write(self, events: list[bytes]) -> None:
+    async def _write(self, events: list[JsonObject]) -> None:
         if self.request.is_stream:
-            await self.client.write(b"".join(events))
+            await self.client.write(encoded(events))
 
     async def _failed(self, response: httpx2.Response) -> None:
         """Send a response of the API that is no message: as it is, or as an event if the response has begun."""
@@ -219,8 +218,8 @@ class Loop:
         event = failed(unreachable())
         with suppress(ValueError, KeyError, TypeError):
             given: Any = json.loads(b"".join([piece async for piece in pieces_of(response.aiter_bytes())]))
-            event = encoded(given) if given["type"] == "error" else event
-        await self.client.end(event)
+            event = given if given["type"] == "error" else event
+        await self.client.end(encoded([event]))
 
 
 async def heavy(size: int, work: Callable[..., Any], *arguments: Any) -> Any:

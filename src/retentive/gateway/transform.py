@@ -32,7 +32,6 @@ UNRUN = "Error: The call was not run, because the reply ended before it was comp
 OVER = "Error: The call was not run, because too many calls of the memory tool were made in one request."
 _NO_TOOL = {"name": "none", "description": "There are no more tools.", "input_schema": {"type": "object"}}
 _BLANK = re.compile(r"[ \t\n\r]*")
-_END = re.compile(rb"\r?\n\r?\n")
 _DECODER = json.JSONDecoder()
 
 
@@ -276,7 +275,7 @@ class ModelTurn:
     is_complete: bool = False
     has_failed: bool = False
     _parts: dict[str, list[str]] = field(default_factory=dict)
-    _held: list[tuple[bytes, JsonObject]] = field(default_factory=list)
+    _held: list[JsonObject] = field(default_factory=list)
 
     @property
     def content(self) -> list[JsonObject]:
@@ -331,28 +330,26 @@ class ModelTurn:
             {"role": "user", "content": list(map(result_block, results))},
         ]
 
-    def take(self, raw: bytes) -> list[bytes]:
+    def take(self, event: JsonObject) -> list[JsonObject]:
         """Take one event of the stream, and return what the client gets at once."""
-        event = event_of(raw)
-        kind = event.get("type")
+        kind = event["type"]
         if kind == "message_start":
-            self.message = dict(event["message"])
-            self.message["content"] = []
-            return [raw] if self.number == 1 else []
+            self.message = {**event["message"], "content": []}
+            return [event] if self.number == 1 else []
         if kind in {"content_block_start", "content_block_delta", "content_block_stop"}:
-            return self._take_block(str(kind), event, raw)
+            return self._take_block(kind, event)
         if kind == "message_delta":
             more = {name: value for name, value in event.items() if name not in {"type", "delta", "usage"}}
             usage = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
             self.message |= {**event["delta"], **more, "usage": {**(self.message.get("usage") or {}), **usage}}
         if kind in {"message_delta", "message_stop"}:
             self.is_complete = kind == "message_stop"
-            self._held.append((raw, event))
+            self._held.append(event)
             return []
         self.has_failed = self.has_failed or kind == "error"
-        return [raw]  # pings, errors, and what is not known yet
+        return [event]  # pings, errors, and what is not known yet
 
-    def _take_block(self, kind: str, event: JsonObject, raw: bytes) -> list[bytes]:
+    def _take_block(self, kind: str, event: JsonObject) -> list[JsonObject]:
         if kind == "content_block_start":
             self.content.append(dict(event["content_block"]))
             self._parts = {}
@@ -366,7 +363,7 @@ class ModelTurn:
         index = self.start + int(event["index"])
         if is_memory(block):
             return _whole(index, self.for_client(block)) if kind == "content_block_stop" else []
-        return [raw if index == event["index"] else encoded({**event, "index": index})]
+        return [{**event, "index": index}]
 
     def _add(self, block: JsonObject, delta: JsonObject) -> None:
         match delta.get("type"):
@@ -378,22 +375,18 @@ class ModelTurn:
             case _:  # the signature of thinking, the summary of a compaction
                 block |= {name: value for name, value in delta.items() if name != "type"}
 
-    def results(self, answers: Iterable[KeptCall]) -> list[bytes]:
+    def results(self, answers: Iterable[KeptCall]) -> list[JsonObject]:
         """Return the events with the results of the calls, as the client sees them."""
         start = self.start + len(self.content)
         return [event for n, each in enumerate(answers) for event in _whole(start + n, shown(each))]
 
-    def end(self, usage: JsonObject, stop_reason: str | None = None) -> list[bytes]:
+    def end(self, usage: JsonObject, stop_reason: str | None = None) -> list[JsonObject]:
         """Return the last events, with the usage of several turns or another stop reason if they are given."""
-        changed = {} if stop_reason is None else {"stop_reason": stop_reason}
-        found = list[bytes]()
-        for raw, event in self._held:
-            if event["type"] == "message_delta" and (usage or changed):
-                event["delta"] |= changed
-                found.append(encoded({**event, "usage": {**(event.get("usage") or {}), **usage}}))
-            else:
-                found.append(raw)
-        return found
+        for event in self._held:
+            if event["type"] == "message_delta":
+                event["delta"] |= {} if stop_reason is None else {"stop_reason": stop_reason}
+                event["usage"] = {**(event.get("usage") or {}), **usage}
+        return self._held
 
 
 def _input(text: str) -> Any:
@@ -437,68 +430,35 @@ def whole_reply(turns: Sequence[tuple[ModelTurn, Sequence[KeptCall]]], stop_reas
     return {**last.message, "id": first.message.get("id"), "content": content, "usage": usage, "stop_reason": reason}
 
 
-class Splitter:
-    """Splits a stream of server-sent events into single events, whatever its pieces are."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def take(self, data: bytes) -> list[bytes]:
-        """Return the events that are whole now, each with the blank line at its end."""
-        before = max(len(self._rest) - 3, 0)
-        self._rest += data
-        found, start = list[bytes](), 0
-        for end in _END.finditer(self._rest, before):
-            found.append(self._rest[start : end.end()])
-            start = end.end()
-        self._rest = self._rest[start:]
-        return found
+def encoded(events: Iterable[JsonObject]) -> bytes:
+    """Return server-sent events as bytes."""
+    lines = (f"event: {each['type']}\ndata: {json.dumps(each, separators=(',', ':'))}\n\n" for each in events)
+    return "".join(lines).encode()
 
 
-def event_of(raw: bytes) -> JsonObject:
-    """Return the data of an event. Empty if it has none that can be read."""
-    lines = (line[5:].lstrip(b" ") for line in raw.splitlines() if line.startswith(b"data:"))
-    try:
-        found = json.loads(b"\n".join(lines) or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _whole(index: int, block: JsonObject, deltas: Iterable[JsonObject] = ()) -> list[JsonObject]:
+    """Return the events of a block. Claude Code refuses deltas of an `mcp_tool_use`."""
+    start: JsonObject = {"type": "content_block_start", "index": index, "content_block": block}
+    middle = [{"type": "content_block_delta", "index": index, "delta": each} for each in deltas]
+    return [start, *middle, {"type": "content_block_stop", "index": index}]
 
 
-def encoded(event: JsonObject) -> bytes:
-    """Return an event as bytes."""
-    return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
-
-
-def _whole(index: int, block: JsonObject) -> list[bytes]:
-    """Return the events of a block that has no deltas. Claude Code refuses deltas of an `mcp_tool_use`."""
-    start = {"type": "content_block_start", "index": index, "content_block": block}
-    return [encoded(start), encoded({"type": "content_block_stop", "index": index})]
-
-
-def events_of(message: JsonObject) -> Iterator[bytes]:
+def events_of(message: JsonObject) -> Iterator[JsonObject]:
     """Yield the events of a whole message, as if the API had streamed it."""
-    yield encoded({"type": "message_start", "message": {**message, "content": [], "stop_reason": None}})
+    yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     for index, block in enumerate(message["content"]):
-        empty, deltas = _empty(block)
-        yield encoded({"type": "content_block_start", "index": index, "content_block": empty})
-        for delta in deltas:
-            yield encoded({"type": "content_block_delta", "index": index, "delta": delta})
-        yield encoded({"type": "content_block_stop", "index": index})
+        empty, deltas = dict(block), list[JsonObject]()
+        if block["type"] in {"tool_use", "server_tool_use"}:
+            deltas.append({"type": "input_json_delta", "partial_json": json.dumps(block["input"])})
+            empty["input"] = {}
+        elif block["type"] in {"text", "thinking"}:
+            texts = {name: block[name] for name in ("text", "thinking", "signature") if block.get(name) is not None}
+            deltas += ({"type": f"{name}_delta", name: text} for name, text in texts.items())
+            empty |= dict.fromkeys(texts, "")
+        yield from _whole(index, empty, deltas)
     ended = {"stop_reason": message.get("stop_reason"), "stop_sequence": message.get("stop_sequence")}
-    yield encoded({"type": "message_delta", "delta": ended, "usage": message.get("usage") or {}})
-    yield encoded({"type": "message_stop"})
-
-
-def _empty(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
-    """Return a block as a stream starts it, and the deltas that fill it."""
-    if block["type"] in {"tool_use", "server_tool_use"}:
-        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
-    if block["type"] not in {"text", "thinking"}:
-        return block, []
-    texts = {name: block[name] for name in ("text", "thinking", "signature") if block.get(name) is not None}
-    deltas = [{"type": f"{name}_delta", name: text} for name, text in texts.items()]
-    return {**block, **dict.fromkeys(texts, "")}, deltas
+    yield {"type": "message_delta", "delta": ended, "usage": message.get("usage") or {}}
+    yield {"type": "message_stop"}
 
 
 def paths_in(call: object) -> tuple[str, ...]:
@@ -527,6 +487,6 @@ def _sound(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def failed(error: HttpError) -> bytes:
+def failed(error: HttpError) -> JsonObject:
     """Return an error as an event of a stream."""
-    return encoded({"type": "error", "error": {"type": error.kind, "message": error.message}})
+    return {"type": "error", "error": {"type": error.kind, "message": error.message}}

@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from httpx2 import EventSource, Request, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retentive.gateway.transform import (
     LOST,
+    JsonObject,
     MessagesRequest,
     ModelTurn,
-    Splitter,
     check_batch,
-    event_of,
+    encoded,
     events_of,
     parsed,
     restored,
@@ -83,11 +84,11 @@ def through(given: list[dict[str, Any]]) -> tuple[list[Any], list[dict[str, Any]
     return turns, seen
 
 
-def accumulated(events: list[bytes]) -> dict[str, Any]:
+def accumulated(events: list[JsonObject]) -> dict[str, Any]:
     """The message that a client builds from events. Fails if an index is wrong."""
     found: dict[str, Any] = {}
     parts: dict[int, str] = {}
-    for event in map(event_of, events):
+    for event in events:
         match event["type"]:
             case "message_start":
                 found = {**event["message"], "content": []}
@@ -109,18 +110,26 @@ def accumulated(events: list[bytes]) -> dict[str, Any]:
     return found
 
 
-def streamed(given: list[dict[str, Any]], cuts: list[int]) -> list[bytes]:
+def pieces(data: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
+    while data:
+        size = next(sizes, len(data))
+        yield data[:size]
+        data = data[size:]
+
+
+def streamed(given: list[dict[str, Any]], cuts: list[int]) -> list[JsonObject]:
     """The events that a client gets for streams that arrive in pieces of any sizes."""
-    out, turns = list[bytes](), list[Any]()
-    sizes: Iterator[int] = iter(cuts)
+    out, turns, sizes = list[JsonObject](), list[Any](), iter(cuts)
     for number, message in enumerate(given, 1):
-        data, splitter = b"".join(events_of(message)), Splitter()
         turn = ModelTurn(number, sum(len(each.content) + len(found) for each, found in turns))
-        while data:
-            size = next(sizes, len(data))
-            for raw in splitter.take(data[:size]):
-                out += turn.take(raw)
-            data = data[size:]
+        sent = Response(
+            200,
+            headers={"content-type": "text/event-stream"},
+            content=pieces(encoded(events_of(message)), sizes),
+            request=Request("POST", "http://api"),
+        )
+        for event in EventSource(sent):
+            out += turn.take(json.loads(event.data))
         assert turn.is_complete
         results = answered(turn)
         out += turn.results(results)

@@ -42,7 +42,6 @@ from retentive.values.records import Memory, Version, as_actor
 from retentive.wire import history as wire
 from retentive.wire.base import AnswerPage
 from retentive.wire.memories import MemoryObject
-from retentive.wire.stores import MemoryErased
 
 
 def _selected(only: LogFilter, **more: object) -> JsonFields:
@@ -54,14 +53,6 @@ def _selected(only: LogFilter, **more: object) -> JsonFields:
 
 def _path(path: str | None) -> str | None:
     return None if path is None else sent_path(path)
-
-
-def _change(objects: Iterable[wire.VersionObject]) -> LoggedChange:
-    """Return a change of which these are the versions, newest first."""
-    listed = list(objects)
-    versions = tuple(each.value() for each in listed)
-    moved = {each.id: each.path_before for each in listed if each.path_before is not None}
-    return LoggedChange(versions[0].revision, versions[0].actor, versions[0].created_at, versions, moved)
 
 
 class RemoteHistory(RemotePart, History):
@@ -78,7 +69,7 @@ class RemoteHistory(RemotePart, History):
         check_limit(limit)
         query = _selected(only or LogFilter(), path=_path(path), renames=True)
         groups = groupby(self._store.listed(query), key=lambda each: (each.revision, each.created_by))
-        found = [_change(group) for _, group in islice(groups, limit)]
+        found = [wire.change_of(group) for _, group in islice(groups, limit)]
         if not found and path is not None and not parsed(path).is_root and not self.log(path, limit=1):
             raise no_memory(parsed(path).text)
         return found
@@ -129,7 +120,7 @@ class RemoteHistory(RemotePart, History):
         if change is not None:
             versions = self._changed_by(change, path)
             found = tuple(self._compared(each.id) for each in reversed(versions))
-            return Differences(found, changes=(_change(versions),))
+            return Differences(found, changes=(wire.change_of(versions),))
         if only is not None or path is not None or since is None or until is None or not as_revision(since).is_version:
             raise no_route("comparing two states")
         return Differences((self._compared(until, since),))
@@ -165,13 +156,13 @@ class RemoteHistory(RemotePart, History):
     def redact(self, version_ids: Sequence[str], all_of: str | None, actor: Who) -> Removed:
         ids = [version_ids] if isinstance(version_ids, str) else list(version_ids)
         body = {"memory_version_ids": ids or None, "path": _path(all_of)}
-        return self._store.post(wire.VersionsRedacted, "/redact", body, actor).value()
+        return self._store.post(wire.RemovedObject, "/redact", body, actor).value()
 
     @like(History.erase)
     def erase(self, path: str | None, memory_id: str | None, reason: str | None, actor: Who) -> Removed:
         chosen = memory_id if memory_id is not None else self._store.load(path or "")[0].id
         body = None if reason is None else {"reason": reason}
-        return self._store.post(MemoryErased, f"/memories/{segment(chosen)}/erase", body, actor).value()
+        return self._store.post(wire.RemovedObject, f"/memories/{segment(chosen)}/erase", body, actor).value()
 
     @like(History.blame)
     def blame(self, path: str, source: str | None, trust: Level | None) -> list[BlameLine]:

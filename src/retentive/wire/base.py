@@ -144,6 +144,13 @@ class IdPage(_Page[T], Generic[T]):
     last_id: str | None
 
 
+class Deleted(Answer):
+    """Answer to a deletion."""
+
+    id: str
+    type: Literal["memory_deleted", "memory_store_deleted", "webhook_endpoint_deleted", "group_deleted"]
+
+
 def _refusal(error: ValidationError) -> InvalidInput:
     found = error.errors(include_url=False, include_input=False)
     first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])

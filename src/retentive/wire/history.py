@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import ConfigDict, Field
 
 from retentive.engine.lists import StoreEvent
 from retentive.engine.visibility import Level
@@ -84,11 +85,8 @@ class ProvenanceObject(base.ObjectOf[Provenance]):
 
     def text(self) -> str:
         """Return the text that a local store would keep."""
-        made = self.value()
-        names = "integration", "tool_use_id", "session", "source", "cause"
-        lists = {"key": made.api_key_id, "accepted": made.accepted_by, "flags": made.flags, "by": made.contributors}
-        kept = {name: value for name, value in ({name: getattr(made, name) for name in names} | lists).items() if value}
-        return json.dumps(kept, separators=(",", ":"))
+        names = {"api_key_id": "key", "accepted_by": "accepted", "contributors": "by"}
+        return json.dumps({names.get(name, name): each for name, each in asdict(self.value()).items() if each})
 
 
 class VersionObject(base.ObjectOf[Version]):
@@ -137,22 +135,21 @@ class VersionObject(base.ObjectOf[Version]):
         return super().value(path=self.path or "", provenance_text=text, **more)
 
 
-class VersionsRedacted(base.ObjectOf[Removed]):
-    """Answer to a redaction of several versions."""
+def change_of(objects: Iterable[VersionObject]) -> LoggedChange:
+    """Return a change of which these are the versions, newest first."""
+    listed = list(objects)
+    versions = tuple(each.value() for each in listed)
+    moved = {each.id: each.path_before for each in listed if each.path_before is not None}
+    return LoggedChange(versions[0].revision, versions[0].actor, versions[0].created_at, versions, moved)
 
-    type: Literal["versions_redacted"] = "versions_redacted"
+
+class RemovedObject(base.ObjectOf[Removed]):
+    """Answer to an erasure of a memory, or to a redaction of versions, which has no `id`."""
+
+    type: Literal["memory_erased", "versions_redacted"]
+    id: str | None = Field(None, exclude_if=lambda value: value is None)
     versions: base.Count
     pending: bool
-
-
-_NAMES: dict[What, str] = {"made": "created", "changed": "modified", "moved": "renamed", "deleted": "deleted"}
-_STEPS = {name: what for what, name in _NAMES.items()}
-StepName = Annotated[
-    What,
-    BeforeValidator(lambda name, info: _STEPS[name] if info.mode == "json" else name),
-    PlainSerializer(_NAMES.__getitem__, return_type=str),
-    WithJsonSchema({"type": "string", "enum": list(_STEPS)}),
-]
 
 
 class DiffObject(base.Answer):
@@ -222,7 +219,7 @@ class ConflictObject(base.ObjectOf[Conflict]):
 class StepObject(base.ObjectOf[Step]):
     """Write of an undo or restore."""
 
-    operation: StepName
+    operation: What
     memory_id: str
     path: base.ShownPath
     attributes: ClassVar = {"operation": "what"}
@@ -235,24 +232,18 @@ class StepObject(base.ObjectOf[Step]):
 class UndoneChange(base.ObjectOf[LoggedChange]):
     """Change that an undo reverts, with its versions, newest first."""
 
-    revision: base.Count
-    created_by: base.ActorObject
-    created_at: base.UtcTime
     versions: list[VersionObject]
-    attributes: ClassVar = {"revision": "number", "created_by": "actor", "created_at": "at"}
 
     @classmethod
     def of(cls, given: LoggedChange, store_id: str) -> Self:  # type: ignore[override]
         """Return the object of a change."""
         pairs = ((each, given.moved_from.get(each.id)) for each in given.versions)
         more = {"memory_store_id": store_id, "content": None}
-        versions = [VersionObject.of(each, None, path_before=before, **more) for each, before in pairs]
-        return super().of(given, versions=versions)
+        return cls(versions=[VersionObject.of(each, None, path_before=before, **more) for each, before in pairs])
 
     def value(self, **_: object) -> LoggedChange:
         """Return the change."""
-        moved = {each.id: each.path_before for each in self.versions if each.path_before is not None}
-        return super().value(moved_from=moved)
+        return change_of(self.versions)
 
 
 class ChangeResult(base.ObjectOf[RestoreOutcome]):
@@ -305,11 +296,6 @@ class BlameLineObject(base.ObjectOf[BlameLine]):
     version: VersionObject
     attributes: ClassVar = {"line": "number"}
 
-    @classmethod
-    def of(cls, given: BlameLine, store_id: str) -> Self:  # type: ignore[override]
-        """Return the object of a line."""
-        return super().of(given, version=VersionObject.of(given.version, memory_store_id=store_id, content=None))
-
 
 class BlameObject(base.Answer):
     """Lines of a memory."""
@@ -338,13 +324,6 @@ class PromotedObject(base.ObjectOf[Promoted]):
     versions: base.Count
 
 
-class Acceptance(base.Fields):
-    """Options of an acceptance."""
-
-    merge: bool = Field(False, description="Merge with later changes by line")
-    force: bool = Field(False, description="Overwrite later changes")
-
-
 class Refusal(base.Fields):
     """Proposals to decide about at once: those with the ids, or all of an actor or of a session."""
 
@@ -353,9 +332,11 @@ class Refusal(base.Fields):
     session: str | None = Field(None, max_length=300, description="Session in which the proposals were made")
 
 
-class Acceptances(Refusal, Acceptance):
+class Acceptance(Refusal):
     """Proposals to accept at once, all or none."""
 
+    merge: bool = Field(False, description="Merge with later changes by line")
+    force: bool = Field(False, description="Overwrite later changes")
     partial: bool = Field(False, description="Accept what `merge` can accept, and list the rest")
 
 
@@ -436,9 +417,6 @@ class DecidedObject(base.ObjectOf[Decision]):
     attributes: ClassVar = {"proposed_by": "actor", "decided_by": "by", "decided_at": "at"}
 
 
-DoubtedLevel = Literal["unconfirmed", "quarantined"]
-
-
 class Confirmation(base.Fields):
     """Memories to trust."""
 
@@ -459,7 +437,7 @@ class DoubtedObject(base.ObjectOf[DoubtedMemory]):
     type: Literal["doubted_memory"] = "doubted_memory"
     memory_id: str
     path: base.ShownPath
-    level: DoubtedLevel
+    level: Literal["unconfirmed", "quarantined"]
     contributors: list[str]
     flags: list[FlagObject]
 

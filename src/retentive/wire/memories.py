@@ -71,13 +71,6 @@ class MemoryPage(base.AnswerPage[Annotated[MemoryObject | PrefixObject, Field(di
     """Memories and directories in byte order of their paths."""
 
 
-class MemoryDeleted(base.Answer):
-    """Answer to the deletion of a memory."""
-
-    id: str
-    type: Literal["memory_deleted"] = "memory_deleted"
-
-
 Marks = list[Annotated[list[base.Count], Field(min_length=2, max_length=2)]]
 PathMarks = Annotated[
     Marks,

@@ -92,13 +92,6 @@ class GroupObject(base.Answer):
     warnings: list[str] = Field(default_factory=list)
 
 
-class GroupDeleted(base.Answer):
-    """Answer to the deletion of a group."""
-
-    id: str
-    type: Literal["group_deleted"] = "group_deleted"
-
-
 class OrganizationObject(base.Answer):
     """Organization: the location that the server has."""
 

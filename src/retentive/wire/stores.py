@@ -11,7 +11,6 @@ from retentive.audit.chain import AuditEntry
 from retentive.audit.reader import Verified
 from retentive.errors import InvalidInput
 from retentive.evidence import Evidence, StoreEvidence
-from retentive.history.removal import Removed
 from retentive.values.properties import Properties, StoreInfo
 from retentive.values.records import Usage, as_actor
 from retentive.values.settings import DEFAULTS, NAMES, Settings
@@ -61,13 +60,6 @@ class StoreObject(base.ObjectOf[StoreInfo]):
         about = Properties(self.name, self.description, self.metadata, updated_at, self.archived_at)
         sizes = self.memory_count or 0, self.content_size_bytes or 0
         return StoreInfo(self.id, self.key, self.name, self.created_at, *sizes, properties=about.to_text())
-
-
-class StoreDeleted(base.Answer):
-    """Answer to the erasure of a memory store."""
-
-    id: str
-    type: Literal["memory_store_deleted"] = "memory_store_deleted"
 
 
 class ImportedFile(base.ObjectOf[Any]):
@@ -190,15 +182,6 @@ class EvidenceObject(base.ObjectOf[Evidence]):
     session: str
     is_sound: bool
     stores: list[StoreEvidence]
-
-
-class MemoryErased(base.ObjectOf[Removed]):
-    """Answer to an erasure."""
-
-    id: str
-    type: Literal["memory_erased"] = "memory_erased"
-    versions: base.Count
-    pending: bool
 
 
 NO_LIMIT = "none"
@@ -331,13 +314,11 @@ class EndpointUpdate(base.Fields):
     state: EndpointState | None = Field(None, description="A disabled endpoint gets no events, also not later")
 
 
-class EndpointCreation(base.Fields):
+class EndpointCreation(EndpointUpdate):
     """New webhook endpoint."""
 
     url: str = Field(min_length=1, max_length=2_000, description="URL that events are sent to")
     enabled_events: list[WebhookEvent] = Field(max_length=100, description="Types of the events to send")
-    name: base.Name | None = Field(None, description="Name of the endpoint")
-    description: str | None = Field(None, max_length=1_024, description="Notes about the endpoint")
 
 
 class EndpointObject(base.Answer):
@@ -358,13 +339,6 @@ class NewEndpointObject(EndpointObject):
     """Webhook endpoint with a new secret, which signs its deliveries and is shown once."""
 
     signing_secret: str
-
-
-class EndpointDeleted(base.Answer):
-    """Answer to the deletion of a webhook endpoint."""
-
-    id: str
-    type: Literal["webhook_endpoint_deleted"] = "webhook_endpoint_deleted"
 
 
 class DeliveryObject(base.Answer):

@@ -135,14 +135,13 @@ def redact_memory_version(call: RouteCall) -> wire.VersionObject:
 
 
 @route("POST", f"{STORE}/redact", ERASE)
-def redact_versions(call: RouteCall, body: wire.VersionRedaction) -> wire.VersionsRedacted:
+def redact_versions(call: RouteCall, body: wire.VersionRedaction) -> wire.RemovedObject:
     """Permanently remove the content, path, size and hash of several versions, all or none."""
     if (body.memory_version_ids is None) == (body.path is None):
         raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
     ids = body.memory_version_ids or ()
     check_version_id(*ids)
-    removed = call.store.history.redact(ids, all_of=body.path)
-    return wire.VersionsRedacted.of(removed)
+    return wire.RemovedObject.of(call.store.history.redact(ids, all_of=body.path), type="versions_redacted")
 
 
 PREVIOUS = "previous"
@@ -167,10 +166,11 @@ def blame_memory(call: RouteCall, source: BlamedSource = None, trust: BlamedLeve
     """Retrieve each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
     found, _ = core_of(store).peek(read_memory(memory_id))
-    lines = store.history.blame(found.path, source=source, trust=trust)
-    return wire.BlameObject(
-        memory_id=memory_id, path=found.path, lines=[wire.BlameLineObject.of(each, store.id) for each in lines]
-    )
+    lines = [
+        wire.BlameLineObject.of(each, version=wire.change_object(each.version, store.id))
+        for each in store.history.blame(found.path, source=source, trust=trust)
+    ]
+    return wire.BlameObject(memory_id=memory_id, path=found.path, lines=lines)
 
 
 @route("GET", f"{STORE}/changes", READ)
@@ -273,8 +273,6 @@ def promote_memories(call: RouteCall, body: wire.Promotion) -> wire.PromotedObje
     return wire.PromotedObject.of(call.store.promote(body.path, target, new_path=body.new_path, **options))
 
 
-NO_PROPOSAL = "proposal"
-PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
 Proposer = Annotated[
     str | None, Field(max_length=300, description="List the proposals of this actor, such as session:s1")
 ]
@@ -304,10 +302,11 @@ def list_proposals(
 
 
 @route("POST", f"{STORE}/proposals/accept", REVIEW, conflicts=True)
-def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionObject:
-    """Apply several proposals, all or none, such as all of one session.
+def accept_proposals(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
+    """Apply proposals, all or none, such as all of one session.
 
-    With `partial`, the others are applied, and `conflicts` lists the rest.
+    The actor of the new versions is the actor who made the proposal. With `partial`, the others are applied, and
+    `conflicts` lists the rest.
     """
     mode: Mode = "partial" if body.partial else "force" if body.force else "merge" if body.merge else "refuse"
     return _decided(call.store.review.accept(**_chosen(body), mode=mode))
@@ -315,7 +314,7 @@ def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionOb
 
 @route("POST", f"{STORE}/proposals/refuse", REVIEW, conflicts=True)
 def refuse_proposals(call: RouteCall, body: wire.Refusal) -> wire.DecisionObject:
-    """Remove several proposals, such as all of one session, and those that build on them."""
+    """Remove proposals, such as all of one session, and those that build on them."""
     return _decided(call.store.review.refuse(**_chosen(body)))
 
 
@@ -325,30 +324,10 @@ def _chosen(body: wire.Refusal) -> dict[str, Any]:
     return {"ids": body.ids, "proposed_by": body.actor, "session": body.session}
 
 
-@route("GET", PROPOSAL, REVIEW)
+@route("GET", f"{STORE}/proposals/{{proposal_id}}", REVIEW)
 def retrieve_proposal(call: RouteCall) -> wire.ProposalObject:
     """Retrieve a pending proposal with its texts."""
     return wire.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
-
-
-@route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
-def accept_proposal(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
-    """Apply a proposal.
-
-    The actor of the new versions is the actor who made the proposal.
-    """
-    ids, actor = [call.ids["proposal_id"]], call.caller.actor
-    mode: Mode = "force" if body.force else "merge" if body.merge else "refuse"
-    return _decided(call.store.review.accept(ids, actor=actor, mode=mode))
-
-
-@route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
-def refuse_proposal(call: RouteCall) -> wire.DecisionObject:
-    """Remove a proposal.
-
-    Proposals that build on it are removed too.
-    """
-    return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
 @route("GET", f"{STORE}/proposal_decisions", REVIEW)

@@ -182,7 +182,7 @@ def delete_memory(
     expected_content_sha256: Annotated[base.Sha256 | None, Field(description="Hash that the content must have")] = None,
     source: base.Source = None,
     session: base.Session = None,
-) -> wire.MemoryDeleted:
+) -> base.Deleted:
     """Delete a memory.
 
     Its versions are kept.
@@ -192,7 +192,7 @@ def delete_memory(
         call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
     except Conflict:
         raise _differs() from None
-    return wire.MemoryDeleted(id=memory_id)
+    return base.Deleted(id=memory_id, type="memory_deleted")
 
 
 def _differs() -> HttpError:

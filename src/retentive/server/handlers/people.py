@@ -59,11 +59,11 @@ def update_group(call: RouteCall, body: wire.GroupUpdate) -> wire.GroupObject:
 
 
 @route("DELETE", GROUP, ADMIN)
-def delete_group(call: RouteCall) -> wire.GroupDeleted:
+def delete_group(call: RouteCall) -> base.Deleted:
     """Delete a group. Its members lose its grants within 5 seconds."""
     groups, group_id = _groups(call), call.ids["group_id"]
     groups.delete(group_id, call.caller.workspace_id, **call.logged)
-    return wire.GroupDeleted(id=group_id)
+    return base.Deleted(id=group_id, type="group_deleted")
 
 
 def _groups(call: RouteCall) -> Groups:

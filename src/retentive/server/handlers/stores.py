@@ -24,6 +24,7 @@ from retentive.transfer.files import spool
 from retentive.transfer.import_files import import_files, tar_source
 from retentive.wire import base
 from retentive.wire import stores as wire
+from retentive.wire.history import RemovedObject
 
 route = Routes()
 
@@ -98,11 +99,11 @@ def update_memory_store(call: RouteCall, body: wire.StoreUpdate) -> wire.StoreOb
 
 
 @route("DELETE", STORE, ADMIN)
-def delete_memory_store(call: RouteCall) -> wire.StoreDeleted:
+def delete_memory_store(call: RouteCall) -> base.Deleted:
     """Erase a memory store."""
     info = call.info
     call.location.opened.erase(info.id, actor=call.caller.actor)
-    return wire.StoreDeleted(id=info.id)
+    return base.Deleted(id=info.id, type="memory_store_deleted")
 
 
 @route("POST", f"{STORE}/archive", ADMIN)
@@ -174,11 +175,11 @@ def retrieve_evidence(
 
 
 @route("POST", f"{MEMORY}/erase", ERASE)
-def erase_memory(call: RouteCall, body: wire.Erasure) -> wire.MemoryErased:
+def erase_memory(call: RouteCall, body: wire.Erasure) -> RemovedObject:
     """Permanently remove a memory with its history."""
     memory_id = call.ids["memory_id"]
     removed = call.store.history.erase(memory_id=memory_id, reason=body.reason)
-    return wire.MemoryErased.of(removed, id=memory_id)
+    return RemovedObject.of(removed, id=memory_id, type="memory_erased")
 
 
 _TAR, _ZSTD, _ = ARCHIVES = ("application/x-tar", "application/zstd", "application/gzip")

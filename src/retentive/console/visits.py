@@ -27,7 +27,7 @@ from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
-from retentive.wire.base import moment
+from retentive.wire.base import PageQuery, moment
 from retentive.wire.stores import Scope
 
 INTEGRATION = "console"
@@ -117,6 +117,12 @@ class Visit:
         own = {} if info is None else {"memory_store_id": info.id}
         caller = self.caller if info is None else self.caller.within(info)
         return PageCall(self.location, caller, self.method, BASE, {**own, **ids}, (self.scope,))
+
+    def listing(self, limit: int, cursor: str | None, **filters: object) -> PageCall:
+        """Return a call for the handler of a list: of its page after a cursor."""
+        call = self.call()
+        call.asked, call.given = PageQuery.read({"limit": limit, "page": cursor}), filters
+        return call
 
     def can(self, scope: Scope) -> bool:
         """Return whether the key has a scope in the memory store of the page or, without one, in any."""

@@ -20,7 +20,7 @@ from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.listing import ListPage
 from retentive.values.properties import StoreInfo
 from retentive.values.records import DEFAULT_WORKSPACE, Actor
-from retentive.wire.base import AnswerPage, Deleted
+from retentive.wire.base import AnswerPage, DeletedObject
 from retentive.wire.stores import StoreObject
 
 
@@ -123,7 +123,7 @@ class RemoteLocation(Remote, Retentive):
     def erase(self, id_or_key: str, actor: Who) -> Removed:
         path = self._at(id_or_key)
         with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
-            self.call(Deleted, "DELETE", path, actor)
+            self.call(DeletedObject, "DELETE", path, actor)
         return Removed(0, pending=False)
 
     def close(self) -> None:

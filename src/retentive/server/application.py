@@ -67,7 +67,7 @@ from retentive.server.rights import KeyRecord
 from retentive.server.sessions import Sessions
 from retentive.server.telemetry import Envelope, Telemetry, metrics_answer
 from retentive.transfer.files import CHUNK
-from retentive.wire.base import Fields
+from retentive.wire.base import Fields, PageQuery
 
 if TYPE_CHECKING:
     from retentive.server.oauth import Tokens
@@ -242,8 +242,10 @@ class Server:
     async def _read(self, request: Request, route: Route, call: RouteCall) -> None:
         """Read the query, the body and the headers of a request into `call`."""
         call.given = read_query(request.scope["query_string"])
-        asked = (route.query or Fields).read(call.given)
+        asked = route.query.read(call.given)
         fields = {name: getattr(asked, name) for name in type(asked).model_fields}
+        if isinstance(asked, PageQuery):
+            call.asked, _, _ = asked, fields.pop("limit"), fields.pop("page")
         call.arguments = {"query": asked} if "query" in route.handler.__annotations__ else fields
         if route.upload:
             if "memory_store_id" in call.ids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,16 +17,18 @@ from retentive.opening import Retentive
 from retentive.server.dreams import dreams_key
 from retentive.server.errors import HttpError, forbidden, missing
 from retentive.server.keys import KeyStore
+from retentive.server.requests import next_of, start_of
 from retentive.server.rights import ID_PREFIX, OF_PATHS, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, with_options
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
-from retentive.wire.base import Answer, Fields
+from retentive.wire.base import Answer, AnswerPage, Fields, ObjectOf, PageQuery
 from retentive.wire.stores import Scope
 
 Json: TypeAlias = dict[str, object]
+_NO_FILTERS = frozenset({*PageQuery.model_fields, "view"})
 INTEGRATION = "http"
 """Name of this integration in audit logs."""
 NO_STORE = "memory store"
@@ -166,6 +168,8 @@ class RouteCall:
     """Fields of the query and the body, as the client sent them."""
     arguments: dict[str, object] = field(default_factory=dict, repr=False)
     """The other arguments of the handler: the fields of the query, and `body` or `upload`."""
+    asked: PageQuery = field(default_factory=PageQuery)
+    """Which page of a list to answer, if the route is that of a list."""
 
     @property
     def integration(self) -> str:
@@ -176,6 +180,23 @@ class RouteCall:
     def logged(self) -> Mapping[str, str]:
         """Who makes a change of the location, and how: arguments of the methods that log it."""
         return {"by": str(self.caller.actor), "integration": self.integration}
+
+    @property
+    def listing(self) -> str:
+        """What identifies a list: its workspace, path and filters. The cursors of its pages contain a digest of it."""
+        filters = [each for each in sorted(self.given.items()) if each[0] not in _NO_FILTERS]
+        return f"{self.caller.workspace_id} {self.path} {filters}"
+
+    @property
+    def start(self) -> str:
+        """Key after which the page of a list begins, empty for the first page. Raises `HttpError` 400."""
+        return start_of(self.asked.page, self.listing)
+
+    def page(self, model: type[M], items: Iterable[Any], last: str | None) -> AnswerPage[M]:
+        """Return a page of a list that shows `items`. `last` is the key after which the next page begins, if any."""
+        shown: Any = AnswerPage[model]  # type: ignore[valid-type]
+        data = [model.of(each) if issubclass(model, ObjectOf) else each for each in items]
+        return shown(data=data, next_page=next_of(last, self.listing))  # type: ignore[no-any-return]
 
     @property
     def info(self) -> StoreInfo:
@@ -260,6 +281,7 @@ Handler: TypeAlias = Callable[..., RouteAnswer]
 
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 H = TypeVar("H", bound=Handler)
+M = TypeVar("M", bound=Answer)
 _NAMES = re.compile(r"\{(\w+)\}")
 STORES = "/v1/memory_stores"
 STORE = f"{STORES}/{{memory_store_id}}"
@@ -282,7 +304,7 @@ class Route:
     path: str
     scopes: tuple[Scope, ...]
     handler: Handler
-    query: type[Fields] | None = None
+    query: type[Fields] = Fields
     body: type[Fields] | None = None
     answer: type[Answer] | None = None
     """Model of the answer. None if the answer is a stream."""
@@ -323,9 +345,14 @@ class Routes(list[Route]):
     """Routes of one module, in the order of their functions."""
 
     def __call__(
-        self, method: Method, path: str, scopes: tuple[Scope, ...], *media_types: str, **options: Any
-    ) -> Callable[[H], H]:
-        """Return a decorator that adds a route. `options` are fields of `Route`."""
+        self, method: Method, path: str, scopes: tuple[Scope, ...], *media_types: str, pages: bool = False,
+        **options: Any,
+    ) -> Callable[[H], H]:  # fmt: skip
+        """Return a decorator that adds a route. With `pages`, the query says which page to answer (`RouteCall.asked`).
+
+        `options` are fields of `Route`.
+        """
+        base = PageQuery if pages else Fields
 
         def add(handler: H) -> H:
             hints = get_type_hints(handler, include_extras=True)
@@ -335,7 +362,7 @@ class Routes(list[Route]):
                 for each in signature(handler).parameters.values()
                 if each.name not in {"call", "body", "upload", "query"}
             }
-            query = create_model(handler.__name__, __base__=Fields, **fields) if fields else hints.get("query")
+            query = create_model(handler.__name__, __base__=base, **fields) if fields else hints.get("query", base)
             self.append(Route(method, path, scopes, handler, query, body, answer, media_types, **options))
             return handler
 

@@ -134,10 +134,8 @@ def _operation(route: Route) -> Json:
 
 
 def _parameters(route: Route) -> Iterator[Json]:
-    if route.query is None:
-        return
     found = route.query.model_json_schema(schema_generator=_Schemas)
-    for name, schema in found["properties"].items():
+    for name, schema in found.get("properties", {}).items():
         text = schema.pop("description")
         is_nullable = schema.get("default", ...) is None  # a query has no null
         required = name in found.get("required", ())

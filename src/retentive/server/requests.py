@@ -18,7 +18,6 @@ from starlette.requests import ClientDisconnect
 
 from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
-from retentive.server.calls import RouteCall
 from retentive.server.errors import HttpError, forbidden, invalid
 from retentive.server.rights import KeyRecord
 from retentive.storage.contract import Actor
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
     from starlette.types import Scope
+
+    from retentive.server.calls import RouteCall
 
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
 """Beta versions of the API. A request may name at most one of them. Names not in this set are ignored."""

@@ -144,7 +144,7 @@ class IdPage(_Page[T], Generic[T]):
     last_id: str | None
 
 
-class Deleted(Answer):
+class DeletedObject(Answer):
     """Answer to a deletion."""
 
     id: str

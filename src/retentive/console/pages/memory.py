@@ -68,14 +68,13 @@ def show_memory(visit: Visit) -> Response:
 @page("GET", "sources", "read", "sources")
 def show_sources(visit: Visit) -> Response:
     """Show the citations whose text has changed or is gone."""
-    found = list_citations(visit.call(), limit=VERSIONS, page=visit.query.get("page"), stale=True)
+    found = list_citations(visit.listing(VERSIONS, visit.query.get("page")), stale=True)
     return visit.page("sources.html", "Sources", citations=found.data, following=found.next_page)
 
 
 def _versions_of(visit: Visit, memory_id: str, limit: int, cursor: str | None = None) -> AnswerPage[VersionObject]:
-    return list_memory_versions(
-        visit.call(), VersionsQuery.read({"limit": limit, "page": cursor, "memory_id": memory_id})
-    )
+    call = visit.listing(limit, cursor, memory_id=memory_id)
+    return list_memory_versions(call, VersionsQuery.read({"memory_id": memory_id}))
 
 
 def _content(visit: Visit, memory: MemoryObject, text: str, view: str) -> dict[str, object]:

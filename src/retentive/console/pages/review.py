@@ -138,7 +138,7 @@ def _is_late(visit: Visit, proposal_id: str) -> bool:
 def trust(visit: Visit) -> Response:
     """Show the memories that are not trusted, and the patterns in quarantine."""
     cursor = visit.query.get("page")
-    found = api.list_doubted_memories(visit.call(), limit=ROWS, page=cursor, path_prefix=ROOT)
+    found = api.list_doubted_memories(visit.listing(ROWS, cursor), path_prefix=ROOT)
     values = {"doubted": found.data, "following": found.next_page, "is_first": not cursor}
     return visit.page("trust.html", "Trust", quarantine=visit.store.settings().quarantine, **values)
 

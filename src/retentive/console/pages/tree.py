@@ -28,7 +28,8 @@ FATES: tuple[Fate, ...] = ("new", "changed", "gone")
 
 def _listing(visit: Visit, directory: str, cursor: str | None = None) -> MemoryPage:
     """Return one level of a directory: the answer of the API, now or in the earlier state that the URL names."""
-    return list_memories(visit.call(), limit=ROWS, page=cursor, path_prefix=directory, depth=1, at=visit.at)
+    call = visit.listing(ROWS, cursor, directory=directory, at=visit.at)
+    return list_memories(call, path_prefix=directory, depth=1, at=visit.at)
 
 
 def levels(visit: Visit, directory: str, last: MemoryPage | None = None) -> list[tuple[str, MemoryPage]]:

@@ -17,7 +17,7 @@ from retentive.server.rights import KeyRecord
 from retentive.server.webhooks import STATES, TEST, Endpoint, check_url
 from retentive.storage.contract import as_actor
 from retentive.wire import stores as wire
-from retentive.wire.base import PRINCIPALS, AnswerPage, Deleted, IdPage
+from retentive.wire.base import PRINCIPALS, AnswerPage, DeletedObject, IdPage
 
 KEYS = "/v1/organizations/api_keys"
 KEY = f"{KEYS}/{{api_key_id}}"
@@ -179,11 +179,11 @@ def test_webhook_endpoint(call: RouteCall) -> wire.DeliveryObject:
 
 
 @route("DELETE", ENDPOINT, ADMIN)
-def delete_webhook_endpoint(call: RouteCall) -> Deleted:
+def delete_webhook_endpoint(call: RouteCall) -> DeletedObject:
     """Delete a webhook endpoint with its deliveries."""
     endpoint = _endpoint_of(call)
     call.location.webhooks.delete(endpoint.id)
-    return Deleted(id=endpoint.id, type="webhook_endpoint_deleted")
+    return DeletedObject(id=endpoint.id, type="webhook_endpoint_deleted")
 
 
 @route("GET", f"{ENDPOINT}/deliveries", ADMIN)

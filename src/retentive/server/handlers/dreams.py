@@ -13,7 +13,6 @@ from retentive.locations import find_store
 from retentive.server.calls import READ, WRITE, RouteCall, Routes, lacking
 from retentive.server.dreams import ENDED, Dream, Dreams
 from retentive.server.errors import HttpError, forbidden, invalid
-from retentive.server.requests import next_of, start_of
 from retentive.store import MemoryStore
 from retentive.tidy_lease import TidyLease
 from retentive.wire import base
@@ -55,20 +54,17 @@ def create_dream(call: RouteCall, body: wire.DreamCreation) -> wire.DreamObject:
     )
 
 
-@route("GET", DREAMS, READ)
+@route("GET", DREAMS, READ, pages=True)
 def list_dreams(
     call: RouteCall,
     *,
-    limit: base.Limit = 20,
-    page: base.Cursor = None,
     created_after: wire.After = None,
     created_before: wire.Before = None,
     include_archived: Annotated[base.QueryFlag, Field(description="List archived dreams too")] = False,
     statuses: wire.Statuses = None,
 ) -> base.AnswerPage[wire.DreamObject]:
     """List the dreams of the workspace, newest first."""
-    of = f"{call.path} {call.caller.workspace_id} {created_after} {created_before} {include_archived} {statuses}"
-    start = start_of(page, of)
+    start, limit = call.start, call.asked.limit
     found: list[wire.DreamObject] = [
         each
         for each in Dreams(call.location.opened).all()
@@ -79,8 +75,7 @@ def list_dreams(
         and (created_before is None or each.created_at < created_before)
         and _may(call, "read", each)
     ]
-    following = found[limit - 1].id if len(found) > limit else None
-    return base.AnswerPage[wire.DreamObject](data=found[:limit], next_page=next_of(following, of))
+    return call.page(wire.DreamObject, found[:limit], found[limit - 1].id if len(found) > limit else None)
 
 
 @route("GET", DREAM, READ)

@@ -31,7 +31,7 @@ from retentive.server.calls import (
 )
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.memories import FULL_LIMIT, MEMORY
-from retentive.server.requests import next_of, start_of
+from retentive.server.requests import next_of
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import core_of, with_options
 from retentive.store.by_id import read_memory
@@ -46,7 +46,7 @@ VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
 route = Routes()
 
 
-@route("GET", f"{STORE}/memory_versions", READ)
+@route("GET", f"{STORE}/memory_versions", READ, pages=True)
 def list_memory_versions(call: RouteCall, query: wire.VersionsQuery) -> base.AnswerPage[wire.VersionObject]:
     """List the versions of memories, newest first."""
     core, path, memory_id, is_full = core_of(call.store), query.path, query.memory_id, query.view == "full"
@@ -58,7 +58,6 @@ def list_memory_versions(call: RouteCall, query: wire.VersionsQuery) -> base.Ans
         query.created_to,
         *(query.operation, query.source, query.session, query.integration, query.flag, query.trust),
     )
-    of = f"{call.path} {query.model_dump(exclude={'page', 'limit', 'view'})}"
     target = None if path is None else MemoryPath.known(path)
 
     def work(snapshot: Snapshot) -> tuple[list[wire.VersionObject], str | None]:
@@ -76,8 +75,8 @@ def list_memory_versions(call: RouteCall, query: wire.VersionsQuery) -> base.Ans
             core.settings_of(snapshot),
             fits=lambda each: each.path.startswith(within) and all(by == str(each.actor or "") for by in actors),
             oldest_first=False,
-            after=start_of(query.page, of) or None,
-            limit=min(query.limit, FULL_LIMIT) if is_full else query.limit,
+            after=call.start or None,
+            limit=min(call.asked.limit, FULL_LIMIT) if is_full else call.asked.limit,
         )
         earlier = previous_paths(snapshot, found.items) if query.renames else {}
         shown = []
@@ -87,7 +86,7 @@ def list_memory_versions(call: RouteCall, query: wire.VersionsQuery) -> base.Ans
         return shown, found.next
 
     data, following = core.result_of(Read("log", work))
-    return base.AnswerPage[wire.VersionObject](data=data, next_page=next_of(following, of))
+    return base.AnswerPage[wire.VersionObject](data=data, next_page=next_of(following, call.listing))
 
 
 def _slice(
@@ -281,24 +280,14 @@ Proposer = Annotated[
 OfSession = Annotated[str | None, Field(max_length=300, description="List the proposals made in this session")]
 
 
-@route("GET", f"{STORE}/proposals", REVIEW)
+@route("GET", f"{STORE}/proposals", REVIEW, pages=True)
 def list_proposals(
-    call: RouteCall,
-    *,
-    limit: base.Limit = 20,
-    page: base.Cursor = None,
-    actor: Proposer = None,
-    session: OfSession = None,
+    call: RouteCall, actor: Proposer = None, session: OfSession = None
 ) -> base.AnswerPage[wire.ProposalObject]:
     """List the pending proposals, oldest first."""
-    of = f"{call.path}?{actor}&{session}"
-    after = int(start_of(page, of) or -1)
+    after, limit = int(call.start or -1), call.asked.limit
     rest = [each for each in call.store.review.pending(actor=actor, session=session) if each.number > after]
-    shown = rest[:limit]
-    following = str(shown[-1].number) if len(rest) > limit else None
-    return base.AnswerPage[wire.ProposalObject](
-        data=list(map(wire.ProposalObject.of, shown)), next_page=next_of(following, of)
-    )
+    return call.page(wire.ProposalObject, rest[:limit], str(rest[limit - 1].number) if len(rest) > limit else None)
 
 
 @route("POST", f"{STORE}/proposals/accept", REVIEW, conflicts=True)
@@ -330,16 +319,12 @@ def retrieve_proposal(call: RouteCall) -> wire.ProposalObject:
     return wire.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
 
 
-@route("GET", f"{STORE}/proposal_decisions", REVIEW)
-def list_decisions(
-    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None
-) -> base.AnswerPage[wire.DecidedObject]:
+@route("GET", f"{STORE}/proposal_decisions", REVIEW, pages=True)
+def list_decisions(call: RouteCall) -> base.AnswerPage[wire.DecidedObject]:
     """List the newest 1,000 decisions on proposals, newest first."""
-    found, start = call.store.review.decisions(), int(start_of(page, call.path) or 0)
-    following = str(start + limit) if len(found) > start + limit else None
-    return base.AnswerPage[wire.DecidedObject](
-        data=list(map(wire.DecidedObject.of, found[start : start + limit])), next_page=next_of(following, call.path)
-    )
+    found, start = call.store.review.decisions(), int(call.start or 0)
+    end = start + call.asked.limit
+    return call.page(wire.DecidedObject, found[start:end], str(end) if len(found) > end else None)
 
 
 def _decided(outcome: DecisionOutcome) -> wire.DecisionObject:
@@ -353,21 +338,13 @@ def _decided(outcome: DecisionOutcome) -> wire.DecisionObject:
 AtLevel = Annotated[Level | None, Field(description="Only memories at this level")]
 
 
-@route("GET", f"{STORE}/doubted_memories", REVIEW)
+@route("GET", f"{STORE}/doubted_memories", REVIEW, pages=True)
 def list_doubted_memories(
-    call: RouteCall,
-    *,
-    limit: base.Limit = 20,
-    page: base.Cursor = None,
-    path_prefix: base.Under = "/",
-    level: AtLevel = None,
+    call: RouteCall, path_prefix: base.Under = "/", level: AtLevel = None
 ) -> base.AnswerPage[wire.DoubtedObject]:
     """List the memories that are not trusted, hidden ones included, by path."""
-    of = f"{call.path} {path_prefix} {level}"
-    found = call.store.trust.page(path_prefix, level=level, after=start_of(page, of), limit=limit)
-    return base.AnswerPage[wire.DoubtedObject](
-        data=list(map(wire.DoubtedObject.of, found.items)), next_page=next_of(found.next, of)
-    )
+    found = call.store.trust.page(path_prefix, level=level, after=call.start, limit=call.asked.limit)
+    return call.page(wire.DoubtedObject, found.items, found.next)
 
 
 @route("POST", f"{STORE}/trust/confirm", REVIEW)

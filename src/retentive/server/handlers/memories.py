@@ -26,7 +26,7 @@ from retentive.integrations.messages import render, reply_to
 from retentive.search.results import Hit
 from retentive.server.calls import READ, STORE, WRITE, RouteCall, Routes
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
-from retentive.server.requests import cursor_of, next_of, place_in, start_of
+from retentive.server.requests import cursor_of, place_in
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, by_id, core_of
 from retentive.store.by_id import ById
@@ -90,12 +90,10 @@ def _as_writer(core: StoreCore) -> StoreCore:
     return core.with_options(scope=core.scope_of_writes)
 
 
-@route("GET", f"{STORE}/memories", READ)
+@route("GET", f"{STORE}/memories", READ, pages=True)
 def list_memories(
     call: RouteCall,
     *,
-    limit: base.Limit = 20,
-    page: base.Cursor = None,
     view: base.Basic = "basic",
     path_prefix: base.Under = "/",
     depth: Annotated[int, Field(ge=0, le=1, description="1 lists one level, with its directories"), base.FROM_TEXT] = 0,
@@ -105,8 +103,7 @@ def list_memories(
 
     With depth 1, directories are listed instead of the memories below them.
     """
-    store, is_full = call.store, view == "full"
-    of = f"{call.path} {path_prefix} {depth} {at or ''}"
+    store, is_full, of, page, limit = call.store, view == "full", call.listing, call.asked.page, call.asked.limit
     cursor = None if page is None else ListingCursor(*place_in(page, of, 2))
     count = min(limit, FULL_LIMIT) if is_full else limit
     listing = ListMemories(MemoryPath.known(path_prefix), depth, cursor, count, is_full)
@@ -182,7 +179,7 @@ def delete_memory(
     expected_content_sha256: Annotated[base.Sha256 | None, Field(description="Hash that the content must have")] = None,
     source: base.Source = None,
     session: base.Session = None,
-) -> base.Deleted:
+) -> base.DeletedObject:
     """Delete a memory.
 
     Its versions are kept.
@@ -192,7 +189,7 @@ def delete_memory(
         call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
     except Conflict:
         raise _differs() from None
-    return base.Deleted(id=memory_id, type="memory_deleted")
+    return base.DeletedObject(id=memory_id, type="memory_deleted")
 
 
 def _differs() -> HttpError:
@@ -227,17 +224,15 @@ def recall_memories(call: RouteCall, body: wire.RecallRequest) -> wire.RecallAns
 CitationPage: TypeAlias = base.AnswerPage[wire.CitationObject]
 
 
-@route("GET", f"{STORE}/citations", READ)
+@route("GET", f"{STORE}/citations", READ, pages=True)
 def list_citations(
-    call: RouteCall, *, limit: base.Limit = 20, page: base.Cursor = None, path_prefix: base.Under = "/",
+    call: RouteCall, *, path_prefix: base.Under = "/",
     stale: Annotated[base.QueryFlag, Field(description="Only drifted and orphaned ones")] = False,
 ) -> CitationPage:  # fmt: skip
     """List the citations in memories with their states, by path."""
-    of = f"{call.path} {path_prefix} {stale}"
-    states = citations.STALE if stale else ()
-    listing = citations.list_citations(MemoryPath.known(path_prefix), states, after=start_of(page, of), limit=limit)
-    found = core_of(call.store).result_of(listing)
-    return CitationPage(data=list(map(wire.CitationObject.of, found.items)), next_page=next_of(found.next, of))
+    states, at, limit = citations.STALE if stale else (), MemoryPath.known(path_prefix), call.asked.limit
+    found = core_of(call.store).result_of(citations.list_citations(at, states, after=call.start, limit=limit))
+    return call.page(wire.CitationObject, found.items, found.next)
 
 
 @route("POST", f"{STORE}/citations/verify", WRITE)

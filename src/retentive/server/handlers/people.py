@@ -59,11 +59,11 @@ def update_group(call: RouteCall, body: wire.GroupUpdate) -> wire.GroupObject:
 
 
 @route("DELETE", GROUP, ADMIN)
-def delete_group(call: RouteCall) -> base.Deleted:
+def delete_group(call: RouteCall) -> base.DeletedObject:
     """Delete a group. Its members lose its grants within 5 seconds."""
     groups, group_id = _groups(call), call.ids["group_id"]
     groups.delete(group_id, call.caller.workspace_id, **call.logged)
-    return base.Deleted(id=group_id, type="group_deleted")
+    return base.DeletedObject(id=group_id, type="group_deleted")
 
 
 def _groups(call: RouteCall) -> Groups:

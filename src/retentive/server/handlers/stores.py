@@ -16,7 +16,7 @@ from retentive.evidence import gather
 from retentive.server.calls import ADMIN, ERASE, NO_STORE, READ, STORE, STORES, WRITE, RouteCall, Routes, Streamed
 from retentive.server.errors import forbidden, invalid, missing
 from retentive.server.handlers.memories import MEMORY
-from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of, start_of
+from retentive.server.requests import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES, next_of
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.export import export_to, write_tar
@@ -45,12 +45,10 @@ def create_memory_store(call: RouteCall, body: wire.StoreCreation) -> wire.Store
     return wire.StoreObject.of(made)
 
 
-@route("GET", STORES, READ)
+@route("GET", STORES, READ, pages=True)
 def list_memory_stores(
     call: RouteCall,
     *,
-    limit: base.Limit = 20,
-    page: base.Cursor = None,
     created_from: base.CreatedFrom = None,
     created_to: base.CreatedTo = None,
     include_archived: Annotated[base.QueryFlag, Field(description="List archived stores too")] = False,
@@ -58,12 +56,10 @@ def list_memory_stores(
 ) -> base.AnswerPage[wire.StoreObject]:
     """List memory stores, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
-    of = f"{call.path} {workspace} {created_from} {created_to} {include_archived} {key}"
-    after = start_of(page, of) or None
+    after, limit, shown = call.start or None, call.asked.limit, list[StoreInfo]()
     if key is not None:
         found = _with_key(call, key, include_archived=include_archived)
         return base.AnswerPage[wire.StoreObject](data=[_shown_to(call, info) for info in found])
-    shown: list[StoreInfo] = []
     following: str | None = ""
     chosen: dict[str, Any] = {
         "include_archived": include_archived,
@@ -75,7 +71,7 @@ def list_memory_stores(
         shown += filter(partial(call.caller.may, "read"), listed.items)
         after = following = listed.next
     data = [_shown_to(call, info) for info in shown]
-    return base.AnswerPage[wire.StoreObject](data=data, next_page=next_of(following, of))
+    return base.AnswerPage[wire.StoreObject](data=data, next_page=next_of(following, call.listing))
 
 
 @route("GET", STORE, READ)
@@ -99,11 +95,11 @@ def update_memory_store(call: RouteCall, body: wire.StoreUpdate) -> wire.StoreOb
 
 
 @route("DELETE", STORE, ADMIN)
-def delete_memory_store(call: RouteCall) -> base.Deleted:
+def delete_memory_store(call: RouteCall) -> base.DeletedObject:
     """Erase a memory store."""
     info = call.info
     call.location.opened.erase(info.id, actor=call.caller.actor)
-    return base.Deleted(id=info.id, type="memory_store_deleted")
+    return base.DeletedObject(id=info.id, type="memory_store_deleted")
 
 
 @route("POST", f"{STORE}/archive", ADMIN)
@@ -148,15 +144,12 @@ def _settings(store: MemoryStore) -> wire.SettingsObject:
     return wire.SettingsObject(memory_store_id=store.id, settings=asdict(store.settings()))
 
 
-@route("GET", f"{STORE}/audit_entries", ADMIN)
-def list_audit_entries(
-    call: RouteCall, limit: base.Limit = 20, page: base.Cursor = None
-) -> base.AnswerPage[wire.AuditEntryObject]:
+@route("GET", f"{STORE}/audit_entries", ADMIN, pages=True)
+def list_audit_entries(call: RouteCall) -> base.AnswerPage[wire.AuditEntryObject]:
     """List the audit log, oldest first."""
-    after = start_of(page, call.path)
+    after, limit = call.start, call.asked.limit
     found = core_of(call.store).read(lambda snapshot: entries_page(snapshot, after, limit, newest_first=False))
-    data = list(map(wire.AuditEntryObject.of, found.items))
-    return base.AnswerPage[wire.AuditEntryObject](data=data, next_page=next_of(found.next, call.path))
+    return call.page(wire.AuditEntryObject, found.items, found.next)
 
 
 @route("GET", f"{STORE}/audit/verify", ADMIN)

@@ -125,10 +125,10 @@ def _most_used(store: MemoryStore) -> list[Memory]:
 def _lines(text: str, room: int) -> Iterator[str]:
     """Yield the first lines of a text, at most `room` tokens."""
     left = room - tokens_of(_CUT)
-    for line in (f"{_INDENT}{line}".rstrip() + "\n" for line in text.splitlines()):
-        if tokens_of(line) > left:
-            if left < room - tokens_of(_CUT):
-                yield _CUT
+    for number, line in enumerate(text.splitlines()):
+        shown = f"{_INDENT}{line}".rstrip() + "\n"
+        left -= tokens_of(shown)
+        if left < 0:
+            yield _CUT * (number > 0)
             return
-        left -= tokens_of(line)
-        yield line
+        yield shown

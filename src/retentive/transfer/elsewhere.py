@@ -201,20 +201,19 @@ def _memories(kind: str, item: Incoming, max_bytes: int) -> Iterator[tuple[str, 
 
 def _parts(pieces: Sequence[str], room: int) -> Iterator[str]:
     """Join the pieces to texts of at most `room` bytes (0: any number). A longer piece is cut, after a line if any."""
-    text, left = "", room
+    text = bytearray()
     for piece in pieces:
         data = piece.encode()
-        if room and text and len(data) > left:
-            yield text
-            text, left = "", room
-        while room and len(data) > room:
-            end = data.rfind(b"\n", 0, room) + 1 or len(data[:room].decode(errors="ignore").encode())
-            yield data[:end].decode()
-            data = data[end:]
-        text += data.decode()
-        left -= len(data)
+        if room and text and len(text) + len(data) > room:
+            yield text.decode()
+            text.clear()
+        text += data
+        while room and len(text) > room:
+            end = text.rfind(b"\n", 0, room) + 1 or len(text[:room].decode(errors="ignore").encode())
+            yield text[:end].decode()
+            del text[:end]
     if text:
-        yield text
+        yield text.decode()
 
 
 def import_from(store: MemoryStore, kind: str, found: Iterable[Incoming], under: str, **options: Any) -> ImportOutcome:

@@ -67,6 +67,7 @@ def _of_chatgpt(message: Node) -> str:
     return _said(role, message["create_time"].time(), "\n\n".join(filter(str.strip, parts)))
 
 
+_SAID = ("text", "voice_note")
 _MEMORIES = ("conversations_memory", "project_memories", "memory_files")
 
 
@@ -94,10 +95,8 @@ def claude(path: str) -> Iterator[Incoming]:
 
 
 def _of_claude(message: Node) -> str:
-    blocks = (
-        each["text"].text() for each in message["content"].items() if each["type"].value in {"text", "voice_note"}
-    )
-    texts = list(filter(str.strip, blocks)) or [message["text"].text()]
+    said = (each["text"].text() for each in message["content"].items() if each["type"].value in _SAID)
+    texts = list(filter(str.strip, said)) or [message["text"].text()]
     for file in [*message["attachments"].items(), *message["files"].items()]:
         texts.append(f"[{file['file_name'].text()}]\n\n{file['extracted_content'].text()}".strip())
     who = message["sender"].text(None).replace("human", "user")

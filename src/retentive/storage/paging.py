@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import chain, repeat
 
 from retentive.errors import Damaged
+from retentive.storage.capabilities import is_destroyed
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
 from retentive.values.paths import ROOT
 from retentive.values.records import SYSTEM_STORE
@@ -26,8 +27,12 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
-    """Yield all memory stores, oldest first, except the store that holds the records of the location."""
-    return (info for info in all_stores(backend) if info.id != SYSTEM_STORE)
+    """Yield the memory stores to copy, oldest first.
+
+    Left out are the store with the records of the location, and those whose key was destroyed, since nobody can read
+    them.
+    """
+    return (info for info in all_stores(backend) if info.id != SYSTEM_STORE and not is_destroyed(info))
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:

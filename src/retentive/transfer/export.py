@@ -117,7 +117,8 @@ def back_up(
 
     `stores` lists ids or keys of memory stores. Without this list, all memory stores are written, and unless
     `with_location` is false, also the records of the location (`transfer/location_records.py`). Each memory store is
-    written as it is at one revision. It may be in use. A memory store that is erased during the backup is left out.
+    written as it is at one revision. It may be in use. A memory store that is erased during the backup is left out, and
+    so is one whose key was destroyed, unless it is listed.
 
     Encrypted memory stores are written in encrypted form. Raises `Locked` if `backend` has no keys and earlier texts of
     such a store are compressed. Raises `NotFound` if an id or key is unknown.

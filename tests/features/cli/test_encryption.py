@@ -147,6 +147,22 @@ def test_a_backup_of_compressed_history_needs_the_keys(sealed: Sealed) -> None:
     assert texts == [f"{number} {MARKER}\n" for number in reversed(range(40))] + [MARKER]
 
 
+def test_a_store_whose_key_was_destroyed_does_not_stop_a_copy_of_the_others(sealed: Sealed) -> None:
+    with retentive.open(sealed.at, keys=sealed.file) as place:
+        for number in range(40):
+            place.store("gone").write("/memories/a.md", f"{number} {MARKER}\n")
+        place.store("gone").sweep()
+    here(sealed.at, "admin", "encryption", "destroy", "--store", "gone", "--yes")
+    sealed.done("admin", "backup", str(sealed.directory / "b.tar"))
+    keys = ("--from-keys", str(sealed.file), "--to-keys", str(sealed.file))
+    assert here(sealed.at, "admin", "migrate", f"sqlite:///{sealed.directory}/copy.db", *keys).exit_code == 0
+    here(f"sqlite:///{sealed.directory}/restored.db", "admin", "restore-backup", str(sealed.directory / "b.tar"))
+    for name in ("copy", "restored"):
+        with retentive.open(f"sqlite:///{sealed.directory}/{name}.db", keys=sealed.file) as place:
+            assert [store.key for store in place.stores()] == ["default", "second"]
+    assert sealed.run("admin", "backup", str(sealed.directory / "c.tar"), "--store", "gone").exit_code == 15
+
+
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
     with interactive(sealed.directory, "admin", "encryption", "destroy", "--store", "default", "--at", AT) as shown:

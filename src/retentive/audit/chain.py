@@ -116,7 +116,7 @@ def canonical(value: object) -> str:
 
 def digest(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:

@@ -21,9 +21,9 @@ from retentive.console.pages import PAGES
 from retentive.console.rendering import BASE, HEADERS, STATIC, html_page, static_file
 from retentive.console.visits import PageRoute, Visit, redirect
 from retentive.errors import RetentiveError
-from retentive.server.application import Server, error_response
+from retentive.server.application import Server
 from retentive.server.calls import Caller
-from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing, no_method
+from retentive.server.errors import HttpError, api_error, error_response, forbidden, invalid, missing, no_method
 from retentive.server.limits import FAILURES_S
 from retentive.server.options import ServeOptions
 from retentive.server.requests import client_address

@@ -5,11 +5,11 @@ A method that is not here needs the storage: the inherited one raises `InvalidIn
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from typing import Any
 
+from retentive.audit.chain import digest
 from retentive.engine.visibility import Level, check_level
 from retentive.errors import InvalidInput
 from retentive.history.differences import Differences, MemoryDifference, difference_of
@@ -137,7 +137,7 @@ class RemoteHistory(RemotePart, History):
     def undo_own(
         self, change: Named | None, path: str | None, mode: Mode, request_id: str | None, actor: Who, **origin: Any
     ) -> RestoreOutcome:
-        key = None if request_id is None else hashlib.sha256(request_id.encode()).hexdigest()
+        key = None if request_id is None else digest(request_id)
         revision = None if change is None else as_revision(change).text
         return self._restored("/undo", actor, key, revision=revision, path=_path(path), own=True, mode=mode, **origin)
 

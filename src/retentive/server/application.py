@@ -37,7 +37,7 @@ from retentive.server.calls import (
     lacking,
 )
 from retentive.server.clients import Clients
-from retentive.server.errors import HttpError, api_error, missing, no_method, overloaded, unauthorized
+from retentive.server.errors import HttpError, api_error, error_response, missing, no_method, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.handlers import ROUTES
 from retentive.server.limits import RateLimits, Workers
@@ -343,13 +343,6 @@ async def _healthy(_: Request) -> Response:
 
 async def _described(_: Request) -> Response:
     return JSONResponse(document())
-
-
-def error_response(scope: Scope, error: HttpError) -> Response:
-    """Return the response for an error, and store the error code in `scope` for the request log."""
-    scope["state"]["code"] = error.code
-    body = error.body(scope["state"]["request_id"])
-    return Response(body, error.status, error.headers(), media_type="application/json")
 
 
 class _Endpoint:

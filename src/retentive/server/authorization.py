@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
+from retentive.audit.chain import digest
 from retentive.errors import Conflict
 from retentive.server.calls import Json
 from retentive.server.clients import Clients, OAuthClient, OAuthError
@@ -123,7 +124,7 @@ class Authorization:
         made = ConnectedClient(
             _id(family), client.client_id, client.client_name or "", client.host, redirect_uri, key.id,
             key.workspace_id, str(key.actor), scopes, store_id, base + MCP, challenge,
-            datetime.fromtimestamp(now, UTC), now + CODE_S, _digest(code),
+            datetime.fromtimestamp(now, UTC), now + CODE_S, digest(code),
         )  # fmt: skip
         self._put(made, None, self._entry("connect", made, key=key.id, address=address))
         return code
@@ -145,7 +146,7 @@ class Authorization:
         refusal = OAuthError("invalid_grant", f"the {field} is unknown, was used, has expired, or is another client's")
         if found is None:
             raise refusal
-        if found.unused != _digest(given):  # it was used before: somebody else has it too, and perhaps the new tokens
+        if found.unused != digest(given):  # it was used before: somebody else has it too, and perhaps the new tokens
             self.disconnect(found, f"reused_{field}")
             raise refusal
         if found.expires_at <= now or form["client_id"] != found.client_id or found.resource != base + MCP:
@@ -157,8 +158,8 @@ class Authorization:
             _check_code(form, found)
         family, scope = given.split("_")[1], " ".join(found.scopes)
         access, refresh = (f"{prefix}_{family}_{secrets.token_hex(32)}" for prefix in (ACCESS_PREFIX, REFRESH_PREFIX))
-        kept = (*found.access[1 - MAX_ACCESS :], (_digest(access), now + ACCESS_S))
-        self._put(replace(found, unused=_digest(refresh), access=kept, expires_at=now + REFRESH_S), text)
+        kept = (*found.access[1 - MAX_ACCESS :], (digest(access), now + ACCESS_S))
+        self._put(replace(found, unused=digest(refresh), access=kept, expires_at=now + REFRESH_S), text)
         lifetime = {"token_type": "Bearer", "expires_in": ACCESS_S, "scope": scope}
         return {"access_token": access, "refresh_token": refresh, **lifetime}
 
@@ -167,7 +168,7 @@ class Authorization:
         token, client_id = _needed(form, "token"), _needed(form, "client_id")
         self.clients.check(client_id)
         _, found = self._stored(token)
-        if found is not None and _digest(token) in {found.unused, *dict(found.access)}:
+        if found is not None and digest(token) in {found.unused, *dict(found.access)}:
             if found.client_id != client_id:
                 raise OAuthError("unauthorized_client", "the token is another client's")
             self.disconnect(found)
@@ -176,7 +177,7 @@ class Authorization:
     def authenticated(self, token: str, base: str) -> KeyRecord | None:
         """Return the rights of an access token for the server at `base`, or None if it has none."""
         _, found = self._stored(token)
-        until = 0.0 if found is None else dict(found.access).get(_digest(token), 0.0)
+        until = 0.0 if found is None else dict(found.access).get(digest(token), 0.0)
         if found is None or until <= self._clock() or found.resource != base + MCP:
             return None
         return self._granted(found, datetime.fromtimestamp(until, UTC).isoformat())
@@ -253,8 +254,4 @@ def _needed(form: Mapping[str, str], name: str) -> str:
 
 
 def _id(family: str) -> str:
-    return _digest(family)[:16]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(family)[:16]

@@ -222,7 +222,8 @@ class Deliverer:
         """Try to send a delivery once, and store the outcome. Any status from 200 to 299 counts as success."""
         error = None
         try:
-            status = send(endpoint, delivery, self._now(), to_private=self._to_private)
+            headers = endpoint.signature(delivery.webhook_event_id, delivery.body, self._now())
+            status, _ = sent("POST", endpoint.url, headers, delivery.body, to_private=self._to_private)
             error = None if 200 <= status <= 299 else f"status {status}"
         except InvalidInput as failure:
             error = str(failure)
@@ -238,10 +239,3 @@ class Deliverer:
                 delivery, state=state, attempts=attempts, due=due, last_attempt_at=now, last_error=error
             )
         return error is None
-
-
-def send(endpoint: Endpoint, delivery: Delivery, at: datetime, *, to_private: bool) -> int:
-    """Send a delivery, and return the status of the response. Raises like `outgoing.sent`."""
-    headers = {"content-type": "application/json"}
-    headers |= endpoint.signature(delivery.webhook_event_id, delivery.body, at)
-    return sent("POST", endpoint.url, headers, delivery.body, to_private=to_private)[0]

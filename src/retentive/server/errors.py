@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from starlette.responses import Response
+from starlette.types import Scope
+
 from retentive.errors import NotFound, RetentiveError
 from retentive.wire.history import BY_CODE, INVALID, ErrorAnswer, ErrorDetails, ErrorObject
 
@@ -39,12 +42,11 @@ class HttpError(Exception):
         self.fields = dict(fields or {})
         self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def body(self, request_id: str) -> bytes:
+    def body(self, request_id: str) -> str:
         """Return the body of the response."""
         details = ErrorDetails(error_code=self.code)
         error = ErrorObject(type=self.kind, message=self.message, details=details, **self.fields)
-        answer = ErrorAnswer(type="error", error=error, request_id=request_id)
-        return answer.model_dump_json(exclude_unset=True).encode("utf-8")
+        return ErrorAnswer(type="error", error=error, request_id=request_id).model_dump_json(exclude_unset=True)
 
     def headers(self) -> dict[str, str]:
         """Return the headers of the response. They tell clients whether and when to retry."""
@@ -52,6 +54,13 @@ class HttpError(Exception):
         found |= {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
         found |= {"connection": "close"} if self.status in {408, 413} else {}
         return {**found, **self._headers}
+
+
+def error_response(scope: Scope, error: HttpError) -> Response:
+    """Return the response for an error, and store the error code in `scope` for the request log."""
+    scope["state"]["code"] = error.code
+    body = error.body(scope["state"]["request_id"])
+    return Response(body, error.status, error.headers(), media_type="application/json")
 
 
 def invalid(message: str, code: str = "invalid_input") -> HttpError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import logging
 import secrets
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from retentive.audit.chain import digest
 from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.server.people import CACHE_S, Groups
 from retentive.server.rights import ID_PREFIX, Grant, KeyRecord
@@ -35,7 +35,7 @@ LOG = logging.getLogger("retentive.server")
 _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 random characters out of 62 have 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
-_NO_DIGEST = hashlib.sha256(b"").hexdigest()
+_NO_DIGEST = digest("")
 
 
 class NewKey(NamedTuple):
@@ -66,7 +66,7 @@ def new_key(name: str, *, now: datetime, expires_at: datetime | None = None, **f
     record = KeyRecord(
         id=ID_PREFIX + short,
         name=plain_name("the name of an API key", name),
-        digest=_digest(text),
+        digest=digest(text),
         partial_key_hint=f"{PREFIX}{short[:4]}...{text[-4:]}",
         created_at=now.isoformat(),
         expires_at=None if expires_at is None else expires_at.isoformat(),
@@ -108,10 +108,6 @@ def check_principal(principal: str | None) -> None:
 
 def _random(chars: int) -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(chars))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _check_sum(text: str) -> str:
@@ -211,7 +207,7 @@ class KeyStore:
         """
         key_id = id_in(text)
         record = None if key_id is None else self._known(key_id)
-        is_right = hmac.compare_digest(_digest(text), _NO_DIGEST if record is None else record.digest)
+        is_right = hmac.compare_digest(digest(text), _NO_DIGEST if record is None else record.digest)
         if not is_right or record is None or record.status_at(self.now()) != "active":
             return None
         if not self._is_used(record.id):  # not part of the transaction of the request

@@ -5,7 +5,6 @@ Source: RFC 9068 (tokens), RFC 9728 (metadata).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -27,10 +26,12 @@ from joserfc.jwk import GuestProtocol, JWKRegistry, Key, RSAKey
 from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from pydantic import Field, model_validator
 
+from retentive.audit.chain import digest
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.errors import HttpError, overloaded
 from retentive.server.keys import TOKEN_PREFIX, check_principal
+from retentive.server.options import is_loopback
 from retentive.server.people import ROLES
 from retentive.server.requests import MCP
 from retentive.server.rights import SCOPES, Grant, KeyRecord
@@ -49,7 +50,6 @@ STALE_S = 3_600.0
 TIMEOUT_S = 5.0
 MAX_BYTES = 1 << 20
 MIN_RSA_BITS = 2_048
-LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_issuer_url(url: str) -> None:
@@ -58,7 +58,7 @@ def check_issuer_url(url: str) -> None:
     Without TLS, an attacker on the network could replace a key and forge tokens.
     """
     parts = urlsplit(url)
-    if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOCAL)) or not parts.hostname:
+    if not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))) or not parts.hostname:
         raise InvalidInput(f"{url[:200]!r} must be an https URL")
 
 
@@ -82,7 +82,7 @@ class IssuerClient:
             timeout=TIMEOUT_S,
             verify=create_default_context(),
             limits=httpx2.Limits(max_keepalive_connections=0),  # requests are minutes apart
-            trust_env=urlsplit(issuer.issuer).hostname not in LOCAL,  # else without a proxy
+            trust_env=not is_loopback(urlsplit(issuer.issuer).hostname),  # else without a proxy
         )
         self._description: dict[str, Any] = {}
         self._keys: Mapping[str, Key] = {}
@@ -278,7 +278,7 @@ class Issuer(Fields):
         named = given if isinstance(given, list) else [given]
         claimed = tuple(each for each in named if isinstance(each, str))
         return KeyRecord(
-            id=TOKEN_PREFIX + hashlib.sha256(f"{self.issuer}\n{subject}".encode()).hexdigest()[:24],
+            id=TOKEN_PREFIX + digest(f"{self.issuer}\n{subject}")[:24],
             name="OAuth token",
             digest="",
             partial_key_hint="",

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from starlette.requests import ClientDisconnect
 
+from retentive.audit.chain import digest
 from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
 from retentive.server.errors import HttpError, forbidden, invalid
@@ -197,7 +198,7 @@ def cursor_of(of: str, *place: str) -> str:
 
     `place` says where the next page begins. `of` identifies the list: memory store, route and filters.
     """
-    text = json.dumps([_digest_of(of), *place], ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps([digest(of)[:_DIGEST_CHARS], *place], ensure_ascii=False, separators=(",", ":"))
     return PAGE_PREFIX + base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
 
 
@@ -209,10 +210,10 @@ def place_in(page: str, of: str, size: int) -> list[str]:
     body = page.removeprefix(PAGE_PREFIX) if page.startswith(PAGE_PREFIX) else "!"
     try:
         found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
-        digest, *place = [text + "" for text in found]  # raises for what is no text
+        made_of, *place = [text + "" for text in found]  # raises for what is no text
     except (ValueError, RecursionError, TypeError):
         raise invalid("page: must be the next_page of an earlier answer") from None
-    if digest != _digest_of(of) or len(place) != size:
+    if made_of != digest(of)[:_DIGEST_CHARS] or len(place) != size:
         raise invalid("page: the cursor belongs to another list, or to a list with other filters")
     return place
 
@@ -225,10 +226,6 @@ def start_of(page: str | None, of: str) -> str:
 def next_of(last: str | None, of: str) -> str | None:
     """Return the cursor of the page that follows the key `last`. Return None if there is no such page."""
     return None if last is None else cursor_of(of, last)
-
-
-def _digest_of(of: str) -> str:
-    return hashlib.sha256(of.encode("utf-8")).hexdigest()[:_DIGEST_CHARS]
 
 
 MAX_BODY_BYTES = 8 << 20
@@ -246,18 +243,18 @@ _PIECE_BYTES = 1 << 20
 
 async def read_upload(request: Request) -> tuple[IO[bytes], str]:
     """Write the body of a request to a temporary file. Return it with the SHA-256 of its bytes. Raises `HttpError`."""
-    digest, file, waiting = hashlib.sha256(), spool(), bytearray()
+    hashed, file, waiting = hashlib.sha256(), spool(), bytearray()
     try:
         async for piece in pieces_in(request, MAX_UPLOAD_BYTES):
             waiting += piece
             if len(waiting) >= _PIECE_BYTES or not piece:
-                digest.update(waiting)
+                hashed.update(waiting)
                 await to_thread.run_sync(_write, file, bytes(waiting))
                 waiting.clear()
     except BaseException:
         file.close()
         raise
-    return file, digest.hexdigest()
+    return file, hashed.hexdigest()
 
 
 async def pieces_in(request: Request, limit: int) -> AsyncIterator[bytes]:

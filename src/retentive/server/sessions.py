@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import secrets
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from retentive.audit.chain import digest
 from retentive.errors import Conflict, NotFound
 from retentive.server.keys import DEFAULT_WORKSPACE, TOKEN_PREFIX, KeyStore, id_in
 from retentive.server.limits import Failures
@@ -140,7 +140,7 @@ class Sessions:
                 self._records.put(KIND, name, None)
         begun = {"key": record.id, "workspace": record.workspace_id, "address": address}
         text = json.dumps({**begun, "actor": str(record.actor), "since": now, "seen": now})
-        self._records.put(KIND, _digest(token), text, entry=self._entry("sign_in", str(record.actor), **begun, **facts))
+        self._records.put(KIND, digest(token), text, entry=self._entry("sign_in", str(record.actor), **begun, **facts))
         return token
 
     def found(self, token: str, *, is_poll: bool = False) -> KeyRecord | None:
@@ -148,7 +148,7 @@ class Sessions:
 
         A request prolongs the sign-in, unless the page sent it by itself (`is_poll`).
         """
-        name = _digest(token)
+        name = digest(token)
         text = self._records.get(KIND, name)
         known, now = fields_of(text), self._clock()
         if text is None or not _is_valid(known, now):
@@ -175,7 +175,7 @@ class Sessions:
 
     def end(self, token: str, address: str = "") -> str:
         """Sign out. Return the id of the rights, or an empty text if the sign-in had ended."""
-        return self._end(_digest(token), address=address)
+        return self._end(digest(token), address=address)
 
     def end_of(self, sessions: Iterable[Session], *, by: str, address: str = "") -> None:
         """End sign-ins. `by` is the actor that ends them."""
@@ -251,7 +251,3 @@ def _is_valid(known: Mapping[str, Any], now: float) -> bool:
 
 def _time(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

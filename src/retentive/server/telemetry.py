@@ -31,7 +31,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from retentive import __version__
-from retentive.server.errors import HttpError
+from retentive.server.errors import HttpError, error_response
 from retentive.server.metrics import (
     COMMITS,
     DURATIONS,
@@ -315,10 +315,8 @@ class Envelope:
                 except Exception as error:
                     BUGS.error("request %s failed: %s", state["request_id"], described(error))
                     if not state["status"]:  # otherwise part of the answer is sent, and uvicorn closes the connection
-                        state["code"], bug = "error", HttpError(500, "api_error", "internal error", "error")
-                        headers = bug.headers()
-                        answer = Response(bug.body(state["request_id"]), 500, headers, media_type="application/json")
-                        await answer(scope, receive, send_with_headers)
+                        bug = HttpError(500, "api_error", "internal error", "error")
+                        await error_response(scope, bug)(scope, receive, send_with_headers)
         finally:
             _log(scope, state, time.perf_counter() - started)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import json
 import time
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from standardwebhooks import Webhook
 
+from retentive.audit.chain import digest
 from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
 from retentive.server.rights import in_patterns
@@ -59,12 +59,13 @@ class Endpoint(EndpointObject):
         )
 
     def signature(self, event_id: str, body: str, at: datetime) -> dict[str, str]:
-        """Return the headers that sign a delivery, as Standard Webhooks defines them."""
+        """Return the headers of a delivery, which sign it as Standard Webhooks defines them."""
         used = [self.secret]
         if self.old_secret is not None and self.rotated_at is not None and at < self.rotated_at + OLD_SECRET:
             used.append(self.old_secret)
         signed = " ".join(Webhook(each).sign(event_id, at, body) for each in used)
-        return {"webhook-id": event_id, "webhook-timestamp": str(int(at.timestamp())), "webhook-signature": signed}
+        made = {"webhook-id": event_id, "webhook-timestamp": str(int(at.timestamp())), "webhook-signature": signed}
+        return {"content-type": "application/json", **made}
 
 
 class Delivery(DeliveryObject):
@@ -160,7 +161,7 @@ class Webhooks:
         recognise it.
         """
         named = "/".join((event, about, at.isoformat(), position))
-        event_id = f"whe_{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+        event_id = f"whe_{digest(named)[:32]}"
         data = {"type": event, "id": about, "organization_id": ORGANIZATION, "workspace_id": endpoint.workspace_id}
         data |= ({"last_event_id": position} if position else {}) | more
         created_at = at.astimezone(UTC).isoformat().replace("+00:00", "Z")

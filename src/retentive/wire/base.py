@@ -275,8 +275,6 @@ Shown = Literal["basic", "full"]
 Basic = Annotated[Shown, Field(description="`full` includes the content")]
 Full = Annotated[Shown, Field(description="`basic` leaves out the content")]
 Under = Annotated[Directory, Field(description="Only paths below this directory; it begins and ends with `/`")]
-Limit = Annotated[int, Field(ge=1, le=100, description="Objects in one page"), FROM_TEXT]
-Cursor = Annotated[str | None, Field(max_length=4_000, description="The `next_page` of the page before")]
 CreatedFrom = Annotated[
     Time | None, Field(alias="created_at[gte]", description="Only objects created at this time or later")
 ]
@@ -291,8 +289,8 @@ At = Annotated[Moment | None, Field(description="State at this time, or after th
 class PageQuery(Fields):
     """Which page of a list to answer."""
 
-    limit: Limit = 20
-    page: Cursor = None
+    limit: Annotated[int, FROM_TEXT] = Field(default=20, ge=1, le=100, description="Objects in one page")
+    page: str | None = Field(default=None, max_length=4_000, description="The `next_page` of the page before")
 
 
 class Sourced(Fields):

@@ -19,7 +19,7 @@ from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
-from retentive.values.provenance import Origin
+from retentive.values.records import By
 from retentive.values.replies import Reply
 
 P = ParamSpec("P")
@@ -51,9 +51,9 @@ async def execute(tree: MemoryTree, command: object, **options: Any) -> Reply:
     return await in_thread(partial(tree.execute, command, **options))
 
 
-async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+async def clear(tree: MemoryTree, **options: Unpack[By]) -> Reply:
     """Async version of `MemoryStore.clear`."""
-    return await in_thread(partial(tree.clear, actor=actor, **origin))
+    return await in_thread(partial(tree.clear, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import Viewed
-from retentive.engine.memories import MemoryTree
+from retentive.engine.memories import CallOptions, MemoryTree
 from retentive.engine.operation import AuditOnly
 from retentive.engine.rendering import error_reply, view_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
@@ -33,8 +33,8 @@ from retentive.values.commands import Command, Delete, Insert, Rename, StrReplac
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
-from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Written
+from retentive.values.provenance import origin_of
+from retentive.values.records import By, Written
 from retentive.values.replies import REPLIES, Reply
 
 __all__ = ["MemoryTree", "Mounts", "core_of_tree"]
@@ -76,23 +76,15 @@ class Mounts(MemoryTree):
         """Return a tree of the same stores. Its operations name `integration` in their audit entries."""
         return Mounts({point: mount.store.through(integration) for point, mount in self._mounts.items()})
 
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
+    def execute(self, command: object, **options: Unpack[CallOptions]) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
         If the reply is not an error, the change is durable when this method returns. `actor` is recorded with the
-        change; by default it is the actor of the store that the path belongs to. `tool_use_id`, `run`, `source` and
-        `session` have the same meaning as in `MemoryStore.execute`.
+        change; by default it is the actor of the store that the path belongs to. The other options are those of
+        `MemoryStore.execute`.
         """
-        who, origin = as_actor(actor), origin_of(source, session)  # raises, even if no store runs the command
+        who = as_actor(options.get("actor"))  # raises, even if no store runs the command, as the next line does
+        origin_of(options.get("source"), options.get("session"))
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
@@ -100,16 +92,16 @@ class Mounts(MemoryTree):
         inside = self._inside(known)
         if inside is None:
             return self._at_a_border(known, who)
-        return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id, run=run, **origin)
+        return inside[0].store.execute(inside[1], **options)
 
-    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+    def clear(self, **options: Unpack[By]) -> Reply:
         """Delete all memories of the tree. If the actor may not delete one of them, nothing is deleted.
 
         The stores are cleared in the order of their mount points, each in one transaction; one that has memories which
         a mount point hides, in batches of 100, because these are not in the tree and are kept. If one store fails, the
         reply names its mount point, and the stores before it remain cleared.
         """
-        who, named = as_actor(actor), origin_of(**origin)
+        who, named = as_actor(options.get("actor")), origin_of(options.get("source"), options.get("session"))
         for mount in self._mounts.values():
             try:
                 mount.check_clear(who)
@@ -123,12 +115,12 @@ class Mounts(MemoryTree):
                 return error_reply(mount.core, error, [MemoryPath.known(mount.point).within(mount.point)])
         return Reply(REPLIES.cleared)
 
-    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+    def _written(self, command: Command, if_version: str | None, by: By) -> Written:
         inside = self._inside(command)
         if inside is None:
-            reply = self._at_a_border(command, as_actor(actor))
+            reply = self._at_a_border(command, as_actor(by.get("actor")))
             raise error_of(reply.text, reply.code)  # a change that no single store can run is always refused
-        written = inside[0].store._written(inside[1], if_version, actor, origin)  # noqa: SLF001 - the same base class
+        written = inside[0].store._written(inside[1], if_version, by)  # noqa: SLF001 - the same base class
         return replace(written, path=paths_of(command)[-1].text)
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from inspect import signature
+from inspect import signature, unwrap
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -146,8 +146,11 @@ def test_methods_in_tables_exist_with_their_arguments(page: str, heading: str, t
     for method, arguments in named:
         if method == type_.__name__:
             continue
-        known = signature(getattr(type_, method)).parameters
-        unknown = {name.partition("=")[0].strip() for name in arguments.split(",")} - {*known, "", "...", "{...}"}
+        own = unwrap(getattr(type_, method))
+        known = {*signature(own).parameters, "", "...", "{...}"}
+        for each in re.findall(r"Unpack\[(\w+)\]", str(own.__annotations__)):  # options that several methods share
+            known |= own.__globals__[each].__annotations__.keys()
+        unknown = {name.partition("=")[0].strip() for name in arguments.split(",")} - known
         assert unknown == set(), f"{method} has no argument {unknown}"
 
 

@@ -28,7 +28,7 @@ from retentive.audit.chain import (
     seq_of,
     stored_entries,
 )
-from retentive.engine.core import StoreCore
+from retentive.engine.core import StorePart
 from retentive.errors import Damaged, InvalidInput, UnknownSchema
 from retentive.storage import capabilities
 from retentive.storage.contract import Memory, Snapshot, Version, now_us, to_datetime
@@ -105,14 +105,8 @@ class Verified:
         return (*(() if self.problem is None else (self.problem,)), *self.differences)
 
 
-class Audit:
+class Audit(StorePart):
     """Audit log of one memory store. Reading the log adds no entry to it. The methods raise `RetentiveError`."""
-
-    def __init__(self, context: StoreCore) -> None:
-        self._context = context
-
-    def __repr__(self) -> str:
-        return f"<Audit of {self._context.id}>"
 
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
         """Return the entries written at `since` or later (default: all), oldest first. Skip malformed records."""

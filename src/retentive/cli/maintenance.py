@@ -60,7 +60,7 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
     if redact and history:
         output.confirm("Permanently remove whole older versions? `scan --history` lists the memories.", yes=yes)
     with location.existing() as store:
-        scanned = scan_store(core_of(store), None, redact=redact, history=history, likely=likely)
+        scanned = scan_store(core_of(store), redact=redact, history=history, likely=likely)
     found, notes = scanned.findings, []
     if not redact:
         if not history and any(one.kinds for one in found):

@@ -39,6 +39,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class StorePart:
+    """Part of the interface of one memory store, such as its history. Threads may share it."""
+
+    def __init__(self, context: StoreCore) -> None:
+        self._context = context
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._context.id}>"
+
+
 @dataclass(eq=False)
 class StoreCore:
     """Memory store as used inside this package. Threads may share it.

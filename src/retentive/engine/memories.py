@@ -10,8 +10,7 @@ from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, error_of
 from retentive.values.commands import Append, Command, Create, Write, parse
 from retentive.values.paths import ROOT
-from retentive.values.provenance import Origin
-from retentive.values.records import Actor
+from retentive.values.records import By
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
@@ -19,11 +18,17 @@ if TYPE_CHECKING:
     from retentive.values.replies import Reply
 
 
-class WriteOptions(Origin, total=False):
+class WriteOptions(By, total=False):
     """Keyword arguments of the methods that write."""
 
-    actor: Actor | str | None
     if_version: str | None
+
+
+class CallOptions(By, total=False):
+    """Keyword arguments of `execute`."""
+
+    tool_use_id: str | None
+    run: str | None
 
 
 class MemoryTree(ABC):
@@ -41,20 +46,11 @@ class MemoryTree(ABC):
     _core: StoreCore
 
     @abstractmethod
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
+    def execute(self, command: object, **options: Unpack[CallOptions]) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
     @abstractmethod
-    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+    def clear(self, **options: Unpack[By]) -> Reply:
         """Delete all memories."""
 
     @abstractmethod
@@ -70,12 +66,12 @@ class MemoryTree(ABC):
         """Return the memory at `path` and its text. Raises `NotFound`."""
 
     @abstractmethod
-    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+    def _written(self, command: Command, if_version: str | None, by: By) -> Written:
         """Run a command that writes. Raises `RetentiveError`."""
 
-    def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
+    def create(self, path: str, text: str, **by: Unpack[By]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
-        return self._write("create", {"path": path, "file_text": text}, actor=actor, **origin)
+        return self._write("create", {"path": path, "file_text": text}, **by)
 
     def write(self, path: str, text: str, **options: Unpack[WriteOptions]) -> Written:
         """Create a memory, or replace its whole text. If the memory already has this text, no version is added."""
@@ -111,13 +107,7 @@ class MemoryTree(ABC):
         return self.load(path)[1]
 
     def _write(
-        self,
-        name: str,
-        fields: Mapping[str, object],
-        *,
-        if_version: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
+        self, name: str, fields: Mapping[str, object], *, if_version: str | None = None, **by: Unpack[By]
     ) -> Written:
         if not isinstance(if_version, str | None):
             raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
@@ -128,7 +118,7 @@ class MemoryTree(ABC):
         except Refused as refusal:
             said = error_reply(self._core, refusal)
             raise error_of(said.text, said.code) from None
-        return self._written(command, if_version, actor, origin)
+        return self._written(command, if_version, by)
 
 
 def parse_for_applications(raw: object) -> Command:

@@ -91,10 +91,16 @@ def find(
 def keep(
     tx: Transaction, operation: WriteOperation[Any], known_as: Sequence[RequestKey], outcome: Outcome[Any], now: float
 ) -> None:
-    """Record the outcome of a call that took effect, for a repetition of it."""
-    facts = operation.facts_to_keep(outcome, tx) if known_as else None
+    """Record the outcome of a call that took effect, for a repetition of it, and remove some expired records."""
+    facts, day = operation.facts_to_keep(outcome, tx) if known_as else None, int(now // _DAY_S)
+    changes = outcome.recorded if len(outcome.recorded) <= _MANY else []
     for identity in known_as if facts is not None else ():
-        remember(tx, identity, facts, now, outcome.recorded, is_proposed=outcome.proposed)
+        for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
+            if old < dated("", day - 1):
+                tx.put_record(KIND, old, None)
+        record = {"digest": identity.digest, "facts": facts, "time": now, "changes": changes}
+        text = json.dumps(record | {"proposed": outcome.proposed}, separators=(",", ":"))
+        tx.put_record(KIND, dated(identity.key, day), text)
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
@@ -103,33 +109,6 @@ def request_key(caller: str, key: str, *parts: str) -> RequestKey:
     `caller` is the id of the client, and `key` is its idempotency key. `parts` are all parts of the request's content.
     """
     return RequestKey(digest("request", caller, key), digest(key, *parts))
-
-
-def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Any:
-    """Return the facts that `remember` recorded for a request, or None. Used for work outside the road.
-
-    Raises `InvalidInput` if the idempotency key was used for another request.
-    """
-    known = _known(snapshot, request, now, is_request=True)
-    return None if known is None else known["facts"]
-
-
-def remember(
-    tx: Transaction,
-    identity: RequestKey,
-    facts: object,
-    now: float,
-    recorded: Sequence[Recorded] = (),
-    *,
-    is_proposed: bool = False,
-) -> None:
-    """Write the record of a call, and remove some of the expired ones."""
-    day, changes = int(now // _DAY_S), recorded if len(recorded) <= _MANY else []
-    for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
-        if old < dated("", day - 1):
-            tx.put_record(KIND, old, None)
-    record = {"digest": identity.digest, "facts": facts, "time": now, "changes": changes, "proposed": is_proposed}
-    tx.put_record(KIND, dated(identity.key, day), json.dumps(record, separators=(",", ":")))
 
 
 def is_api_id(tool_use_id: str | None) -> bool:
@@ -142,11 +121,6 @@ def dated(key: str, day: int) -> str:
     return f"{day:06d}.{key}"
 
 
-def other_request() -> InvalidInput:
-    """Return the error for an idempotency key that was used for another request."""
-    return InvalidInput("the idempotency key was used for another request; use a new key for each request")
-
-
 def digest(key: str, *parts: str) -> str:
     """Return an HMAC-SHA256 of `parts`. Its key is made from `key`. Each part is preceded by its length."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
@@ -155,7 +129,7 @@ def digest(key: str, *parts: str) -> str:
 
 
 def _known(snapshot: Snapshot, identity: RequestKey, now: float, *, is_request: bool) -> Any:
-    """Return what `remember` recorded for a call within the last 24 hours, or None."""
+    """Return what `keep` recorded for a call within the last 24 hours, or None."""
     day = int(now // _DAY_S)
     texts = (snapshot.get_record(KIND, dated(identity.key, each)) for each in (day, day - 1))
     record: Any = next((json.loads(text) for text in texts if text is not None), None)
@@ -163,7 +137,7 @@ def _known(snapshot: Snapshot, identity: RequestKey, now: float, *, is_request: 
         return None
     if record["digest"] != identity.digest:
         if is_request:
-            raise other_request()
+            raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
         return None
     return record
 

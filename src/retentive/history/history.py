@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Unpack
 
-from retentive.engine.core import StoreCore
+from retentive.engine.core import StorePart
 from retentive.engine.lists import version_fact
 from retentive.engine.operation import DryRun, Read, Write
 from retentive.engine.repeats import request_key
@@ -19,18 +19,18 @@ from retentive.history import log as reads
 from retentive.history import operations
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import BlameLine, Feed, LogFilter, LoggedChange, grouped
-from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.plan import Mode, RestoreOptions, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact, remove
 from retentive.history.revisions import Named, Revision, as_revision, one_version, past_of, versions_in
 from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
 from retentive.values import diff
 from retentive.values.listing import ListPage
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import Origin
+from retentive.values.records import By
 from retentive.values.text import decoded
 
 
-class History:
+class History(StorePart):
     """History of one memory store. Threads may share it. Raises `RetentiveError`.
 
     A revision is a time with a time zone, or a text in one of these forms:
@@ -43,12 +43,6 @@ class History:
 
     Where a point in time is expected, a revision means the state right after the whole change.
     """
-
-    def __init__(self, context: StoreCore) -> None:
-        self._context = context
-
-    def __repr__(self) -> str:
-        return f"<History of {self._context.id}>"
 
     def log(
         self,
@@ -242,16 +236,7 @@ class History:
             if version.id in chosen
         ]
 
-    def restore(
-        self,
-        path: str,
-        to: Named,
-        *,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
+    def restore(self, path: str, to: Named, **options: Unpack[RestoreOptions]) -> RestoreOutcome:
         """Restore a memory, a directory or the whole store (`/memories`) to the state at `to`. The change is atomic.
 
         A memory at `path` gets the text that it had at that time. If no memory is at `path` now, the memory that was
@@ -263,19 +248,9 @@ class History:
         `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
         at that time.
         """
-        operation = operations.restore(self._context.parsed(path), self._named(to), mode)
-        return self._change(operation, dry_run, actor, origin)
+        return self._change(partial(operations.restore, self._context.parsed(path), self._named(to)), **options)
 
-    def undo(
-        self,
-        change: Named,
-        *,
-        path: str | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
+    def undo(self, change: Named, *, path: str | None = None, **options: Unpack[RestoreOptions]) -> RestoreOutcome:
         """Reverse one whole change.
 
         `change` is a revision: `r1234`, `HEAD`, or the id of any version of the change. If `path` is given, `HEAD`
@@ -287,8 +262,8 @@ class History:
         and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
         target = self._target(path)
-        operation = operations.undo(operations.change_named(self._named(change), target), mode, path=target)
-        return self._change(operation, dry_run, actor, origin)
+        chosen = operations.change_named(self._named(change), target)
+        return self._change(partial(operations.undo, chosen, path=target), **options)
 
     def undo_own(
         self,
@@ -297,43 +272,31 @@ class History:
         path: str | None = None,
         mode: Mode = "refuse",
         request_id: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
+        **by: Unpack[By],
     ) -> RestoreOutcome:
         """Reverse one of the actor's own changes. By default, this is the actor's newest change at or below `path`.
 
         The other arguments are those of `undo`. If the actor repeats the call with the same `request_id` within 24
         hours, the first result is returned and nothing changes. Raises `ReadOnly` for a change by another actor.
         """
-        own = str(as_actor(actor) or self._context.actor or "")
+        own = str(as_actor(by.get("actor")) or self._context.actor or "")
         if not own:
             raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
         target = self._target(path)
         named = None if change is None else self._named(change)
         choose = operations.newest_change_by(own, target) if named is None else operations.change_named(named, target)
-        operation = operations.undo(choose, mode, path=target, own=own)
         history = self
         if request_id is not None:
             asked = "" if named is None else named.text, "" if target is None else target.text, mode
             history = History(self._context.with_options(request=request_key(own, request_id, "undo", *asked)))
-        return history._change(operation, False, actor, origin)
+        return history._change(partial(operations.undo, choose, path=target, own=own), mode=mode, **by)
 
-    def undo_by(
-        self,
-        by: str,
-        *,
-        since: datetime | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
+    def undo_by(self, by: str, *, since: datetime | None = None, **options: Unpack[RestoreOptions]) -> RestoreOutcome:
         """Reverse all changes of an actor, from newest to oldest, as one change. `mode` is the same as for `undo`.
 
         `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
-        operation = operations.undo(operations.changes_by(LogFilter(by, since)), mode)
-        return self._change(operation, dry_run, actor, origin)
+        return self._change(partial(operations.undo, operations.changes_by(LogFilter(by, since))), **options)
 
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
@@ -374,11 +337,16 @@ class History:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
 
     def _change(
-        self, operation: Write[RestoreOutcome], dry_run: bool, actor: Actor | str | None, origin: Origin
+        self,
+        operation: Callable[[Mode], Write[RestoreOutcome]],
+        mode: Mode = "refuse",
+        *,
+        dry_run: bool = False,
+        **by: Unpack[By],
     ) -> RestoreOutcome:
         if dry_run:
-            return replace(self._context.result_of(DryRun(operation), actor, **origin), dry_run=True)
-        return self._context.result_of(operation, actor, **origin)
+            return replace(self._context.result_of(DryRun(operation(mode)), **by), dry_run=True)
+        return self._context.result_of(operation(mode), **by)
 
 
 def _text(found: Snapshot, version: Version) -> str | None:

@@ -39,7 +39,7 @@ Choose: TypeAlias = Callable[[Snapshot], Iterable[Version]]
 _REDACTED = "the version that the memory had at that time was redacted"
 
 
-def restore(path: MemoryPath, to: Revision, mode: Mode = "refuse") -> Write[RestoreOutcome]:
+def restore(path: MemoryPath, to: Revision, mode: Mode) -> Write[RestoreOutcome]:
     """Restore a memory, a directory or the whole store to the state at `to`."""
     check_mode(mode)
 
@@ -78,7 +78,7 @@ def newest_change_by(own: str, path: MemoryPath | None) -> Choose:
 
 
 def undo(
-    choose: Choose, mode: Mode = "refuse", *, path: MemoryPath | None = None, own: str | None = None
+    choose: Choose, mode: Mode, *, path: MemoryPath | None = None, own: str | None = None
 ) -> Write[RestoreOutcome]:
     """Reverse the versions that `choose` returns, from newest to oldest. If `own` is set, all must be by this actor.
 

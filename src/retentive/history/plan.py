@@ -23,7 +23,7 @@ from retentive.storage.lookup import in_the_way, locate
 from retentive.storage.paging import memories_by_id
 from retentive.values import diff
 from retentive.values.paths import MemoryPath, ancestors
-from retentive.values.records import time_in_id
+from retentive.values.records import By, time_in_id
 from retentive.values.text import decoded
 
 Mode: TypeAlias = Literal["refuse", "merge", "force", "partial"]
@@ -49,6 +49,13 @@ class State:
         """Return the state of a memory, or the state that a version recorded. The version must not be a deletion."""
         version_id = found.version_id if isinstance(found, Memory) else found.id
         return cls(found.path, version_id, found.sha256 or "", found.size_bytes or 0, found.provenance_text)
+
+
+class RestoreOptions(By, total=False):
+    """Keyword arguments of a restore and an undo. See `History.restore`."""
+
+    mode: Mode
+    dry_run: bool
 
 
 Wanted: TypeAlias = Mapping[str, State | None]

@@ -14,11 +14,11 @@ from retentive.engine.pending import Pending
 from retentive.errors import Damaged
 from retentive.history.removal import finish, traces_of
 from retentive.redaction.examiner import Examined, TextExaminer
-from retentive.storage.contract import Actor, Memory, Snapshot, Version
+from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.lookup import find_version
 from retentive.storage.paging import all_versions, readable_texts
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.provenance import Origin
+from retentive.values.records import By
 from retentive.values.settings import Settings
 from retentive.values.text import decoded, is_text
 
@@ -56,15 +56,7 @@ class Scanned:
     rewritten: int = 0
 
 
-def scan(
-    context: StoreCore,
-    actor: Actor | str | None,
-    *,
-    redact: bool,
-    history: bool,
-    likely: bool = False,
-    **origin: Unpack[Origin],
-) -> Scanned:
+def scan(context: StoreCore, *, redact: bool, history: bool, likely: bool = False, **by: Unpack[By]) -> Scanned:
     """Find the sensitive values in a store, even if its settings turn off the checks of new texts.
 
     With `redact`, values that are certainly sensitive are removed from the texts of memories. With `redact` and
@@ -77,7 +69,7 @@ def scan(
     if redact:
         work = partial(_redaction, context.examiner, history=history, likely=likely, now=context.clock())
         write = Write("scan.redact", work, facts_of=_facts, needs_external_edits=True, only_removes=True)
-        scanned = context.result_of(replace(write, allowed_when_archived=False), actor, **origin)
+        scanned = context.result_of(replace(write, allowed_when_archived=False), **by)
         if history:
             finish(context)
         return scanned
@@ -86,7 +78,7 @@ def scan(
         every = _findings(snapshot, context.examiner, context.settings_of(snapshot), history=history)
         return Scanned(_joined(finding for _, finding, _ in every))
 
-    return context.result_of(Read("scan", found, needs_external_edits=True, sees_all=True), actor)
+    return context.result_of(Read("scan", found, needs_external_edits=True, sees_all=True), by.get("actor"))
 
 
 def _redaction(

@@ -123,7 +123,7 @@ class RemotePart:
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
-        self._context = self._core = core_of(store)
+        self._context = core_of(store)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._store.id}>"

@@ -126,23 +126,24 @@ class RemoteHistory(RemotePart, History):
         return Differences((self._compared(until, since),))
 
     @like(History.restore)
-    def restore(self, path: str, to: Named, actor: Who, **more: Any) -> RestoreOutcome:
+    def restore(self, path: str, to: Named, actor: Who = None, **more: Any) -> RestoreOutcome:
         return self._restored("/restore", actor, path=sent_path(path), at=moment(to), **more)
 
     @like(History.undo)
-    def undo(self, change: Named, path: str | None, actor: Who, **more: Any) -> RestoreOutcome:
+    def undo(self, change: Named, path: str | None, actor: Who = None, **more: Any) -> RestoreOutcome:
         return self._restored("/undo", actor, revision=as_revision(change).text, path=_path(path), **more)
 
     @like(History.undo_own)
     def undo_own(
-        self, change: Named | None, path: str | None, mode: Mode, request_id: str | None, actor: Who, **origin: Any
-    ) -> RestoreOutcome:
+        self, change: Named | None, path: str | None, mode: Mode, request_id: str | None, actor: Who = None,
+        **origin: Any,
+    ) -> RestoreOutcome:  # fmt: skip
         key = None if request_id is None else digest(request_id)
         revision = None if change is None else as_revision(change).text
         return self._restored("/undo", actor, key, revision=revision, path=_path(path), own=True, mode=mode, **origin)
 
     @like(History.undo_by)
-    def undo_by(self, by: str, actor: Who, **more: Any) -> RestoreOutcome:
+    def undo_by(self, by: str, actor: Who = None, **more: Any) -> RestoreOutcome:
         return self._restored("/undo", actor, **{**more, "actor": by})
 
     def _restored(self, route: str, by: Who, key: str | None = None, **body: object) -> RestoreOutcome:

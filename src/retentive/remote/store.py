@@ -36,8 +36,8 @@ from retentive.values.commands import Clear, Command, parse, paths_of
 from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.properties import StoreInfo
-from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Actor, Memory, Usage, Version, Written, as_actor
+from retentive.values.provenance import origin_of
+from retentive.values.records import Actor, By, Memory, Usage, Version, Written, as_actor
 from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import plain_name
@@ -106,7 +106,9 @@ class RemoteStore(Remote, MemoryStore):
         return self.get(EvidenceObject, "/audit/evidence", {"session": session}).value()
 
     @like(MemoryStore.execute)
-    def execute(self, command: object, actor: Who, tool_use_id: str | None, run: str | None, **origin: Any) -> Reply:
+    def execute(
+        self, command: object, actor: Who = None, tool_use_id: str | None = None, run: str | None = None, **origin: Any
+    ) -> Reply:
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
         run = None if run is None else plain_name("a run", run)
@@ -144,8 +146,9 @@ class RemoteStore(Remote, MemoryStore):
         """Run a command, and return the whole answer of the server."""
         return self._performed(command, body={"if_version": if_version})
 
-    def _written(self, command: Command, if_version: str | None, actor: Who, origin: Origin) -> Written:
-        done = self._performed(command, actor, {"if_version": if_version, **origin_of(**origin)})
+    def _written(self, command: Command, if_version: str | None, by: By) -> Written:
+        origin = origin_of(by.get("source"), by.get("session"))
+        done = self._performed(command, by.get("actor"), {"if_version": if_version, **origin})
         if not done.is_error:
             return done.value()
         error = error_of(done.content, done.error_code)
@@ -154,7 +157,7 @@ class RemoteStore(Remote, MemoryStore):
         raise error
 
     @like(MemoryStore.promote)
-    def promote(self, path: str, to: MemoryStore, new_path: str | None, actor: Who, **origin: Any) -> Promoted:
+    def promote(self, path: str, to: MemoryStore, new_path: str | None, actor: Who = None, **origin: Any) -> Promoted:
         if not isinstance(to, RemoteStore) or to.client is not self.client:
             raise InvalidInput("both memory stores of a promotion must be in the same opened location")
         there = None if new_path is None else sent_path(new_path)
@@ -163,7 +166,7 @@ class RemoteStore(Remote, MemoryStore):
         return self.post(PromotedObject, "/promote", body, actor, missing=missing).value()
 
     @like(MemoryStore.batch)
-    def batch(self, commands: Sequence[object], actor: Who, **origin: Any) -> list[Written]:
+    def batch(self, commands: Sequence[object], actor: Who = None, **origin: Any) -> list[Written]:
         body = {"commands": list(map(sendable, commands)), **origin}
         return [each.value() for each in self.post(BatchAnswer, "/batch", body, actor).results]
 

@@ -30,8 +30,8 @@ from retentive.storage.contract import (
     to_datetime,
 )
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import CARRIED, NOTHING, Origin
-from retentive.values.records import EPOCH, to_us
+from retentive.values.provenance import CARRIED, NOTHING
+from retentive.values.records import EPOCH, By, to_us
 from retentive.values.text import decoded
 
 MAX_MEMORIES, MAX_VERSIONS, MAX_BYTES = 1_000, 5_000, 8 * 1024 * 1024  # in one promotion
@@ -67,15 +67,12 @@ def promote(
     target: StoreCore,
     new_path: MemoryPath,
     /,
-    *,
-    actor: Actor | str | None = None,
-    **origin: Unpack[Origin],
+    **by: Unpack[By],
 ) -> Promoted:
     """Propose the memories at or below `path` of one memory store for `new_path` of another."""
+    actor = as_actor(by.get("actor"))
     try:
-        carried: Histories | Exception = core.result_of(
-            _histories(core, path, core.invocation(actor).actor or core.actor), actor
-        )
+        carried: Histories | Exception = core.result_of(_histories(core, path, actor or core.actor), actor)
     except REFUSALS as error:  # a repeated call has its first result, also if the memories are gone or grew meanwhile
         carried = error
 
@@ -96,7 +93,7 @@ def promote(
         needs_external_edits=True,
         for_paths=True,
     )
-    return target.result_of(proposing, actor, **origin)
+    return target.result_of(proposing, **by)
 
 
 def _histories(core: StoreCore, path: MemoryPath, actor: Actor | None) -> Read[Histories]:

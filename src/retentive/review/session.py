@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from retentive.engine.core import StoreCore
+from retentive.engine.core import StorePart
 from retentive.engine.guard import Guard
 from retentive.engine.lists import EventType
 from retentive.engine.operation import Outcome, Plan, Read, UnderReview, WriteOperation
@@ -46,14 +46,8 @@ Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
 """List of changes, each with the text before and the text after the change. A text that does not exist is None."""
 
 
-class Review:
+class Review(StorePart):
     """Review of the proposals in one memory store. Threads may share the object. Methods raise `RetentiveError`."""
-
-    def __init__(self, context: StoreCore) -> None:
-        self._context = context
-
-    def __repr__(self) -> str:
-        return f"<Review of {self._context.id}>"
 
     def pending(self, *, actor: Actor | str | None = None, session: str | None = None) -> list[Proposal]:
         """Return the pending proposals, oldest first; with `actor` or `session`, only those made by it."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from retentive.engine.core import StoreCore
+from retentive.engine.core import StorePart
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Read, Write
 from retentive.engine.visibility import (
@@ -48,14 +48,8 @@ class DoubtedMemory:
     flags: tuple[tuple[int, str], ...]
 
 
-class Trust:
+class Trust(StorePart):
     """Trust API of one memory store. Threads may share the object. The methods raise `RetentiveError`."""
-
-    def __init__(self, context: StoreCore) -> None:
-        self._context = context
-
-    def __repr__(self) -> str:
-        return f"<Trust of {self._context.id}>"
 
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[DoubtedMemory]:
         """Return the memories at or below a path that are not trusted, in byte order of their paths.

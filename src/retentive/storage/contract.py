@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class Selection(TypedDict, total=False):
-    """Types of the keyword arguments of `Snapshot.versions`, for methods that forward all of them."""
+    """Keyword arguments of `Snapshot.versions`."""
 
     memory_id: str | None
     path: str | None
@@ -204,17 +204,7 @@ class Snapshot(ABC):
         """
 
     @abstractmethod
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-        oldest_first: bool = False,
-    ) -> Iterator[Version]:
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         """Return versions of the store, newest first. With `oldest_first`, the oldest version comes first.
 
         `memory_id` selects the versions of one memory, including those from before a rename. `path` selects the

@@ -192,15 +192,7 @@ class Scratch:
         """Write `data` to a temporary file and return its name. The caller removes the file. Raises OSError."""
         name = self.new_name()
         try:
-            with open(
-                os.open(
-                    name,
-                    os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC,
-                    FILE_MODE,
-                    dir_fd=self.directory,
-                ),
-                "wb",
-            ) as file:
+            with open(os.open(name, _NEW, FILE_MODE, dir_fd=self.directory), "wb") as file:
                 file.write(data)
         except OSError:
             self.discard(name)

@@ -27,10 +27,7 @@ class Kind:
     mends: bool = False
 
 
-def _repairable(code: str, meaning: str, advice: str = _REPAIR, severity: Severity = "problem") -> Kind:
-    return Kind(code, meaning, advice, severity, mends=True)
-
-
+_repairable = partial(Kind, advice=_REPAIR, mends=True)
 _note = partial(Kind, severity="note")
 
 KINDS: dict[str, Kind] = {
@@ -89,7 +86,7 @@ KINDS: dict[str, Kind] = {
         _repairable(
             "object_missing",
             "An object of the store is missing.",
-            f"{_REPAIR} restores a lost format; otherwise {_RESTORE}",
+            advice=f"{_REPAIR} restores a lost format; otherwise {_RESTORE}",
         ),
         Kind("object_damaged", "An object was truncated or modified."),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -34,12 +34,12 @@ def last_backup(backend: Backend) -> dict[str, Any]:
 
 
 @contextmanager
-def recorded_backup(backend: Backend, *, clock: Callable[[], float] = time.time) -> Iterator[None]:
+def recorded_backup(backend: Backend) -> Iterator[None]:
     """Record how the backup in the block ended, if the location has records: if it was ever served, or has API keys.
 
     A location that cannot be written to is backed up all the same; the record is then missing.
     """
-    run: dict[str, Any] = {"started_at": clock(), "code": "error"}
+    run: dict[str, Any] = {"started_at": time.time(), "code": "error"}
     try:
         yield
         run["code"] = ""
@@ -47,7 +47,7 @@ def recorded_backup(backend: Backend, *, clock: Callable[[], float] = time.time)
         run["code"] = error.code
         raise
     finally:
-        run["finished_at"] = clock()
+        run["finished_at"] = time.time()
         try:
             run["succeeded_at"] = last_backup(backend).get("succeeded_at", 0) if run["code"] else run["finished_at"]
             with suppress(NotFound):

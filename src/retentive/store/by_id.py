@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Unpack
 
-from retentive.engine.core import StoreCore
+from retentive.engine.core import StorePart
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import entry_at, require_free
 from retentive.engine.lists import read_fact
 from retentive.engine.operation import CommandResult, Plan, Read, Write
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.revisions import Past, past_of
-from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
+from retentive.storage.contract import Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text
 from retentive.values.paths import MemoryPath
-from retentive.values.provenance import Origin
-from retentive.values.records import Written
+from retentive.values.records import By, Written
 from retentive.values.text import decoded
 
 
@@ -104,18 +103,12 @@ def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
     return Read("load", work, facts_of=lambda found: read_fact(found[0]))
 
 
-class ById:
+class ById(StorePart):
     """Access to the memories of one store by id. Threads may share this object."""
-
-    def __init__(self, core: StoreCore) -> None:
-        self._core = core
-
-    def __repr__(self) -> str:
-        return f"<ById of {self._core.id}>"
 
     def get(self, memory_id: str) -> tuple[Memory, str]:
         """Return a memory and its text by the id of the memory. Raises `NotFound`."""
-        return self._core.result_of(read_memory(memory_id))
+        return self._context.result_of(read_memory(memory_id))
 
     def update(
         self,
@@ -124,8 +117,7 @@ class ById:
         text: str | None = None,
         path: str | None = None,
         if_sha256: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
+        **by: Unpack[By],
     ) -> Written:
         """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the changed memory.
 
@@ -137,24 +129,15 @@ class ById:
         """
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
-        target = None if path is None else self._core.parsed(path)
-        operation = update_memory(memory_id, text, target, if_sha256)
-        return self._core.written(operation, self._core.invocation(actor, **origin))
+        target = None if path is None else self._context.parsed(path)
+        return self._context.written(update_memory(memory_id, text, target, if_sha256), self._context.invocation(**by))
 
-    def delete(
-        self,
-        memory_id: str,
-        *,
-        if_sha256: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Written:
+    def delete(self, memory_id: str, *, if_sha256: str | None = None, **by: Unpack[By]) -> Written:
         """Delete the memory that has the given id. `Written.memory` is its last state.
 
         Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text.
         """
-        operation = delete_memory(memory_id, if_sha256)
-        return self._core.written(operation, self._core.invocation(actor, **origin))
+        return self._context.written(delete_memory(memory_id, if_sha256), self._context.invocation(**by))
 
 
 def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> tuple[Entry, Memory]:

@@ -12,7 +12,6 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from retentive.errors import RetentiveError
@@ -34,9 +33,8 @@ def new_webhook_secret() -> str:
 class ChangeMarks:
     """Marks the memory stores of one open location. Threads may share it."""
 
-    def __init__(self, records: LocationRecords, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, records: LocationRecords) -> None:
         self._records = records
-        self._monotonic = monotonic
         self._looked_at = float("-inf")
         self._workspaces: set[str] = set()
         self._marked: dict[str, float] = {}
@@ -47,7 +45,7 @@ class ChangeMarks:
         `erases` says that `info` is current, and that the memory store is going to be erased; its tombstone will not
         have its workspace. If storage fails, there is no mark: the hourly look at all memory stores finds the change.
         """
-        now = self._monotonic()
+        now = time.monotonic()
         with suppress(RetentiveError):
             if now - self._looked_at >= LOOK_S:
                 self._looked_at = now

@@ -12,13 +12,13 @@ from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import MAX_BATCH, Batch, RunCommand, RunView
 from retentive.engine.lists import Listed, ListingCursor, ListMemories, list_memories, load, read_version
-from retentive.engine.memories import parse_for_applications
+from retentive.engine.memories import CallOptions, parse_for_applications
 from retentive.engine.operation import AuditOnly, Outcome, Plan, Read, Write
 from retentive.engine.visibility import Level
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.history.expiry import Swept, sweep
 from retentive.history.history import History
-from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.plan import RestoreOptions, RestoreOutcome
 from retentive.history.revisions import Named
 from retentive.history.scan import Finding, scan
 from retentive.review.promotion import Promoted, promote
@@ -31,8 +31,7 @@ from retentive.store.citing import Citing
 from retentive.values.commands import Clear, Command, View, command_name, parse
 from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT
-from retentive.values.provenance import Origin
-from retentive.values.records import Written
+from retentive.values.records import By, Written
 from retentive.values.replies import Reply
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
@@ -94,16 +93,7 @@ class MemoryStore(Citing):
         """Directory that contains the memories as plain files, or None if the backend has no such directory."""
         return capabilities.directory_of(self._core.backend, self._core.info)
 
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
+    def execute(self, command: object, **options: Unpack[CallOptions]) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
         If the reply is not an error, the change is durable. If a change is repeated with the same `tool_use_id` within
@@ -115,28 +105,20 @@ class MemoryStore(Citing):
         (docs/review.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
         """
         core = self._core
-        call = core.invocation(actor, tool_use_id=tool_use_id, run=run, source=source, session=session)
+        call = core.invocation(**options)
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), call)
         return core.reply(RunView(known, core.listings) if isinstance(known, View) else RunCommand(known), call)
 
-    def clear(
-        self,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Reply:
+    def clear(self, **options: Unpack[CallOptions]) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
-        call = self._core.invocation(actor, tool_use_id=tool_use_id, run=run, **origin)
-        return self._core.reply(RunCommand(Clear()), call)
+        return self._core.reply(RunCommand(Clear()), self._core.invocation(**options))
 
-    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+    def _written(self, command: Command, if_version: str | None, by: By) -> Written:
         assert not isinstance(command, View)
-        return self._core.written(RunCommand(command, if_version), self._core.invocation(actor, **origin))
+        return self._core.written(RunCommand(command, if_version), self._core.invocation(**by))
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -189,41 +171,15 @@ class MemoryStore(Citing):
         """Return the text of a version. It is empty for a deletion or a redacted version. Raises `NotFound`."""
         return self._core.result_of(read_version(version_id))[1] or ""
 
-    def undo(
-        self,
-        change: Named,
-        *,
-        path: str | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
+    def undo(self, change: Named, *, path: str | None = None, **options: Unpack[RestoreOptions]) -> RestoreOutcome:
         """Reverse one change. `change` is a revision such as `HEAD`, or the id of a version. See `History.undo`."""
-        return self.history.undo(change, path=path, mode=mode, dry_run=dry_run, actor=actor, **origin)
+        return self.history.undo(change, path=path, **options)
 
-    def undo_by(
-        self,
-        by: str,
-        *,
-        since: datetime | None = None,
-        mode: Mode = "refuse",
-        dry_run: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> RestoreOutcome:
+    def undo_by(self, by: str, *, since: datetime | None = None, **options: Unpack[RestoreOptions]) -> RestoreOutcome:
         """Reverse all changes of an actor. `by` is an actor pattern such as `session:s1`. See `History.undo_by`."""
-        return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
+        return self.history.undo_by(by, since=since, **options)
 
-    def promote(
-        self,
-        path: str,
-        to: MemoryStore,
-        *,
-        new_path: str | None = None,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
-    ) -> Promoted:
+    def promote(self, path: str, to: MemoryStore, *, new_path: str | None = None, **by: Unpack[By]) -> Promoted:
         """Propose a memory, or all memories below a directory, to another memory store, with their history.
 
         `new_path` is the path there; the default is `path`. The proposal waits for review even if the settings there
@@ -235,7 +191,7 @@ class MemoryStore(Citing):
         target = own if new_path is None else self._core.parsed(new_path)
         if not isinstance(to._core, StoreCore):  # a store on a server, which cannot read this one
             raise InvalidInput("both memory stores of a promotion must be in the same opened location")
-        return promote(self._core, own, core_of(to), target, actor=actor, **origin)
+        return promote(self._core, own, core_of(to), target, **by)
 
     def search(
         self,
@@ -284,9 +240,7 @@ class MemoryStore(Citing):
         search = StoreSearch(question, under=self._core.parsed(under).text, is_question=True)
         return search.recall(self._core, budget_tokens, actor)
 
-    def batch(
-        self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
-    ) -> list[Written]:
+    def batch(self, commands: Sequence[object], **by: Unpack[By]) -> list[Written]:
         """Run up to 100 commands as one change. Return a `Written` for each command.
 
         `commands` are inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`; `view` is
@@ -297,7 +251,7 @@ class MemoryStore(Citing):
         the command.
         """
         core, batch = self._core, self._batch(commands)
-        outcome = core.run(batch, core.invocation(actor, **origin))
+        outcome = core.run(batch, core.invocation(**by))
         if isinstance(outcome.error, Refused):
             raise core.raised(outcome.error, batch.commands[outcome.error.position or 0])
         steps = zip(batch.commands, outcome.value(), strict=True)
@@ -395,13 +349,7 @@ class MemoryStore(Citing):
         return sweep(self._core, dry_run=dry_run, accept_clock=accept_clock)
 
     def scan(
-        self,
-        *,
-        redact: bool = False,
-        history: bool = False,
-        likely: bool = False,
-        actor: Actor | str | None = None,
-        **origin: Unpack[Origin],
+        self, *, redact: bool = False, history: bool = False, likely: bool = False, **by: Unpack[By]
     ) -> list[Finding]:
         """Find sensitive values in texts and paths, even if the settings turn off the checks of new texts.
 
@@ -413,7 +361,7 @@ class MemoryStore(Citing):
         a sensitive value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot
         be rewritten.
         """
-        return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin).findings
+        return scan(self._core, redact=redact, history=history, likely=likely, **by).findings
 
 
 def core_of(store: MemoryStore) -> StoreCore:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.values.provenance import Provenance, parse_provenance
+from retentive.values.provenance import Origin, Provenance, parse_provenance
 from retentive.values.text import plain_name
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
@@ -70,6 +70,12 @@ def as_actor(actor: Actor | str | None) -> Actor | None:
     if actor is not None and not isinstance(actor, Actor):
         raise _not_an_actor(f"an actor must be an Actor or a string, not {type(actor).__name__}")
     return actor
+
+
+class By(Origin, total=False):
+    """Actor and origin of a change, as keyword arguments."""
+
+    actor: Actor | str | None
 
 
 def _not_an_actor(problem: str) -> InvalidInput:

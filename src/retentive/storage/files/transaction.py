@@ -31,7 +31,7 @@ from retentive.storage.contract import (
 from retentive.storage.files.tree import FileKind, FileTree, Hash, hash_of, stamp_of
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
-from retentive.storage.sqlite.transaction import SqliteTransaction
+from retentive.storage.sqlite.backend import SqliteTransaction
 from retentive.values.paths import ROOT, ancestors, is_editor_file
 from retentive.values.provenance import Contributor, of_external_edit
 from retentive.values.records import RECOVERY

@@ -160,16 +160,16 @@ class Requests:
         _used_by = _used_by or os.getpid()
         return self._patient if retries else self._once
 
-    def until_done(self, step: Callable[[], T], said: str = _FAILED) -> T:
+    def until_done(self, step: Callable[[], T]) -> T:
         """Call `step` until it raises neither `Taken` nor `Unsure`, and return its result.
 
-        Raises `Unavailable(said)` on timeout.
+        Raises `Unavailable` on timeout.
         """
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             with suppress(Taken, Unsure):
                 return step()
-        raise Unavailable(said)
+        raise Unavailable(_FAILED)
 
     def get(self, key: str, tag: Tag | None = None) -> tuple[bytes, Tag]:
         """Read an object and its tag. Raises `Missing` if it does not exist, and `Taken` if its tag is still `tag`."""

@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError, Unavailable
-from retentive.storage.contract import Clock, plain_name
+from retentive.storage.contract import plain_name
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.storage.lock_file import writers_lock
 
@@ -70,7 +70,7 @@ class KeyRing:
     @classmethod
     def new(cls) -> KeyRing:
         """Return a key ring with one new random key."""
-        key_id = _new_id(time.time)
+        key_id = _new_id()
         return cls(key_id, {key_id: os.urandom(KEY_BYTES)})
 
     @classmethod
@@ -139,13 +139,13 @@ class KeyRing:
         return self._ring
 
 
-def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
+def add_key(path: str | os.PathLike[str]) -> str:
     """Add a new key to the key file, make it current, and return its id. Creates the file if it does not exist.
 
     The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
     same time, except on Windows.
     """
-    absolute, key_id = _absolute(path), _new_id(clock)
+    absolute, key_id = _absolute(path), _new_id()
     lock = writers_lock(os.path.dirname(absolute))
     try:
         with nullcontext() if lock is None else closing(lock):
@@ -177,8 +177,8 @@ def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
     return keys
 
 
-def _new_id(clock: Clock) -> str:
-    return f"key_{time.strftime('%Y%m%d', time.gmtime(clock()))}_{os.urandom(4).hex()}"
+def _new_id() -> str:
+    return f"key_{time.strftime('%Y%m%d', time.gmtime())}_{os.urandom(4).hex()}"
 
 
 def _parsed(text: str) -> tuple[str, dict[str, bytes]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
-from typing import TypeAlias, cast
+from typing import TypeAlias, Unpack, cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
@@ -19,6 +19,7 @@ from retentive.storage.contract import (
     Entry,
     Memory,
     Operation,
+    Selection,
     Snapshot,
     State,
     Usage,
@@ -220,22 +221,14 @@ class SqlSnapshot(Snapshot):
             yield from (to_version(fields) for _, *fields in rows if fields[0] is not None)
             at, paths = path_after(str(rows[-1][0])) if len(rows) == paths else None, _PATHS
 
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-        oldest_first: bool = False,
-    ) -> Iterator[Version]:
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        memory_id, revision_of, path = selection.get("memory_id"), selection.get("revision_of"), selection.get("path")
+        limit = selection.get("limit")
         if not all(could_be_id(given) for given in (memory_id, revision_of) if given is not None):
             return iter(())
-        bounds = [(clause, bound if bound is None else as_bound(bound))
-                  for clause, bound in (("v.id > ?", after), ("v.id < ?", before))]  # fmt: skip
-        filters = [("v.memory = ?", memory_id), *bounds]
+        filters = [("v.memory = ?", memory_id)]
+        for clause, bound in (("v.id > ?", selection.get("after")), ("v.id < ?", selection.get("before"))):
+            filters.append((clause, None if bound is None else as_bound(bound)))
         if path is not None and path.endswith("/"):
             filters += [("v.path > ?", path), ("v.path < ?", path[:-1] + "0")]
         else:
@@ -246,7 +239,7 @@ class SqlSnapshot(Snapshot):
         if revision_of is not None:
             where += _SAME_REVISION
             values += [self.store, revision_of] * 5
-        order = "" if oldest_first else " DESC"
+        order = "" if selection.get("oldest_first") else " DESC"
         limited = "" if limit is None else f" LIMIT {limit:d}"
         sql = f"SELECT {_VERSION} FROM versions v WHERE v.store = ? AND v.memory <> ''{where} ORDER BY v.id{order}"
         return map(to_version, self.connection.rows(sql + limited, values))

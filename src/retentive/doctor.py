@@ -118,7 +118,7 @@ def check_location(
         return
     try:
         with closing(encrypted(open_backend(at))) as backend:
-            capabilities.rebuild(backend)
+            backend.rebuild()
     except (Damaged, UnknownSchema) as error:
         yield from (*before, found("unreadable", None, _reason(error)))
         return
@@ -167,7 +167,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     unlisted = list(_guarded(None, list_stores))
     keys = {info.id: info.key for info in infos}
     wrong: set[str | None] = set()
-    for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
+    for finding in _guarded(None, partial(backend.check, quick=quick)):
         yield replace(finding, store_key=keys.get(finding.store_id or ""))
         if finding.code in _ENDS and finding.store_id is None:
             return

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from retentive.engine.operation import Read
 from retentive.review.proposals import PROPOSAL
-from retentive.storage import capabilities
 from retentive.storage.contract import Memory, Snapshot
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
@@ -141,7 +140,7 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
         )
 
     found = core.result_of(Read("stats", work, sees_all=True))
-    return replace(found, stored_bytes=capabilities.history_bytes(core.backend, core.id))
+    return replace(found, stored_bytes=core.backend.history_bytes(core.id))
 
 
 def _use(

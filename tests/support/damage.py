@@ -8,7 +8,7 @@ from typing import Any
 import retentive
 from retentive import MemoryStore, Retentive
 from retentive.doctor import Finding, check_location
-from retentive.storage.capabilities import capability
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend
 from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.server.backend import ServerBackend
@@ -81,8 +81,8 @@ def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
             finally:
                 connection.close()
             return rows
-        sqlite = capability(backend, SqliteBackend)
-        assert sqlite is not None
+        sqlite = below_encryption(backend)
+        assert isinstance(sqlite, SqliteBackend)
         return sqlite.transact(lambda connection: _run(connection, statement, values))
 
 

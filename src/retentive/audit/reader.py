@@ -30,7 +30,6 @@ from retentive.audit.chain import (
 )
 from retentive.engine.core import StorePart
 from retentive.errors import Damaged, InvalidInput, UnknownSchema
-from retentive.storage import capabilities
 from retentive.storage.contract import Memory, Snapshot, Version, now_us, to_datetime
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
@@ -176,9 +175,7 @@ class Audit(StorePart):
             raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
         context, signer = self._context, AnchorKey.read(key)
         anchors = read_anchors(path, signer, context.id, missing_ok=missing_ok)
-        return _Anchored(
-            signer, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None
-        )
+        return _Anchored(signer, anchors, has_files=context.backend.directory_of(context.info) is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from retentive.engine.visibility import Hides
 from retentive.engine.write import write
 from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
-from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Recorded, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.listing import Listing
 from retentive.values.paths import ROOT, MemoryPath
@@ -94,7 +93,7 @@ class StoreCore:
         self.examiner.check(DEFAULTS.changed(self.pins))  # raises for invalid settings at opening
         if cast("Accesses | None", self.accesses) is None:
             self.accesses = Accesses(self.backend, clock=self.clock)
-        self._has_files = capabilities.capability(self.backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
+        self._has_files = self.backend.directory_of(self.info) is not None
         self.listings: dict[object, Listing] = {}  # of directories, by revision
 
     def with_options(self, **options: Any) -> Self:

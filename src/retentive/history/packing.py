@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retentive.engine.core import StoreCore
-from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.storage.packs import FULL_BYTES
 
@@ -36,7 +35,7 @@ def packing(context: StoreCore) -> Iterator[None]:
         position = following
         context.follow_up(lambda tx, value=position: tx.put_record(PACKED, UNTIL, value))  # type: ignore[misc]
     if position != begun:
-        capabilities.collect(context.backend, context.id)  # objects with the texts that are in packs now
+        context.backend.collect(context.id)  # objects with the texts that are in packs now
 
 
 def pack_memory(context: StoreCore, memory_id: str) -> None:

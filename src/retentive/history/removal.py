@@ -19,7 +19,6 @@ from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.gateway.records import forget
 from retentive.history.revisions import versions_of
 from retentive.review.proposals import forget_proposals
-from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions, memories_by_id
@@ -211,7 +210,7 @@ def finish(context: StoreCore) -> bool:
     since = context.read(lambda snapshot: snapshot.get_record(PENDING, "since"))
     if since is None:
         return True
-    if not capabilities.purge(context.backend):
+    if not context.backend.purge():
         return False
 
     def purged(tx: Transaction) -> None:

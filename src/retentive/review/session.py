@@ -116,7 +116,7 @@ class Review(StorePart):
     ) -> DecisionOutcome:
         """Remove proposals, and all proposals that build on them. The arguments and errors are those of `accept`.
 
-        An actor can refuse its own proposals, also while it is under review. After `capabilities.purge` has returned
+        An actor can refuse its own proposals, also while it is under review. After `Backend.purge` has returned
         True, the storage contains no bytes of the proposed texts.
         """
         return self._decide(ids, actor, proposed_by, session, is_accepted=False)

@@ -30,7 +30,6 @@ from retentive.server.deliveries import Deliverer
 from retentive.server.dreams import Dreamer, dreams_key
 from retentive.server.metrics import sample
 from retentive.server.options import ServeOptions
-from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot
 from retentive.store import core_of
 from retentive.store.location_records import LocationRecords
@@ -115,7 +114,7 @@ def maintain(
         try:
             store = opened.store(info.id)
             swept = store.sweep()
-            run.orphans += capabilities.collect(opened.backend, info.id)
+            run.orphans += opened.backend.collect(info.id)
             if _look(run, core_of(store)) and len(near) < _NAMED:
                 near.append(info.id)
         except (NotFound, Locked):  # erased meanwhile, or its key is missing
@@ -129,7 +128,7 @@ def maintain(
         run.pruned += swept.versions_pruned
         run.waiting += swept.clock_jump is not None
     try:
-        capabilities.purge(opened.backend)
+        opened.backend.purge()
     except RetentiveError as error:
         run.code = run.code or error.code
     remove_expired(opened.records, clock())

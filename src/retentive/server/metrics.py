@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from retentive.storage.capabilities import Pooled, capability
 from retentive.storage.contract import Backend
 
 T = TypeVar("T")
@@ -64,9 +63,8 @@ def inside(work: Callable[[], T]) -> T:
 def sample(backend: Backend, *, leads: bool) -> None:
     """Set the gauges that a process does not count: its connections, and whether it leads. Called every few seconds."""
     LEADER.set(leads)
-    pooled = capability(backend, Pooled)  # type: ignore[type-abstract]
-    if pooled is not None:
-        used, idle, most = pooled.connections()
+    if (found := backend.connections()) is not None:
+        used, idle, most = found
         CONNECTIONS.labels("used").set(used)
         CONNECTIONS.labels("idle").set(idle)
         CONNECTIONS_MAX.set(most)

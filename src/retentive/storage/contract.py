@@ -1,4 +1,4 @@
-"""Storage contract: the core interface of every backend. Optional parts are in `storage.capabilities`.
+"""Storage contract: the interface of every backend.
 
 A backend stores memory stores, their memories and all versions. It knows nothing of commands, limits or replies.
 Guarantees (tested by `retentive.testing.backend_suite`):
@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, Required, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
 from retentive.errors import Damaged
 from retentive.storage.packs import PackingOf, plain_packing
@@ -58,6 +58,9 @@ from retentive.values.records import (
     to_datetime,
 )
 from retentive.values.text import plain_name, verified
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 __all__ = [
     "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Again", "Backend", "Change", "Clock", "Created",
@@ -262,7 +265,7 @@ class Transaction(Snapshot):
 
         The newest version of an existing memory and versions that are already redacted stay unchanged. Versions share
         one text if the memory was only renamed between them. The text is then kept until the last of these versions is
-        redacted. After `capabilities.purge` has returned True, the storage has no trace of the removed data.
+        redacted. After `Backend.purge` has returned True, the storage has no trace of the removed data.
         """
 
     @abstractmethod
@@ -288,10 +291,12 @@ class Backend(ABC):
     """Storage of memory stores at one location.
 
     A backend is open when it is created. Close it after use. No data is lost if the process ends without closing it.
-    `packing` says how packs are encoded. The encryption layer sets it.
+    `packing` says how packs are encoded. The encryption layer sets it. A layer over another backend has it as `inner`.
     """
 
     packing: PackingOf = staticmethod(plain_packing)
+    inner: Backend | None = None
+    encrypts = False
 
     @abstractmethod
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
@@ -334,6 +339,45 @@ class Backend(ABC):
 
         If `work` raises, nothing changes.
         """
+
+    def directory_of(self, store: StoreInfo) -> str | None:
+        """Return the directory with the memories of a store as plain files. None if there are none, as by default."""
+        return None if self.inner is None else self.inner.directory_of(store)
+
+    def connections(self) -> tuple[int, int, int] | None:
+        """Return how many connections of this process are in use, are idle, and may be open. None without a limit."""
+        return None if self.inner is None else self.inner.connections()
+
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        """Check the storage and yield a finding for each error. Writes nothing.
+
+        With `quick`, the texts of older versions are not checked. Like the next four methods, it is for storage with
+        invariants beyond this contract, or with bytes that outlast their deletion; by default it does nothing.
+        """
+        return iter(()) if self.inner is None else self.inner.check(quick=quick)
+
+    def rebuild(self) -> None:
+        """Rebuild data that can be derived from other stored data, such as indexes. Deletes nothing."""
+        if self.inner is not None:
+            self.inner.rebuild()
+
+    def purge(self) -> bool:
+        """Remove overwritten and deleted bytes from logs and free pages.
+
+        Returns False if a reader still needs some of these bytes. In this case, call the method again later.
+        """
+        return self.inner is None or self.inner.purge()
+
+    def collect(self, store_id: str) -> int:
+        """Delete the orphans of a store: objects that nothing refers to. Returns the number of deleted objects."""
+        return 0 if self.inner is None else self.inner.collect(store_id)
+
+    def history_bytes(self, store_id: str) -> int | None:
+        """Return the number of bytes of superseded texts as they are stored: packs, and texts that are not packed yet.
+
+        Returns None if the storage does not know it.
+        """
+        return None if self.inner is None else self.inner.history_bytes(store_id)
 
     @abstractmethod
     def close(self) -> None:

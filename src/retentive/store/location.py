@@ -353,7 +353,7 @@ class Retentive:
             core_of(self._store_of(info)).result_of(erase_store(), actor)
         self.marks.mark(info, erases=True)
         self.backend.erase_store(info.id, as_actor(actor) or self._options.get("actor"))
-        return Removed(0, pending=not capabilities.purge(self.backend))
+        return Removed(0, pending=not self.backend.purge())
 
     def close(self) -> None:
         """Close files and connections. A location that is still open when the interpreter exits is closed then.

@@ -24,7 +24,6 @@ from retentive.history.scan import Finding, scan
 from retentive.review.promotion import Promoted, promote
 from retentive.review.session import Review
 from retentive.review.trust import Trust
-from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.store.by_id import ById
 from retentive.store.citing import Citing
@@ -91,7 +90,7 @@ class MemoryStore(Citing):
 
     def directory(self) -> str | None:
         """Directory that contains the memories as plain files, or None if the backend has no such directory."""
-        return capabilities.directory_of(self._core.backend, self._core.info)
+        return self._core.backend.directory_of(self._core.info)
 
     def execute(self, command: object, **options: Unpack[CallOptions]) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.

@@ -293,7 +293,7 @@ def _copy_removals(source: Snapshot, target: Backend, header: Header) -> None:
     pruned, redacted = target.read(header.id, compare)
     if pruned or redacted:
         target.write(header.id, partial(_remove, pruned=pruned, redacted=redacted), may_use_reserve=True)
-        capabilities.purge(target)
+        target.purge()
 
 
 def _remove(tx: Transaction, *, pruned: Iterable[Version], redacted: dict[Actor | None, list[Version]]) -> None:

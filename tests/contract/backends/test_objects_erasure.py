@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from retentive.errors import Damaged, NotFound, Unavailable
-from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.ordered_map import Sizes
@@ -64,7 +63,7 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
         for one in (reader, Opened(ObjectsBackend(url))):
             assert one.tree() == left
     assert pack not in Bottom(url).listed()
-    assert list(capabilities.check(store.backend)) == []
+    assert list(store.backend.check()) == []
 
 
 def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
@@ -141,7 +140,7 @@ def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) ->
     for each in (store, reader, Opened(small(url))):
         assert [each.version_text(one) for one in ids] == [b"harmless", None, None, None]
         assert [version.path for version in each.versions() if version.id in ids] == [B, "", "", ""]
-    assert capabilities.purge(store.backend)
+    assert store.backend.purge()
     assert not Bottom(url).listed("purging")
     assert len(store.versions()) == before + after + 4
 
@@ -190,7 +189,7 @@ def test_replaced_records_are_deleted_with_the_version(url: str) -> None:
     store.backend.write(store.id, work)
     store.put(A, b"more")
     store.backend.write(store.id, partial(redact, ids=ids))
-    assert capabilities.purge(store.backend)
+    assert store.backend.purge()
     assert "ecret" not in everything(url)
     assert "SECRET" not in everything(url)
 
@@ -201,7 +200,7 @@ def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
     store = Opened(small(url))
     for number in range(200):
         store.put(A if number % 40 else B, b"%d" % number)
-    assert capabilities.purge(small(url))
+    assert small(url).purge()
     versions = store.versions()
     bottom = Bottom(url)
     before = len(bottom.listed(f"stores/{store.id}/pages"))
@@ -245,10 +244,10 @@ def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
             ids = [version.id for version in store.versions(memory_id=memory.id)]
             store.backend.write(store.id, partial(redact, ids=ids))
             if number % 7 == 0:
-                assert capabilities.purge(store.backend)
+                assert store.backend.purge()
 
     together([partial(writing, store, name) for store, name in zip(stores, "abcd", strict=True)])
-    assert capabilities.purge(stores[0].backend)
+    assert stores[0].backend.purge()
     left = everything(url)
     assert [f"secret {name}19." in left for name in "abcd"] == [True] * 4
     assert not [n for n in range(19) for name in "abcd" if f"secret {name}{n}." in left]
@@ -276,7 +275,7 @@ def test_a_crash_before_the_deletion_is_completed(wire: Wire) -> None:
     assert SECRET.decode() in everything(url)
     fresh = Opened(ObjectsBackend(url))
     assert [fresh.version_text(each) for each in ids[1:]] == [None] * 3
-    assert capabilities.purge(fresh.backend)
+    assert fresh.backend.purge()
     assert SECRET.decode() not in everything(url)
     assert Bottom(url).listed("purging") == []
     assert fresh.backend.read(fresh.id, lambda found: found.state.usage).memories == 3

@@ -15,7 +15,6 @@ from retentive.errors import PermissionDenied
 from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
-from retentive.storage import capabilities
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import opened
 
@@ -379,7 +378,7 @@ def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
         proposed(store, create(f"/memories/{secret}", secret * 2_000))
         assert secret.encode() in all_bytes(file)
         store.review.refuse([each.id for each in store.review.pending()], actor=ANN)
-        assert capabilities.purge(store._core.backend)
+        assert store._core.backend.purge()
         assert secret.encode() not in all_bytes(file)
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT count(*) FROM records WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]

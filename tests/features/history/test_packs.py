@@ -155,7 +155,7 @@ def test_nothing_is_left_of_a_removed_packed_text(kind: str, how: str, tmp_path:
             gone = list(range(VERSIONS - 10))
             now[0] += YEARS_S
             assert store.sweep(accept_clock=True).versions_pruned == VERSIONS - 10 + 2
-            assert capabilities.purge(place.backend)
+            assert place.backend.purge()
             others = others[2:]
         markers = [marker(A, number) for number in gone]
         assert left(kind, tmp_path, store, before, markers) == []
@@ -201,10 +201,10 @@ def test_an_erasure_beside_packing_leaves_nothing(kind: str, tmp_path: Path) -> 
             thread.join()
         assert errors == []
         if removed.pending:  # a reader needed the log
-            assert capabilities.purge(place.backend)
+            assert place.backend.purge()
         store.sweep()
         before += packs_of(kind, tmp_path)
-        capabilities.purge(place.backend)
+        place.backend.purge()
         found = {name: decoded(data) for name, data in stored(kind, tmp_path).items()}
         markers = [marker(A, number).encode() for number in range(VERSIONS)]
         assert [name for name, data in found.items() if any(each in data for each in markers)] == []

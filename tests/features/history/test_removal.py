@@ -17,7 +17,6 @@ from retentive.engine.access_times import KIND
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import PermissionDenied
 from retentive.history import removal
-from retentive.storage import capabilities
 from retentive.storage.contract import Created, Moved, Transaction
 from retentive.transfer.copies import read_records
 from support.command_line import here
@@ -116,7 +115,7 @@ def test_a_removal_during_another_stays_pending(
     """The cleanup after the first removal does not complete the second removal."""
     versions = [create(store, path, SECRET) for path in (A, B)]
     store.clear()
-    purge = partial(capabilities.purge, place.backend)
+    purge = place.backend.purge
     inner: list[removal.Removed] = []
     calls: list[bool] = []
 
@@ -128,7 +127,7 @@ def test_a_removal_during_another_stays_pending(
             return done
         return len(calls) > 2 and purge()  # a reader blocks the cleanup of the inner removal
 
-    monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
+    monkeypatch.setattr(place.backend, "purge", purging)
     assert not store.history.redact([versions[0]]).pending
     assert inner[0].pending
     assert store._core.read(lambda found: found.get_record(removal.PENDING, "since")) is not None

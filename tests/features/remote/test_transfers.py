@@ -15,7 +15,7 @@ import retentive
 from retentive import MemoryStore, errors
 from retentive.cli.app import app
 from retentive.remote.store import RemoteStore
-from retentive.storage.capabilities import capability
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.archive import open_archive
 from retentive.transfer.export import export_files, export_whole
@@ -83,8 +83,8 @@ def test_an_archive_is_that_of_the_storage(store: MemoryStore, filled: MemorySto
 
 def test_damaged_memories_are_left_out(api: Api, store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
     """And an archive that would be incomplete is not written."""
-    sqlite = capability(api.place.opened.backend, SqliteBackend)
-    assert sqlite is not None
+    sqlite = below_encryption(api.place.opened.backend)
+    assert isinstance(sqlite, SqliteBackend)
     damage = "UPDATE versions SET text = ? WHERE path = ? AND text IS NOT NULL AND store = (SELECT max(no) FROM stores)"
     sqlite.transact(lambda connection: connection.run(damage, (b"other", "/memories/a.md")))
     found = export_files(store, str(tmp_path / "a"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import MemoryStore, Retentive, Version
-from retentive.storage.capabilities import below_encryption, history_bytes
+from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive import open_archive
 from retentive.transfer.copies import Copy
 from retentive.transfer.export import back_up, export_whole
@@ -327,4 +327,4 @@ def test_a_copy_of_a_packed_store_is_packed_by_its_next_sweep(way: str, tmp_path
         copy.sweep()
         ids = [version.id for version in store.versions("/memories/a.md")]
         assert [copy.version_text(each) for each in ids] == [store.version_text(each) for each in ids]
-        assert (history_bytes(other.backend, copy.id) or 0) < 30_000
+        assert (other.backend.history_bytes(copy.id) or 0) < 30_000

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
-from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
     Clock,
@@ -81,7 +80,7 @@ SYNC_AFTER_S = 1.0  # the first commit this long after an unsynced one syncs the
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class DirectoryBackend(SqliteBackend, PlainFiles):
+class DirectoryBackend(SqliteBackend):
     """Backend that keeps memories as files below the directory `root`. Linux and macOS.
 
     `temporary` is a directory that is used for the bookkeeping instead of `.retentive`, until the backend is closed.

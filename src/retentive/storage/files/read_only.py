@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from retentive.errors import NotFound
-from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import Snapshot, StoreInfo
 from retentive.storage.disk import Scratch, os_error
 from retentive.storage.files.backend import DirectoryBackend
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
+class ReadOnlyDirectory(ReadOnlyBackend):
     """Backend for reading a directory without writing, creating or recovering anything in it.
 
     By default, the records are read, for example to examine a directory that may be damaged. With `compares`, files are

@@ -27,7 +27,6 @@ from typing import TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import Closed, Damaged, InvalidInput, NotFound
-from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -64,7 +63,7 @@ _KEY = "key"
 _AT_ONCE = 64
 
 
-class ObjectsBackend(Backend, Maintained):
+class ObjectsBackend(Backend):
     """Backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
     Credentials come from the environment variables that the tools of the cloud provider use. Options are in the query

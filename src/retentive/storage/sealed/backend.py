@@ -46,6 +46,7 @@ class SealedBackend(Backend):
     """Backend that encrypts the memory stores of the backend `inner`."""
 
     encrypts = True
+    inner: Backend
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class SealedBackend(Backend):
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
     ) -> None:
-        self.inner: Backend = inner
+        self.inner = inner
         self.keys = keys
         self.clock = clock
         self._new_id = new_id

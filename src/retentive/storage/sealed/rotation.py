@@ -109,7 +109,7 @@ def destroy(backend: Backend, store_id: str) -> str:
 
 
 def _purge(backend: Backend) -> None:
-    if not capabilities.purge(backend):
+    if not backend.purge():
         raise Unavailable(
             "the database log still contains old copies of encrypted data keys, because a reader uses the log;"
             " try again later"

@@ -37,7 +37,6 @@ from retentive.errors import (
 )
 from retentive.storage import forking
 from retentive.storage.backoff import pauses
-from retentive.storage.capabilities import Pooled
 from retentive.storage.contract import Clock, NewId, Transaction, WriteMode
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
@@ -154,7 +153,7 @@ def split_options(rest: str) -> tuple[str, float, int, dict[str, str]]:
     return address, timeout_s, connections, given
 
 
-class ServerBackend(SqlBackend, Pooled):
+class ServerBackend(SqlBackend):
     """Backend that keeps memory stores in a database on a server. Subclasses open the connections.
 
     The tables are created if the database is empty.

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar, Unpack, cast
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
-from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -66,7 +65,7 @@ _TOTALS = (
 )
 
 
-class SqlBackend(Backend, Maintained):
+class SqlBackend(Backend):
     """Backend that keeps memory stores in the tables of `schema`.
 
     `lock` is the SQL clause that makes a query lock the rows that it reads, such as ` FOR UPDATE`. It is empty for

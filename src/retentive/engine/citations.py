@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Freshness: TypeAlias = Literal["fresh", "unverified", "drifted", "orphaned"]
 STATES: tuple[Freshness, ...] = get_args(Freshness)  # by concern
 STALE: tuple[Freshness, ...] = ("drifted", "orphaned")
+MARK = b"[source: "  # in each text with citations
 FRESHNESS = "freshness"  # kind of the records of verifications; the key is the id of a memory
 MAX_VERIFIED = 1_000  # citations in one verification
 MAX_CITATIONS = 100  # citations of a memory that count; later ones are ordinary text
@@ -137,11 +138,6 @@ class Citation:
         return self.source.startswith(f"{ROOT}/")
 
 
-def may_cite(data: bytes) -> bool:
-    """Return whether a text may have citations. This takes microseconds."""
-    return b"[source: " in data
-
-
 def citations_in(text: str) -> list[tuple[int, CitedPlace]]:
     """Return the citations of a text, each with the number of its line (0: it is about the whole memory)."""
     found, matter = list[tuple[int, CitedPlace]](), _FRONT_MATTER.match(text)
@@ -239,19 +235,17 @@ def checks_in(text: str | None) -> dict[str, Checked]:
         return {}
 
 
-def citations_of(
-    view: Snapshot, memory: Memory, data: bytes | None, known: dict[str, Checked] | None = None, *, pins: bool = False
-) -> list[Citation]:
+def citations_of(view: Snapshot, memory: Memory, data: bytes | None, *, pins: bool = False) -> list[Citation]:
     """Return the citations in a text of a memory with their states, in the order of the lines.
 
-    `known` replaces the recorded checks. With `pins`, a memory that is cited without a hash gets its present one. A
-    cited memory outside of the paths of the caller is unverified, whether it exists or not.
+    With `pins`, a memory that is cited without a hash gets its present one. A cited memory outside of the paths of the
+    caller is unverified, whether it exists or not.
     """
-    if not data or not may_cite(data):
+    if not data or MARK not in data:
         return []
     text = data.decode("utf-8", "replace")
     cited, said, found = citations_in(text), said_verified(text), list[Citation]()
-    known = checks_in(view.get_record(FRESHNESS, memory.id)) if known is None else known
+    known = checks_in(view.get_record(FRESHNESS, memory.id))
     rows_at = cache(partial(_rows_at, view))
     for line, source in cited:
         state, sha256, commit, at_us = known.get(str(source), Checked())
@@ -322,27 +316,28 @@ def list_citations(
 
 
 def verify(checked: Sequence[Citation], clock: Clock) -> Write[list[Citation]]:
-    """Record the verification of citations. Those of memories are compared here, whatever their state says."""
+    """Record the verification of citations, and return them. Those of memories are compared here."""
 
     def work(view: Snapshot, guard: Guard) -> Plan[list[Citation]]:
         guard.check_opened("verifications")
         found, records, at_us = list[Citation](), list[tuple[str, str, str | None]](), now_us(clock)
+        given = {(each.memory_id, each.source): each for each in checked}
         if guard.hidden is not None:
             view = Filtered(view, guard.hidden.shows, history=False, scope=scope_of(view))
         for memory in filter(None, map(view.find, dict.fromkeys(each.memory_id for each in checked))):
             if not guard.reaches(memory.path):
                 raise PermissionDenied(f"this actor may not change {memory.path}, so it cannot verify its citations")
-            data, known = locate(view, memory.path).data, checks_in(view.get_record(FRESHNESS, memory.id))
-            given = {each.source: each for each in checked if each.memory_id == memory.id}
-            kept = dict[str, Checked]()
-            for each in citations_of(view, memory, data, known, pins=True):
-                of, old = each.source, known.get(each.source, Checked())
-                now = given.get(of) if not each.is_of_memory else each if each.state != "unverified" else None
-                if now is not None and of in given:
-                    kept[of] = Checked(now.state, now.sha256 or old.sha256, now.commit, at_us)
+            known, kept = checks_in(view.get_record(FRESHNESS, memory.id)), dict[str, Checked]()
+            for each in citations_of(view, memory, locate(view, memory.path).data, pins=True):
+                of, now = each.source, given.get((memory.id, each.source))
+                if now is not None and not (each.is_of_memory and each.state == "unverified"):
+                    seen, old = each if each.is_of_memory else now, known.get(of, Checked())
+                    sha256 = each.sha256 or seen.sha256
+                    kept[of] = Checked(seen.state, sha256 or old.sha256, seen.commit, at_us)
+                    at = to_datetime(at_us)
+                    found.append(replace(each, state=seen.state, sha256=sha256, commit=seen.commit, verified_at=at))
                 elif of in known:
-                    kept[of] = old
-            found += [each for each in citations_of(view, memory, data, kept) if each.source in given]
+                    kept[of] = known[of]
             records.append((FRESHNESS, memory.id, json.dumps(kept) if kept else None))
         return Plan(found, records=records)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from retentive.engine.citations import STATES, citations_of, may_cite
+from retentive.engine.citations import MARK, STATES, citations_of
 from retentive.engine.operation import Read
 from retentive.engine.pending import is_under_review
 from retentive.engine.visibility import QUARANTINED, Assessment, Level, check_level, contributors_of, within
@@ -165,7 +165,7 @@ class _Run:
 
         @cache
         def marks_of(document: Document) -> tuple[str, str]:
-            freshness = self._freshness(document.memory_id) if may_cite(document.data) else ""
+            freshness = self._freshness(document.memory_id) if MARK in document.data else ""
             return "trusted" if level_of is None else level_of(document) or "", freshness
 
         with corpus.lock:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -363,6 +363,13 @@ def test_what_is_removed_leaves_no_hash_and_no_source_in_a_record(scene: Scene, 
     records = store._core.read(lambda view: dict(view.records("freshness")))
     assert "secret" not in "".join(records.values())
     assert [text.count("src/app.py") for text in records.values()] == [1] * (1 if how == "erase the citing one" else 2)
+
+
+def test_the_hash_of_the_first_verification_stays(scene: Scene) -> None:
+    scene.store.create(A, "[source: src/app.py]\n")
+    (first,) = scene.store.verify(scene.root)
+    scene.store._verified([replace(first, sha256="0" * 64)], None)
+    assert scene.store.citations()[0].sha256 == first.sha256
 
 
 def test_a_memory_without_citations_keeps_no_record(scene: Scene) -> None:

@@ -13,7 +13,6 @@ from retentive.console.pages.history import neighbour
 from retentive.console.pages.tree import levels
 from retentive.console.rendering import page_path
 from retentive.console.visits import Visit, download, page, redirect
-from retentive.engine.citations import may_cite
 from retentive.errors import NotFound
 from retentive.server.errors import missing
 from retentive.server.handlers.history import blame_memory, list_memory_versions, retrieve_memory_version
@@ -55,7 +54,7 @@ def show_memory(visit: Visit) -> Response:
         memory=memory,
         version=version,
         viewed_at=None if last is None else datetime.fromtimestamp(last, UTC),
-        citations=visit.store.citations(path) if not at and may_cite(text.encode()) else (),
+        citations=visit.store.citations(path) if not at else (),
         newest=_versions_of(visit, memory.id, 1).data if at else [],
         older=neighbour(visit, memory.memory_version_id, memory.id),
         view=view,

@@ -127,12 +127,15 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
     """Each page, of a store with something to show on it."""
     store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
     store.create("/memories/x.md", "x\n", actor="session:new")
+    gone = f"/memories/{'customers-of-the-northern-region-' * 5}.md"
+    store.create("/memories/cites.md", f"[source: {gone}]\none [source: /memories/notes/a.md#L3]\n")
     at, memory = f"/console/s/{store.id}", store.load("/memories/notes/a.md")[0]
     pages = [
         "/tree/", "/tree/?at=r1", "/since/?at=r1", "/m/notes/a.md?at=r1",
         "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
         "/m/notes/a.md?view=history", "/change/r2", "/change/r2?view=unified", "/activity", "/undo?change=r1",
         "/undo?change=r2", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust", "/sources",
+        "/m/cites.md",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
         "/m/unknown", "/erase", "/manage", "/trust/confirm?path=/memories/notes/a.md",

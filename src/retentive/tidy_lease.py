@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from retentive.errors import Conflict, RetentiveError, Unavailable
@@ -19,51 +19,50 @@ LEASE, LEASE_S = "tidying", 60.0
 """Kind of the records of leases, whose keys are the ids of memory stores, and the seconds for which a lease holds."""
 LOCK, FRESH_S = ".consolidate-lock", 3_600.0
 """File with the id of the process of Claude Code that tidies a directory. It counts for an hour, while that lives."""
+_FLAGS = NO_FOLLOW | CLOSE_ON_EXEC | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not stop a run
 
 
-class TidyLease:
-    """Record that says who tidies a memory store, and until when. Another run takes it when its time is over."""
+def is_tidied(records: LocationRecords, store_id: str) -> bool:
+    """Return whether a run holds the lease of a memory store."""
+    return _holds(records.get(LEASE, store_id))
 
-    def __init__(self, store: MemoryStore, seconds: float = LEASE_S) -> None:
-        self._records, self._key = LocationRecords(core_of(store).backend), store.id
-        self._seconds, self._text, self._renewed_at = seconds, "", 0.0
 
-    @property
-    def is_held(self) -> bool:
-        """True if a run holds the lease."""
-        present = self._records.get(LEASE, self._key)
-        return present is not None and json.loads(present)["until"] > time.time()
+def _holds(text: str | None) -> bool:
+    return text is not None and json.loads(text)["until"] > time.time()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lease, and Claude Code's lock in each directory that this machine synchronises with the store.
 
-        Raises `Unavailable` if another run or Claude Code tidies it. If storage fails, the lease ends by itself.
-        """
-        self._put(None if self.is_held else self._records.get(LEASE, self._key))
-        with ExitStack() as stack:
-            stack.callback(self._release)
-            for directory in directories_of(state_folder(os.environ), self._key):
-                stack.enter_context(_claude_code_held_off(directory))
-            yield
+@contextmanager
+def tidy_lease(store: MemoryStore, seconds: float = LEASE_S) -> Iterator[Callable[[], None]]:
+    """Hold the lease of a memory store, and Claude Code's lock in each directory that is synchronised with it here.
 
-    def renew(self) -> None:
-        """Renew the lease if a third of it is over. Raises `Unavailable` if another run took it meanwhile."""
-        if time.monotonic() - self._renewed_at >= self._seconds / 3:
-            self._put(self._text)
+    Yields a function to call regularly, which renews the lease if a third of it is over. Raises `Unavailable` if
+    another run or Claude Code tidies the memory store. If storage fails at the end, the lease ends by itself.
+    """
+    records, key, due = LocationRecords(core_of(store).backend), store.id, 0.0
+    present = records.get(LEASE, key)
+    if _holds(present):
+        present = None  # a conflict, unless the other run has just ended
 
-    def _release(self) -> None:
-        with suppress(RetentiveError):
-            self._records.put(LEASE, self._key, None, expected=self._text)
-
-    def _put(self, expected: str | None) -> None:
-        self._renewed_at = time.monotonic()
-        text = json.dumps({"holder": secrets.token_hex(8), "until": time.time() + self._seconds})
+    def renew() -> None:
+        nonlocal due, present
+        if time.monotonic() < due:
+            return
+        text = json.dumps({"holder": secrets.token_hex(8), "until": time.time() + seconds})
         try:
-            self._records.put(LEASE, self._key, text, expected=expected)
+            records.put(LEASE, key, text, expected=present)
         except Conflict:
             raise Unavailable("another run is tidying this memory store; try again when it has ended") from None
-        self._text = text
+        due, present = time.monotonic() + seconds / 3, text
+
+    renew()
+    try:
+        with ExitStack() as stack:
+            for directory in directories_of(state_folder(os.environ), key):
+                stack.enter_context(_claude_code_held_off(directory))
+            yield renew
+    finally:
+        with suppress(RetentiveError):
+            records.put(LEASE, key, None, expected=present)
 
 
 @contextmanager
@@ -71,7 +70,7 @@ def _claude_code_held_off(directory: str) -> Iterator[None]:
     """Hold the lock of Claude Code. It is put back as it was, because its time says when Claude Code tidied."""
     path, changed_at = os.path.join(directory, LOCK), None
     with suppress(OSError, ValueError, OverflowError):
-        with open(os.open(path, os.O_RDONLY | NO_FOLLOW | CLOSE_ON_EXEC), encoding="utf-8") as file:
+        with open(os.open(path, os.O_RDONLY | _FLAGS), encoding="utf-8") as file:
             changed_at, holder = os.fstat(file.fileno()).st_mtime, file.read(20).partition("\n")[0]
         if time.time() - changed_at < FRESH_S and _lives(int(holder)):
             raise Unavailable("Claude Code is tidying a directory that is synchronised with this memory store")
@@ -88,7 +87,7 @@ def _claude_code_held_off(directory: str) -> Iterator[None]:
 
 
 def _write(path: str, text: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_FOLLOW | CLOSE_ON_EXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS
     with suppress(OSError), open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
 

@@ -30,7 +30,7 @@ from retentive.opening import Retentive
 from retentive.remote import is_remote
 from retentive.storage.contract import Actor, Memory, Snapshot
 from retentive.store import MemoryStore, core_of, with_options
-from retentive.tidy_lease import LEASE_S, TidyLease
+from retentive.tidy_lease import LEASE_S, tidy_lease
 from retentive.values.text import decoded
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ async def tidy_store_async(
     """
     if is_remote(store):
         raise InvalidInput("a memory store on a server is tidied by that server: POST /v1/dreams")
-    with (lease := TidyLease(store, lease_s)).held():
+    with tidy_lease(store, lease_s) as renew:
         found, waiting = tidier_of(store)
         actor, sensitive = actor or found, SensitiveMemories(store)
         pins = {**core_of(store).pins, "review": {str(actor): "all"}, "max_proposals_each": 0}
@@ -120,7 +120,7 @@ async def tidy_store_async(
         async with agents.AsyncAgent(
             client, model=model, memory=view, system=system, budget=budget, actor=actor
         ) as agent:
-            ended = await _run(agent, "\n\n".join(filter(None, asked)), lease, on_event, may_go_on)
+            ended = await _run(agent, "\n\n".join(filter(None, asked)), renew, on_event, may_go_on)
         made = tuple(each.id for each in store.review.pending(actor=actor))
         return Tidied(str(actor), made, ended.reason, ended.detail, ended.text, agent.used)
 
@@ -142,40 +142,35 @@ def tidier_of(store: MemoryStore) -> tuple[Actor, bool]:
 async def _run(
     agent: agents.AsyncAgent,
     message: str,
-    lease: TidyLease,
+    renew: Callable[[], None],
     on_event: Callable[[Event, TokenUsage], None],
     may_go_on: Callable[[], bool],
 ) -> Finished:
     """Run the agent to its end, while the lease is renewed. Raises the error of the run."""
-    ended: list[Finished | RetentiveError] = []
-
-    async def work() -> None:
-        try:
-            async with aclosing(agent.run(message)) as events:
-                async for event in events:
-                    on_event(event, agent.used)
-                    if isinstance(event, Finished):
-                        ended.append(event)
-        except RetentiveError as error:
-            ended.append(error)
-        group.cancel_scope.cancel()
+    ended: Finished | RetentiveError = AgentError("the run was stopped; its proposals so far stay", "interrupted")
 
     async def watch() -> None:
+        nonlocal ended
         try:
             while may_go_on():
                 await anyio.sleep(_LOOK_S)
-                lease.renew()
+                renew()
         except RetentiveError as error:
-            ended.append(error)
+            ended = error
         group.cancel_scope.cancel()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(work)
+    async with anyio.create_task_group() as group, aclosing(agent.run(message)) as events:
         group.start_soon(watch)
-    found = ended[0] if ended else AgentError("the run was stopped; its proposals so far stay", "interrupted")
-    if isinstance(found, RetentiveError):
-        raise found
-    return found
+        try:
+            async for event in events:
+                on_event(event, agent.used)
+                ended = event if isinstance(event, Finished) else ended
+        except RetentiveError as error:
+            ended = error
+        group.cancel_scope.cancel()
+    if isinstance(ended, RetentiveError):
+        raise ended
+    return ended
 
 
 class SensitiveMemories:
@@ -210,10 +205,10 @@ def _told(
     view: MemoryStore, transcripts: MemoryStore | None, sessions: Sequence[str], sensitive: SensitiveMemories
 ) -> str:
     """Return what the sessions said and changed, within the limit, or nothing. Raises `NotFound`."""
-    parts: list[str] = []
-    for name in dict.fromkeys(each.removeprefix("session:") for each in sessions):
+    parts, names = list[str](), dict.fromkeys(each.removeprefix("session:") for each in sessions)
+    for name in names:
         said = chain(_changes(view, name), () if transcripts is None else _transcript(transcripts, name))
-        text, most = "", _SESSION_CHARS // len(sessions)
+        text, most = "", _SESSION_CHARS // len(names)
         for each in said:
             text += sensitive.masked(each)[: most - len(text)]
             if len(text) >= most:

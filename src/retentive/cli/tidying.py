@@ -16,9 +16,11 @@ from retentive.cli.options import command
 
 @command(json='Print a JSON object: {"actor", "proposals", "reason", "detail", "text", "tokens"}.')
 @click.option(
-    "--budget", "budget_tokens", type=int, metavar="TOKENS", default=BUDGET_TOKENS, help="Most tokens to use."
+    "--budget", "budget_tokens", type=click.IntRange(1), metavar="TOKENS", default=BUDGET_TOKENS, help="Most tokens."
 )
-@click.option("--max-deletions", type=int, metavar="N", default=MAX_DELETIONS, help="Most memories to delete.")
+@click.option(
+    "--max-deletions", type=click.IntRange(0), metavar="N", default=MAX_DELETIONS, help="Most memories to delete."
+)
 @click.option("--model", metavar="MODEL", default=MODEL, help="Model of the Claude API.")
 @click.option("--instructions", metavar="TEXT", default="", help="What to pay attention to.")
 @click.option("--session", "sessions", metavar="SESSION", multiple=True, help="A session to learn from; repeatable.")

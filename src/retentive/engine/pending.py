@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeAlias
 
 from retentive.engine.guard import Guard
@@ -244,19 +244,19 @@ def with_proposals(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Pending
     return view
 
 
-def _removes(change: Change | ProposedChange) -> bool:
-    """Return whether a change deletes a memory, or leaves it empty."""
-    size = (
-        change.size_bytes if isinstance(change, ProposedChange) else None if change.data is None else len(change.data)
-    )
-    return change.path is None or (size == 0 and change.before is not None)
-
-
-def _check_deletions(waiting: Iterable[Proposal], changes: Sequence[Change], guard: Guard) -> None:
+def _check_deletions(view: Snapshot, waiting: Iterable[Proposal], changes: Sequence[Change], guard: Guard) -> None:
     """Raise `Refused` if the proposals of the actor of a guard would delete or empty too many memories."""
-    before = chain.from_iterable(each.changes for each in waiting if each.actor == guard.actor)
-    limit, is_removal = guard.max_deletions, any(map(_removes, changes))
-    if limit is not None and is_removal and sum(map(_removes, chain(changes, before))) > limit:
+
+    def removes(path: str | None, before: object, text: str | bytes | None) -> bool:
+        return path is None or (before is not None and text is not None and not text.strip())
+
+    limit, removed = guard.max_deletions, sum(removes(each.path, each.before, each.data) for each in changes)
+    if limit is None or not removed:
+        return
+    for proposal in (each for each in waiting if each.actor == guard.actor):
+        for number, each in enumerate(proposal.changes):
+            removed += removes(each.path, each.before, view.get_record(AFTER, text_key(proposal.id, number)))
+    if removed > limit:
         raise Refused("too_many_deletions", limit=limit)
 
 
@@ -272,7 +272,7 @@ def propose(tx: Transaction, view: Snapshot, changes: Sequence[Change], guard: G
         raise Refused("too_many_own_proposals", present=own, limit=limit_each)
     if limit and len(waiting) >= limit:
         raise Refused("too_many_proposals", present=len(waiting), limit=limit)
-    _check_deletions(waiting, changes, guard)
+    _check_deletions(view, waiting, changes, guard)
     proposal_id, at, after = sortable_id("prop_", at_us), to_datetime(at_us), Pending(view)
     proposed: list[ProposedChange] = []
     records: list[tuple[str, str, str]] = []

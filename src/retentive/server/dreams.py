@@ -19,26 +19,28 @@ from typing import Any
 
 import anyio
 
-from retentive.agent.events import Event, TokenUsage, UsageReport
+from retentive.agent.events import AgentError, Event, TokenUsage, UsageReport
 from retentive.agent.tidy import SensitiveMemories, Tidied, tidier_of, tidy_store_async, transcripts_in
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor, now_us, sortable_id, to_datetime
 from retentive.store import MemoryStore, with_options
-from retentive.tidy_lease import TidyLease
-from retentive.values.paths import ROOT
+from retentive.tidy_lease import is_tidied
 from retentive.values.records import time_in_id
-from retentive.wire.dreams import DreamError, DreamObject, DreamOutput, DreamStatus, DreamUsage
+from retentive.wire.dreams import DreamError, DreamObject, DreamStatus, DreamUsage, StoreInput
 
 LOG = logging.getLogger("retentive.server")
 KIND = "dream"
 API_KEY = "RETENTIVE_DREAMS_API_KEY"
 """Environment variable with the key for the Messages API that dreams use."""
-ENDED = frozenset({"completed", "failed", "canceled"})
+OPEN: tuple[DreamStatus, ...] = ("pending", "running")
+ENDED: tuple[DreamStatus, ...] = ("completed", "failed", "canceled")
+STOPPED = "interrupted"
 MAX_DREAMS, MAX_WAITING = 1_000, 20
-"""Dreams that a location keeps, and that may wait in a workspace."""
+"""Dreams that a workspace keeps, and that may wait in it."""
 _JOB = Actor("job", "dream")
-_LOCKS = {"read_only": False, "read_only_paths": (), "allow_write": {}}
+_UNLOCKED = {"read_only": False, "read_only_paths": (), "allow_write": {}}
+_UNLIMITED = {"max_memories": 0, "max_memory_bytes": 0, "max_store_bytes": 0}
 
 
 class Dream(DreamObject):
@@ -66,13 +68,11 @@ class Dreams:
 
     def create(self, **fields: Any) -> Dream:
         """Record a new dream. Raises `InvalidInput` if too many wait already. The oldest of too many are forgotten."""
-        every, at = self.all(), now_us()
-        if (
-            sum(each.status not in ENDED for each in every if each.workspace_id == fields["workspace_id"])
-            >= MAX_WAITING
-        ):
+        own, at = [each for each in self.all() if each.workspace_id == fields["workspace_id"]], now_us()
+        ended = [each for each in own if each.status not in OPEN]
+        if len(own) - len(ended) >= MAX_WAITING:
             raise InvalidInput(f"{MAX_WAITING} dreams wait already; cancel some, or wait until they have ended")
-        for old in [each for each in every if each.status in ENDED][MAX_DREAMS - 1 :]:
+        for old in ended[MAX_DREAMS - 1 :]:
             self._records.put(KIND, old.id, None)
         fields |= {"id": sortable_id("drm_", at), "status": "pending", "created_at": to_datetime(at)}
         made = Dream.model_validate(fields)
@@ -85,7 +85,7 @@ class Dreams:
 
     def open(self) -> list[Dream]:
         """Return the dreams that have not ended, oldest first."""
-        texts = [text for _, text in self._records.list(KIND) if json.loads(text)["status"] not in ENDED]
+        texts = [text for _, text in self._records.list(KIND) if json.loads(text)["status"] in OPEN]
         return list(map(Dream.model_validate_json, texts))
 
     def get(self, dream_id: str) -> Dream:
@@ -95,12 +95,12 @@ class Dreams:
             raise NotFound("no such dream")
         return Dream.model_validate_json(text)
 
-    def change(self, dream_id: str, *, is_open: bool = False, **changes: Any) -> Dream:
-        """Change a dream, and return it. With `is_open`, raises `Conflict` if it has ended."""
+    def change(self, dream_id: str, *statuses: DreamStatus, **changes: Any) -> Dream:
+        """Change a dream, and return it. Raises `Conflict` unless it has one of these statuses."""
         while True:
             present = self.get(dream_id)
-            if is_open and present.status in ENDED:
-                raise Conflict("the dream has ended")
+            if present.status not in statuses:
+                raise Conflict(f"the dream is {present.status}")
             after = present.model_copy(update=changes)
             with suppress(Conflict):  # changed meanwhile
                 self._records.put(KIND, dream_id, after.model_dump_json(), expected=present.model_dump_json())
@@ -108,7 +108,7 @@ class Dreams:
 
     def end(self, dream_id: str, status: DreamStatus, error: DreamError | None = None) -> Dream:
         """End a dream. Raises `Conflict` if it has ended."""
-        return self.change(dream_id, is_open=True, status=status, error=error, ended_at=datetime.now(UTC))
+        return self.change(dream_id, *OPEN, status=status, error=error, ended_at=datetime.now(UTC))
 
 
 class Dreamer:
@@ -120,31 +120,34 @@ class Dreamer:
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
         """Run the dreams that wait, one after the other. Raises `RetentiveError`."""
         for dream in self._dreams.open():
-            if dream.status == "running":  # the process that ran it has ended
-                self._end(dream, DreamError(type="interrupted", message="the server stopped while this dream ran"))
-            elif may_go_on():
-                self._run(dream, may_go_on)
+            with suppress(Conflict):  # somebody canceled it, or another process runs it
+                if dream.status == "running":  # the process that ran it has ended
+                    self._dreams.end(dream.id, "failed", DreamError(type=STOPPED, message="the server stopped"))
+                elif may_go_on() and not (dream.is_update and is_tidied(self._opened.records, dream.store_id)):
+                    self._dreams.change(dream.id, "pending", status="running")
+                    self._run(dream, may_go_on)
 
     def _run(self, dream: Dream, may_go_on: Callable[[], bool]) -> None:
-        error: DreamError | None = None
+        """Run a dream and record how it ended. Raises `Conflict` if somebody canceled it."""
+        error = None
         try:
-            store = self._opened.store(dream.store_id)
-            if dream.is_update and TidyLease(store).is_held:
-                return  # until the other run has ended
-            error = self._outcome(dream, store, may_go_on)
+            done = self._tidied(dream, lambda: may_go_on() and self._dreams.get(dream.id).status == "running")
+            if done.reason != "end_turn":
+                message = f"the dream ended before Claude had finished: {done.reason}"
+                error = DreamError(type=done.reason, message=message)
         except RetentiveError as failure:
             error = DreamError(type=failure.code, message=str(failure))
         except Exception:
             LOG.exception("a dream failed")
             error = DreamError(type="internal_error", message="the dream failed; the log of the server says why")
-        self._end(dream, error)
+        self._dreams.end(dream.id, "failed" if error else "completed", error)
 
-    def _outcome(self, dream: Dream, store: MemoryStore, may_go_on: Callable[[], bool]) -> DreamError | None:
-        """Run a dream to its end. Return why it failed, or None. Raises the error of the run."""
-        target = store if dream.is_update else self._copy(dream, store)
-        actor, change = tidier_of(target)[0], partial(self._dreams.change, dream.id, is_open=True)
-        outputs = [DreamOutput(memory_store_id=target.id)]
-        change(status="running", outputs=outputs, session_id=actor.id)
+    def _tidied(self, dream: Dream, may_go_on: Callable[[], bool]) -> Tidied:
+        """Tidy the memory store of a dream, or a new copy of it. Raises the error of the run."""
+        store, change = self._opened.store(dream.store_id), partial(self._dreams.change, dream.id, "running")
+        target = store if dream.is_update else self._copied(dream, store, may_go_on)
+        actor = tidier_of(target)[0]
+        change(outputs=[_output(target.id)], session_id=actor.id)
 
         def note(event: Event, used: TokenUsage) -> None:
             if isinstance(event, UsageReport):
@@ -165,36 +168,40 @@ class Dreamer:
                     transcripts=transcripts_in(self._opened, store) if dream.transcripts else None,
                     actor=actor,
                     on_event=note,
-                    may_go_on=lambda: may_go_on() and self._dreams.get(dream.id).status == "running",
+                    may_go_on=may_go_on,
                 )
 
         try:
-            done = anyio.run(run)
+            return anyio.run(run)
         finally:
             if not dream.is_update:
                 target.review.accept(proposed_by=actor, actor=_JOB, mode="partial")
-                target.change_settings({name: getattr(store.settings(), name) for name in _LOCKS})
-        if done.reason == "end_turn":
-            return None
-        return DreamError(type=done.reason, message=f"the dream ended before Claude had finished: {done.reason}")
+                target.change_settings({name: getattr(store.settings(), name) for name in _UNLOCKED})
 
-    def _copy(self, dream: Dream, store: MemoryStore) -> MemoryStore:
-        """Create the memory store for the result, a copy without sensitive memories and those in quarantine."""
-        about = self._opened.get_store(store.id)
+    def _copied(self, dream: Dream, store: MemoryStore, may_go_on: Callable[[], bool]) -> MemoryStore:
+        """Create a memory store with the settings of another, open to every change, and its memories and their history.
+
+        Memories that are sensitive or in quarantine are left out.
+        """
+        about, settings = self._opened.get_store(store.id), asdict(store.settings())
         made = self._opened.create_store(
             f"{about.name[:200]} (dream)", description=about.description, workspace=dream.workspace_id
         )
-        target = self._opened.store(made.id)
-        target.change_settings({**asdict(store.settings()), **_LOCKS})
-        source = with_options(store, hides=SensitiveMemories(store))
-        with suppress(NotFound):  # there are no memories
-            source.promote(ROOT, target, actor=dream.by)
-        target.review.accept(actor=_JOB)
+        self._dreams.change(dream.id, "running", outputs=[_output(made.id)])
+        target, source = self._opened.store(made.id), with_options(store, hides=SensitiveMemories(store))
+        target.change_settings({**settings, **_UNLOCKED, **_UNLIMITED})
+        for memory in source.memories():
+            if not may_go_on():
+                raise AgentError("the dream was stopped while its memory store was copied", STOPPED)
+            with suppress(NotFound):  # deleted meanwhile
+                source.promote(memory.path, target, actor=dream.by)
+                target.review.accept(actor=_JOB)
+        target.change_settings({name: settings[name] for name in _UNLIMITED})
         return target
 
-    def _end(self, dream: Dream, error: DreamError | None) -> None:
-        with suppress(Conflict):  # somebody canceled it
-            self._dreams.end(dream.id, "failed" if error else "completed", error)
+
+def _output(store_id: str) -> StoreInput:
+    return StoreInput(type="memory_store", memory_store_id=store_id)
 
 
 def dreams_key() -> str:

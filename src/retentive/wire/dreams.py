@@ -13,17 +13,23 @@ DreamStatus: TypeAlias = Literal["pending", "running", "completed", "failed", "c
 
 
 class StoreInput(base.Fields):
-    """Memory store that a dream reads."""
+    """Memory store that a dream reads, or that has its result."""
 
     type: Literal["memory_store"]
     memory_store_id: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+def _sorted(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise InvalidInput("must have no duplicates")
+    return sorted(names)
 
 
 class SessionsInput(base.Fields):
     """Sessions that a dream reads: names of actors `session:NAME`, or of sessions that changes name."""
 
     type: Literal["sessions"]
-    session_ids: Annotated[list[base.Name], Field(min_length=1, max_length=100)]
+    session_ids: Annotated[list[base.Name], Field(min_length=1, max_length=100), base.rule(_sorted, keeps=False)]
 
 
 DreamInput: TypeAlias = Annotated[StoreInput | SessionsInput, Field(discriminator="type")]
@@ -33,7 +39,7 @@ class DreamModel(base.Fields):
     """Model that runs a dream."""
 
     id: Annotated[str, Field(min_length=1, max_length=256)]
-    speed: Literal["standard"] | None = None
+    speed: Literal["standard"] | None = "standard"
 
 
 class CreateNew(base.Fields):
@@ -56,9 +62,6 @@ def _inputs(inputs: list[StoreInput | SessionsInput]) -> None:
     kinds = sorted(each.type for each in inputs)
     if kinds not in (["memory_store"], ["memory_store", "sessions"]):
         raise InvalidInput("must have exactly one entry `memory_store`, and at most one entry `sessions`")
-    names = [name for each in inputs if isinstance(each, SessionsInput) for name in each.session_ids]
-    if len(set(names)) < len(names):
-        raise InvalidInput("session_ids must have no duplicates")
 
 
 class DreamCreation(base.Fields):
@@ -70,13 +73,6 @@ class DreamCreation(base.Fields):
     output_behavior: OutputBehavior = Field(CreateNew(type="create_new"), description="Where the result goes")
     budget_tokens: int = Field(500_000, ge=1, le=100_000_000, description="Most tokens of all requests together")
     max_deletions: int = Field(20, ge=0, le=100_000, description="Most memories that the dream may delete or empty")
-
-
-class DreamOutput(base.Answer):
-    """Memory store that has the result."""
-
-    type: Literal["memory_store"] = "memory_store"
-    memory_store_id: str
 
 
 class DreamError(base.Answer):
@@ -107,7 +103,7 @@ class DreamObject(base.Answer):
     type: Literal["dream"] = "dream"
     status: DreamStatus
     inputs: list[DreamInput]
-    outputs: list[DreamOutput] = Field(default_factory=list)
+    outputs: list[StoreInput] = Field(default_factory=list)
     model: DreamModel
     instructions: str | None
     output_behavior: OutputBehavior

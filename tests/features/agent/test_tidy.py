@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from retentive import MemoryStore
 from retentive.agent import Event, Tidied, TokenUsage, tidy_store
 from retentive.claude_agent import TranscriptStore
 from retentive.errors import NotFound, Unavailable
-from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
 from support.command_line import here
 
 LOCK = ".consolidate-lock"
@@ -173,7 +175,7 @@ MASS = [
     Call({"command": "delete", "path": "/memories/old"}, Check(is_error=True, contains=("more than 3 memories",))),
     Call({"command": "delete", "path": "/memories/old/1.md"}),
     Call({"command": "delete", "path": "/memories/old/2.md"}),
-    Call({"command": "str_replace", "path": "/memories/old/3.md", "old_str": "old\n", "new_str": ""}),
+    Call({"command": "str_replace", "path": "/memories/old/3.md", "old_str": "old", "new_str": ""}),
     Call({"command": "delete", "path": "/memories/ann.md"}, Check(is_error=True, contains=("more than 3 memories",))),
     Call({"command": "str_replace", "path": "/memories/ann.md", "old_str": "Ann", "new_str": "Anna"}),
 ]
@@ -252,6 +254,20 @@ def test_two_runs_exclude_each_other(store: MemoryStore, claude: ScriptedClaude)
         assert tidied(store, again).reason == "end_turn"
 
 
+def test_a_run_that_lost_its_lease_ends(store: MemoryStore, claude: ScriptedClaude) -> None:
+    is_over = threading.Event()
+
+    def play(_: Prompt) -> str:
+        tidied(store, claude)
+        is_over.wait(60)
+        return "too late"
+
+    with scripted_claude(play) as slow, ExitStack() as stack:
+        stack.callback(is_over.set)
+        with pytest.raises(Unavailable, match="another run"):
+            tidied(store, slow, lease_s=0.0)
+
+
 @pytest.fixture
 def notes(url: str, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that is synchronised with the memory store, with the lock that Claude Code left there in 2020."""
@@ -272,6 +288,9 @@ def test_claude_code_and_a_run_exclude_each_other(store: MemoryStore, claude: Sc
     lock.write_text(str(os.getppid()))
     with pytest.raises(Unavailable, match="Claude Code"):
         tidied(store, claude)
+    lock.unlink()
+    os.mkfifo(lock)
+    assert tidied(store, claude).reason == "end_turn"
 
 
 def test_the_command(url: str, claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from threading import Event
 from typing import Any
 
@@ -19,6 +21,7 @@ import retentive
 from retentive import MemoryStore, Retentive
 from retentive.testing.scripted_claude import Call, Prompt, ScriptedClaude, scripted_claude
 from support.http_api import Api, api_of
+from support.listener import Answer, Received, listening
 from support.served_process import started
 from support.waiting import until
 
@@ -28,6 +31,7 @@ STEPS = [
     {"command": "str_replace", "path": A, "old_str": "tea", "new_str": "tea and milk"},
     {"command": "delete", "path": B},
 ]
+INPUT = {"type": "memory_store", "memory_store_id": "memstore_x"}
 BEFORE = {A: "likes tea\n", B: "likes milk\n", SECRET: "AWS key AKIAIOSFODNN7EXAMPLQ\n"}
 
 
@@ -79,7 +83,7 @@ def claude(gate: Event) -> Iterator[ScriptedClaude]:
 @contextmanager
 def running(home: Path, claude: ScriptedClaude, gate: Event, **variables: str) -> Iterator[World]:
     at = f"sqlite:///{home}/memory.db"
-    flags = ("--at", at, "--gateway-upstream", claude.url, "--lease-s", "5")
+    flags = ("--at", at, "--gateway-upstream", claude.url, "--lease-s", "5", "--webhooks-to-private")
     with started(*flags, directory=home, **variables) as (process, lines), retentive.open(at) as opened:
         url = lines[-1].rpartition(" ")[2]
         api = api_of(url, "", opened)
@@ -125,6 +129,7 @@ def test_into_a_new_store(world: World, store: MemoryStore, claude: ScriptedClau
     world.gate.clear()
     made = world.create(store, model={"id": "claude-x", "speed": "standard"}, instructions="Mind the drinks.")
     assert (made.status, made.outputs, made.session_id, made.usage.input_tokens) == ("pending", [], None, 0)
+    assert (made.model.id, made.model.speed, made.output_behavior.type) == ("claude-x", "standard", "create_new")
     assert world.until(made, "running").outputs
     world.gate.set()
     done = world.until(made, "completed", "failed")
@@ -163,6 +168,32 @@ def test_into_the_same_store(world: World, store: MemoryStore) -> None:
     assert texts(store) == BEFORE
 
 
+def test_a_copy_is_whole_under_review_and_over_limits(world: World, store: MemoryStore) -> None:
+    store.change_settings({"review": ["*"], "max_proposals_each": 1, "max_memories": 1, "max_memory_bytes": 9})
+    done = world.until(world.create(store), "completed", "failed")
+    new = world.opened.store(done.outputs[0].memory_store_id)
+    assert (texts(new), new.settings()) == ({A: BEFORE[A]}, store.settings())  # it may not grow, and B was deleted
+
+
+def test_webhooks_are_delivered_while_a_dream_runs(world: World, store: MemoryStore) -> None:
+    got = Queue[Received]()
+
+    def answer(request: Received) -> Answer:
+        got.put(request)
+        return 200, b""
+
+    with listening(answer) as url:
+        world.api.post("/v1/webhook_endpoints", {"url": f"{url}/", "enabled_events": ["memory_store.created"]})
+        world.gate.clear()
+        made = world.create(store, "update_existing")
+        world.until(made, "running")
+        world.api.post("/v1/memory_stores", {"name": "new"})
+        got.get(timeout=60)
+        assert world.dreams.retrieve(made.id).status == "running"
+        world.gate.set()
+        world.until(made, "completed")
+
+
 def test_failures(world: World, store: MemoryStore) -> None:
     done = world.until(world.create(store, extra_body={"budget_tokens": 1}), "failed", "completed")
     assert (done.status, done.error and done.error.type) == ("failed", "budget")
@@ -173,6 +204,7 @@ def test_failures(world: World, store: MemoryStore) -> None:
 
 def test_cancel_and_archive(world: World, store: MemoryStore) -> None:
     world.gate.clear()
+    known = [each.id for each in world.opened.stores()]
     first, second = world.create(store, "update_existing"), world.create(store)
     world.until(first, "running")
     with pytest.raises(anthropic.BadRequestError):
@@ -185,6 +217,7 @@ def test_cancel_and_archive(world: World, store: MemoryStore) -> None:
     third = world.until(world.dreams.list(limit=1).data[0], "completed", "failed")
     assert third.status == "completed"
     assert (world.dreams.retrieve(first.id).status, world.dreams.retrieve(second.id).outputs) == ("canceled", [])
+    assert [each.id for each in world.opened.stores()] == known
     with pytest.raises(anthropic.BadRequestError):
         world.dreams.cancel(third.id)
     at = world.dreams.archive(third.id).archived_at
@@ -217,6 +250,8 @@ def test_lists(world: World, store: MemoryStore) -> None:
         {"model": ""},
         {"model": {"id": "m", "speed": "fast"}},
         {"instructions": ""},
+        {"inputs": [INPUT, INPUT]},
+        {"inputs": [INPUT, {"type": "sessions", "session_ids": ["s1", "s1"]}]},
         {"instructions": "x" * 4_097},
         {"output_behavior": {"type": "update_existing", "memory_store_id": "memstore_other"}},
         {"extra_body": {"budget_tokens": 0}},
@@ -263,13 +298,15 @@ def status_of(call: Callable[[], BetaDream]) -> int:
     return 200
 
 
-def test_a_kill_and_a_restart(tmp_path: Path, claude: ScriptedClaude, gate: Event) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_a_restart(tmp_path: Path, claude: ScriptedClaude, gate: Event, sent: signal.Signals) -> None:
     with running(tmp_path, claude, gate, **KEY) as world:
         store = filled(world, "default")
         world.gate.clear()
         made, waiting = world.create(store, "update_existing"), world.create(store)
         world.until(made, "running")
-        world.process.kill()
+        world.process.send_signal(sent)
+        assert world.process.wait() == (0 if sent == signal.SIGTERM else -sent)
     gate.set()
     with running(tmp_path, claude, gate, **KEY) as world:
         lost = world.until(made, "failed", "completed")

@@ -13,8 +13,7 @@ from retentive.locations import find_store
 from retentive.server.calls import READ, WRITE, RouteCall, Routes, lacking
 from retentive.server.dreams import ENDED, Dream, Dreams
 from retentive.server.errors import HttpError, forbidden, invalid
-from retentive.store import MemoryStore
-from retentive.tidy_lease import TidyLease
+from retentive.tidy_lease import is_tidied
 from retentive.wire import base
 from retentive.wire import dreams as wire
 from retentive.wire.stores import Scope
@@ -29,13 +28,13 @@ route = Routes()
 def create_dream(call: RouteCall, body: wire.DreamCreation) -> wire.DreamObject:
     """Let Claude tidy a memory store: a new one (needs the scope `admin`), or by proposals to the same one."""
     store_id = next(each.memory_store_id for each in body.inputs if isinstance(each, wire.StoreInput))
-    store = _opened(call, store_id)
+    _check(call, store_id)
     behavior = body.output_behavior
     if isinstance(behavior, wire.UpdateExisting):
         if behavior.memory_store_id != store_id:
             raise invalid("output_behavior: memory_store_id must be that of the input")
         waiting = [each.store_id for each in Dreams(call.location.opened).open() if each.is_update]
-        if store_id in waiting or TidyLease(store).is_held:
+        if store_id in waiting or is_tidied(call.location.opened.records, store_id):
             raise Conflict("another dream or run is tidying this memory store")
     elif (there := call.caller.key.within("", None)) is None or not there.allows("admin"):
         raise lacking(("admin",))
@@ -87,10 +86,11 @@ def retrieve_dream(call: RouteCall) -> wire.DreamObject:
 @route("POST", f"{DREAM}/cancel", WRITE)
 def cancel_dream(call: RouteCall) -> wire.DreamObject:
     """Stop a dream that has not ended; what it wrote stays."""
-    if _dream(call, "write").status in {"completed", "failed"}:
+    found = _dream(call, "write")
+    if found.status in {"completed", "failed"}:
         raise invalid("the dream has ended")
     with suppress(Conflict):  # it has just ended
-        return Dreams(call.location.opened).end(call.ids["dream_id"], "canceled")
+        return Dreams(call.location.opened).end(found.id, "canceled")
     return _dream(call, "write")
 
 
@@ -98,21 +98,20 @@ def cancel_dream(call: RouteCall) -> wire.DreamObject:
 def archive_dream(call: RouteCall) -> wire.DreamObject:
     """Leave a dream that has ended out of the list, which cannot be reversed."""
     found = _dream(call, "write")
-    if found.status not in ENDED:
-        raise invalid("the dream has not ended; cancel it first")
     at = found.archived_at or datetime.now(UTC)
-    return Dreams(call.location.opened).change(found.id, archived_at=at)
+    with suppress(Conflict):
+        return Dreams(call.location.opened).change(found.id, *ENDED, archived_at=at)
+    raise invalid("the dream has not ended; cancel it first")
 
 
-def _opened(call: RouteCall, store_id: str) -> MemoryStore:
-    """Return the memory store that a dream is to read. Raises `HttpError` if the caller may not write all of it."""
+def _check(call: RouteCall, store_id: str) -> None:
+    """Raise `HttpError` if the caller may not let a dream read a memory store."""
     info = call.location.info(store_id)
     key = call.caller.within(info).key
     if not key.allows("write") or key.paths or key.write_paths:
         raise forbidden("a dream needs the scope write for the whole memory store")
     if info.archived_at is not None:
         raise invalid("the memory store is archived")
-    return call.location.store(store_id, call.caller)[1]
 
 
 def _dream(call: RouteCall, scope: Scope) -> Dream:

@@ -54,7 +54,7 @@ LAYERS: list[set[str]] = [
     {"__main__"},
 ]
 DRIVERS = {
-    "sqlite3": {"storage/sqlite/connection.py", "search/index.py"},
+    "sqlite3": {"storage/sqlite/connection.py", "search/index.py", "transfer/formats.py"},
     "psycopg": {"storage/server/postgresql"},
     "pymysql": {"storage/server/mariadb.py"},
     "obstore": {"storage/objects"},

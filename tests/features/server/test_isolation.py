@@ -78,7 +78,7 @@ def filled(store: MemoryStore) -> dict[str, str]:
     for name in ("y", "z"):
         store.create(f"/memories/{name}.md", f"secret {name}\n", actor="user:doubted")
     for name in ("a", "b"):
-        store.create(f"/memories/{name}.md", f"secret {name}\n")
+        store.create(f"/memories/{name}.md", f"secret {name} [source: {name}.py]\n")
         store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s0")
         store.review.refuse(proposed_by="session:s0", actor="user:ann")
         store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s1")

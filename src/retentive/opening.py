@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    NewId,
-    as_actor,
-    sortable_id,
-)
+from retentive.storage.contract import Actor, Backend, Clock, NewId, as_actor, sortable_id
 from retentive.store.location import DEFAULT_KEY, Retentive
 from retentive.values.extras import pip_install
 from retentive.values.settings import DEFAULTS, NAMES, Pins

@@ -12,7 +12,7 @@ from retentive.engine.operation import Operation, Outcome, WriteOperation
 from retentive.engine.repeats import is_api_id
 from retentive.errors import Refused, StorageReadOnly
 from retentive.storage.contract import Transaction, now_us
-from retentive.values.records import Invocation
+from retentive.values.records import Invocation, name_of
 from retentive.values.replies import ERROR_CODES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invo
     body: dict[str, Any] = {
         "id": os.urandom(8).hex(),
         "time": now_us(store.clock),
-        "actor": None if actor is None else str(actor),
+        "actor": name_of(actor),
         "operation": operation.name,
         "integration": call.integration,
         "outcome": "ok"

@@ -23,7 +23,7 @@ from retentive.errors import CursorExpired, Damaged, NotFound
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version, now_us, sortable_id, to_datetime
 from retentive.values.listing import ListPage, directory_of, path_after
 from retentive.values.paths import MemoryPath
-from retentive.values.records import time_in_id
+from retentive.values.records import name_of, time_in_id
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
@@ -204,7 +204,7 @@ def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Seq
     event_id = sortable_id("evt_", now_us(time.time))
     if event_id.partition("_")[2] <= latest and all(digit in hexdigits for digit in latest):
         event_id = f"evt_{int(latest, 16) + 1:032x}"
-    value = {"type": kind, "number": number, "by": None if actor is None else str(actor), "count": len(ids)}
+    value = {"type": kind, "number": number, "by": name_of(actor), "count": len(ids)}
     tx.put_record(EVENT, event_id, json.dumps(value | {"ids": list(ids[:_MAX_IDS])}, separators=(",", ":")))
     tx.put_record(HEAD, "newest", event_id)
     for old, text in list(tx.records(EVENT, limit=2)):

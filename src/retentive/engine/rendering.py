@@ -9,16 +9,7 @@ from retentive.engine.citations import notes_on
 from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import CommandResult, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
-from retentive.values.commands import (
-    Append,
-    Clear,
-    Create,
-    Delete,
-    Insert,
-    Rename,
-    StrReplace,
-    Write,
-)
+from retentive.values.commands import Append, Clear, Create, Delete, Insert, Rename, StrReplace, Write
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES, Reply, redact_echoes
 

@@ -23,7 +23,7 @@ from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Vers
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions, memories_by_id
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.records import Recorded
+from retentive.values.records import Recorded, name_of
 from retentive.values.text import plain_name
 
 TOMBSTONE = "tombstone"
@@ -130,7 +130,7 @@ def erase(target: MemoryPath | str, reason: str | None = None) -> Write[_Facts]:
         last = {version.memory_id: version.path for version in reversed(versions)}
         _check_may_change(guard, (last | {memory.id: memory.path for memory in present}).values())
         why = {} if reason is None else {"reason": guard.shown(reason)}
-        by = json.dumps({"by": None if guard.actor is None else str(guard.actor), **why})
+        by = json.dumps({"by": name_of(guard.actor), **why})
 
         def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[_Facts]:
             withheld, records = withhold(

@@ -205,13 +205,20 @@ class RemoteReview(RemotePart, Review):
 
     @like(Review.accept)
     def accept(
-        self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, session: str | None, mode: Mode
+        self,
+        ids: Iterable[str] | None,
+        mode: Mode,
+        actor: Who = None,
+        proposed_by: Who = None,
+        session: str | None = None,
     ) -> DecisionOutcome:
         check_mode(mode)
         return self._decided("accept", ids, actor, {mode: True} if mode != "refuse" else {}, proposed_by, session)
 
     @like(Review.refuse)
-    def refuse(self, ids: Iterable[str] | None, actor: Who, proposed_by: Who, session: str | None) -> DecisionOutcome:
+    def refuse(
+        self, ids: Iterable[str] | None, actor: Who = None, proposed_by: Who = None, session: str | None = None
+    ) -> DecisionOutcome:
         return self._decided("refuse", ids, actor, {}, proposed_by, session)
 
     @like(Review.decisions)

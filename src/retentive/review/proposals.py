@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Actor, Snapshot, to_datetime
+from retentive.storage.contract import Actor, Snapshot, as_actor, to_datetime
 from retentive.values.paths import ancestors, is_within
 from retentive.values.provenance import parse_provenance
-from retentive.values.records import PROPOSED_TEXT, to_us
+from retentive.values.records import PROPOSED_TEXT, name_of, to_us
 from retentive.values.text import verified
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
@@ -152,7 +152,7 @@ def proposal_record(proposal: Proposal) -> RecordChange:
     """Return the record of a proposal, which has no texts."""
     changes = [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes]
     facts = {"at": to_us(proposal.at), "number": proposal.number, "identities": sorted(proposal.identities)}
-    value = {"actor": _name(proposal.actor), **facts, "changes": changes}
+    value = {"actor": name_of(proposal.actor), **facts, "changes": changes}
     return PROPOSAL, proposal.id, json.dumps(value)
 
 
@@ -211,7 +211,7 @@ def closing(
     known, room = decisions(view) if closed else [], max(MAX_DECISIONS - len(closed), 0)
     records += [(REVIEWED, old.proposal_id, None) for old in known[room:]]
     for each in closed[-MAX_DECISIONS:]:
-        value = {"accepted": is_accepted, "actor": _name(each.actor), "by": _name(by), "at": to_us(at)}
+        value = {"accepted": is_accepted, "actor": name_of(each.actor), "by": name_of(by), "at": to_us(at)}
         records.append((REVIEWED, each.id, json.dumps(value)))
     return records
 
@@ -261,7 +261,7 @@ def parsed_proposal(key: str, value: str) -> Proposal:
             ProposedChange(**(each | {"created_at": to_datetime(each["created_at"])})) for each in found["changes"]
         )
         number, identities = int(found["number"]), frozenset(found["identities"])
-        return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, number, identities)
+        return Proposal(key, as_actor(found["actor"]), to_datetime(found["at"]), changes, number, identities)
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a proposal cannot be decoded") from None
 
@@ -270,15 +270,7 @@ def parsed_decision(key: str, value: str) -> Decision:
     """Parse the record of a decision. Raises `Damaged`."""
     try:
         found = cast("dict[str, Any]", json.loads(value))
-        names = _actor(found["actor"]), _actor(found["by"])
+        names = as_actor(found["actor"]), as_actor(found["by"])
         return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]))
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a review decision cannot be decoded") from None
-
-
-def _name(actor: Actor | None) -> str | None:
-    return None if actor is None else str(actor)
-
-
-def _actor(name: str | None) -> Actor | None:
-    return None if name is None else Actor.parse(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from retentive.engine.core import StorePart
 from retentive.engine.guard import Guard
@@ -44,6 +44,14 @@ __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChang
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
 """List of changes, each with the text before and the text after the change. A text that does not exist is None."""
+
+
+class Chosen(TypedDict, total=False):
+    """Who decides, and whose proposals are selected. See `Review.accept`."""
+
+    actor: Actor | str | None
+    proposed_by: Actor | str | None
+    session: str | None
 
 
 class Review(StorePart):
@@ -82,13 +90,7 @@ class Review(StorePart):
         return self._context.result_of(Read("review.show", work, facts_of=lambda _: {"proposals": [proposal_id]}))
 
     def accept(
-        self,
-        ids: Iterable[str] | None = None,
-        *,
-        actor: Actor | str | None = None,
-        proposed_by: Actor | str | None = None,
-        session: str | None = None,
-        mode: Mode = "refuse",
+        self, ids: Iterable[str] | None = None, *, mode: Mode = "refuse", **chosen: Unpack[Chosen]
     ) -> DecisionOutcome:
         """Apply proposals, all or none. The new versions are recorded with the actor who proposed them.
 
@@ -104,22 +106,15 @@ class Review(StorePart):
         actor under review and for the author: the same actor, session, API key, or person whose key it is. With
         `partial`, proposals of the caller are obstacles.
         """
-        return self._decide(ids, actor, proposed_by, session, is_accepted=True, mode=mode)
+        return self._decide(ids, mode, is_accepted=True, **chosen)
 
-    def refuse(
-        self,
-        ids: Iterable[str] | None = None,
-        *,
-        actor: Actor | str | None = None,
-        proposed_by: Actor | str | None = None,
-        session: str | None = None,
-    ) -> DecisionOutcome:
+    def refuse(self, ids: Iterable[str] | None = None, **chosen: Unpack[Chosen]) -> DecisionOutcome:
         """Remove proposals, and all proposals that build on them. The arguments and errors are those of `accept`.
 
         An actor can refuse its own proposals, also while it is under review. After `Backend.purge` has returned
         True, the storage contains no bytes of the proposed texts.
         """
-        return self._decide(ids, actor, proposed_by, session, is_accepted=False)
+        return self._decide(ids, is_accepted=False, **chosen)
 
     def decisions(self) -> list[Decision]:
         """Return the newest 1,000 decisions on proposals, newest first."""
@@ -128,12 +123,12 @@ class Review(StorePart):
     def _decide(
         self,
         ids: Iterable[str] | None,
-        actor: Actor | str | None,
-        proposed_by: Actor | str | None,
-        session: str | None,
+        mode: Mode = "refuse",
         *,
         is_accepted: bool,
-        mode: Mode = "refuse",
+        actor: Actor | str | None = None,
+        proposed_by: Actor | str | None = None,
+        session: str | None = None,
     ) -> DecisionOutcome:
         context = self._context
         wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))

@@ -27,6 +27,7 @@ from retentive.values.listing import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
+from retentive.values.records import name_of
 from retentive.values.settings import from_text
 
 _LOOKED_AT = 10_000
@@ -131,7 +132,7 @@ def confirm(path: MemoryPath, now: float) -> Write[list[str]]:
         memories = list(_memories(view, path))
         if not memories and not path.is_root:
             raise NotFound(f"there is no memory at {path.written}")
-        by = None if guard.actor is None else str(guard.actor)
+        by = name_of(guard.actor)
         records: list[RecordChange] = []
         for memory in memories:
             marks = sorted({each.mark for each in contributors_of(view, memory.provenance)})

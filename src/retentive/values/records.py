@@ -72,6 +72,11 @@ def as_actor(actor: Actor | str | None) -> Actor | None:
     return actor
 
 
+def name_of(actor: Actor | None) -> str | None:
+    """Return the stored form of an actor, of which `as_actor` is the inverse."""
+    return None if actor is None else str(actor)
+
+
 class By(Origin, total=False):
     """Actor and origin of a change, as keyword arguments."""
 

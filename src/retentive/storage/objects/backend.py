@@ -53,7 +53,7 @@ from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.properties import damaged_store
-from retentive.values.records import sortable_id, to_us
+from retentive.values.records import name_of, sortable_id, to_us
 
 T = TypeVar("T")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -191,7 +191,7 @@ class ObjectsBackend(Backend):
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._begin(store_id)
-        erased = now_us(self.clock), None if actor is None else str(actor)
+        erased = now_us(self.clock), name_of(actor)
 
         def emptied(now: Manifest) -> Manifest:
             """Return a tombstone. It contains the store key until `_clear` has made the key free."""

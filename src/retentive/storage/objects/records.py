@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from retentive.errors import Damaged, UnknownSchema
-from retentive.storage.contract import Actor, Operation, Version, to_datetime
+from retentive.storage.contract import Operation, Version, as_actor, to_datetime
 from retentive.values.records import time_in_id
 
 FORMAT = 1
@@ -80,7 +80,7 @@ class VersionRow(NamedTuple):
         return time_in_id(self.memory) == self.at
 
     def as_version(self) -> Version:
-        actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
+        actor, by = as_actor(self.actor), as_actor(self.redacted_by)
         redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
         known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
         seal = None if self.seal is None else b64decode(self.seal)

@@ -38,7 +38,7 @@ from retentive.storage.objects.records import (
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.packs import FULL_BYTES, filled, is_full
 from retentive.storage.queue import BatchTransaction
-from retentive.values.records import to_us
+from retentive.values.records import name_of, to_us
 
 _Member: TypeAlias = "tuple[bytes, str, list[VersionRow]]"
 """Text in a pack, the id of the version that wrote it (which may be redacted), and the rows of its versions."""
@@ -127,15 +127,15 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
                 at = to_us(version.created_at)
                 if version.id <= totals.newest:
                     raise InvalidInput("imported versions must be later than all existing versions")
-                made = version.id, version.memory_id, version.operation, _name(version.actor), at, version.revision
+                made = version.id, version.memory_id, version.operation, name_of(version.actor), at, version.revision
                 row = VersionRow(*made, version.path)
                 if version.redacted_at is not None:
-                    return row.redacted(to_us(version.redacted_at), _name(version.redacted_by))
+                    return row.redacted(to_us(version.redacted_at), name_of(version.redacted_by))
             case Created(path, again=again):
                 memory = new_id("mem_", at) if again is None else again.id
-                row = VersionRow(new_id("memver_", at), memory, "created", _name(actor), at, totals.revision, path)
+                row = VersionRow(new_id("memver_", at), memory, "created", name_of(actor), at, totals.revision, path)
             case _:
-                made = new_id("memver_", at), change.before.id, change.operation, _name(actor), at, totals.revision
+                made = new_id("memver_", at), change.before.id, change.operation, name_of(actor), at, totals.revision
                 row = VersionRow(*made, change.path or change.before.path)
         stored = kept(change, row.memory, row.id)
         seal = None if stored.seal is None else b64encode(stored.seal).decode()
@@ -162,7 +162,7 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._reader.clock), _name(actor)
+        at, who = now_us(self._reader.clock), name_of(actor)
         self._remove({row: row.redacted(at, who) for row in going}, self._texts_that_stay(going).keys())
 
     def prune(self, version_ids: Sequence[str]) -> None:
@@ -291,7 +291,3 @@ class ObjectsTransaction(ObjectsSnapshot, BatchTransaction):
             for number, (ids, text) in enumerate(texts.items()):
                 ref = packed(name, number, text)
                 self._log.update({VERSION + row.id: row._replace(text=ref) for row in named[ids][1]})
-
-
-def _name(actor: Actor | None) -> str | None:
-    return None if actor is None else str(actor)

@@ -28,7 +28,7 @@ from retentive.storage.sql.snapshot import OF_STORE, SqlSnapshot, as_bound, no_s
 from retentive.storage.sql.transaction import remove_versions
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
-from retentive.values.records import to_datetime, to_us
+from retentive.values.records import name_of, to_datetime, to_us
 
 T = TypeVar("T")
 _STORE = (
@@ -149,7 +149,7 @@ class SqlBackend(Backend):
             connection.run(
                 "UPDATE stores SET store_key = NULL, name = '', seal = NULL, settings = NULL, properties = NULL,"
                 " erased_at = ?, erased_by = ? WHERE no = ?",
-                (now_us(self.clock), None if actor is None else str(actor), number),
+                (now_us(self.clock), name_of(actor), number),
             )
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:

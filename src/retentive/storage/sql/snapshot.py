@@ -15,7 +15,6 @@ from typing import TypeAlias, Unpack, cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
-    Actor,
     Entry,
     Memory,
     Operation,
@@ -24,6 +23,7 @@ from retentive.storage.contract import (
     State,
     Usage,
     Version,
+    as_actor,
     to_datetime,
     verified,
     verify_version,
@@ -318,14 +318,10 @@ def to_version(fields: Sequence[Value]) -> Version:
     )
     try:
         redacted_at = None if redacted is None else to_datetime(redacted)
-        changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
+        changed = as_actor(actor), to_datetime(created), revision, seal, redacted_at, as_actor(by), provenance
     except (Damaged, AttributeError, InvalidInput):
         raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
-
-
-def _actor(text: str | None) -> Actor | None:
-    return None if text is None else Actor.parse(text)
 
 
 def could_be_id(text: str) -> bool:

@@ -34,7 +34,7 @@ from retentive.storage.packs import FULL_BYTES, filled, is_full
 from retentive.storage.queue import BatchTransaction
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.values.records import HIGHEST_COUNTER, to_us
+from retentive.values.records import HIGHEST_COUNTER, name_of, to_us
 
 Stored: TypeAlias = "tuple[int | None, str | None, str | None]"
 """Size and hash of a text, and the version whose row has it (None: the version itself)."""
@@ -117,9 +117,9 @@ class SqlTransaction(SqlSnapshot, BatchTransaction):
         texts[version] = stored[0], stored[1], stored[2] or version
         head.memories += (path is not None) - (before is not None)
         head.size_bytes += (stored[0] or 0) - (0 if before is None else before.size_bytes)
-        values: tuple[Value, ...] = (head.no, version, memory, change.operation, path or last_path, _name(who))
+        values: tuple[Value, ...] = (head.no, version, memory, change.operation, path or last_path, name_of(who))
         values += (at, self._revision, head.memories, head.size_bytes, form.seal, form.provenance)
-        values += (None if redacted_at is None else to_us(redacted_at), _name(redacted_by))
+        values += (None if redacted_at is None else to_us(redacted_at), name_of(redacted_by))
         self.connection.run(_INSERT, (*values, *stored, form.data))
         self._point(None if before is None else before.path, path, version)
         return Recorded(memory, version)
@@ -179,7 +179,7 @@ class SqlTransaction(SqlSnapshot, BatchTransaction):
             self.connection.run(
                 f"UPDATE versions SET {_EMPTIED}, redacted_at = ?, redacted_by = ? WHERE store = ?"
                 f" AND id IN ({places}) AND redacted_at IS NULL AND memory <> '' AND NOT EXISTS ({_IS_PRESENT})",
-                (at, _name(actor), store, *chosen),
+                (at, name_of(actor), store, *chosen),
             )
             # A text is kept until the last version that has it is redacted.
             places, ids = ", ".join("?" * (len(chosen) + len(shared))), (*chosen, *(row[0] for row in shared))
@@ -297,7 +297,3 @@ def remove_versions(connection: Connection, number: int, where: str, values: Seq
     )
     connection.run(f"DELETE FROM versions WHERE store = ? AND id < ? AND {where}", (number, newest, *values))
     connection.run("DELETE FROM versions WHERE store = ? AND id < ? AND memory = ''", (number, newest))
-
-
-def _name(actor: Actor | None) -> str | None:
-    return None if actor is None else str(actor)

@@ -7,12 +7,12 @@ request, it goes on after them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from retentive.audit.chain import digest
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.paths import is_within
 
@@ -47,7 +47,7 @@ def calls(view: Snapshot, ids: Iterable[str], scope: tuple[str, ...], now: float
     """
     found, is_old = dict[str, KeptCall](), False
     for each in ids:
-        text = view.get_record(CALL, _digest(each))
+        text = view.get_record(CALL, digest(each))
         value: Any = None if text is None else json.loads(text)
         if value is None or value["until"] <= now or (scope and tuple(value["scope"]) != scope):
             continue
@@ -60,41 +60,41 @@ def calls(view: Snapshot, ids: Iterable[str], scope: tuple[str, ...], now: float
 def use(tx: Transaction, used: Iterable[KeptCall], now: float) -> None:
     """Note that calls were used today, unless they were erased meanwhile."""
     for call in used:
-        if tx.get_record(CALL, _digest(call.id)) is not None:
-            _keep_until(tx, CALL, _digest(call.id), asdict(call), _until(now), now=now)
+        if tx.get_record(CALL, digest(call.id)) is not None:
+            _keep_until(tx, CALL, digest(call.id), asdict(call), _until(now), now=now)
 
 
 def keep_call(tx: Transaction, call: KeptCall, since: float, now: float) -> None:
     """Keep a call that was run at the time `since`, unless something was erased meanwhile."""
     erased = tx.get_record(UNTIL, _ERASED)
     if erased is None or float(erased) < since:
-        _keep_until(tx, CALL, _digest(call.id), asdict(call), _until(now), now=now)
+        _keep_until(tx, CALL, digest(call.id), asdict(call), _until(now), now=now)
 
 
-def rounds(view: Snapshot, digest: str, now: float) -> list[dict[str, Any]]:
-    """Return the messages of the rounds of a request."""
-    text = view.get_record(ROUNDS, digest)
+def rounds(view: Snapshot, request: str, now: float) -> list[dict[str, Any]]:
+    """Return the messages of the rounds of a request, which its digest names."""
+    text = view.get_record(ROUNDS, request)
     value: Any = None if text is None else json.loads(text)
     return [] if value is None or value["until"] <= now else value["messages"]
 
 
 def keep_round(
-    tx: Transaction, digest: str, messages: list[dict[str, Any]], paths: Collection[str], now: float
+    tx: Transaction, request: str, messages: list[dict[str, Any]], paths: Collection[str], now: float
 ) -> None:
     """Keep the rounds of a request, of which the last is new, unless another run of the request has others."""
-    known = [each.get("id") for each in rounds(tx, digest, now)]
+    known = [each.get("id") for each in rounds(tx, request, now)]
     if known == [each.get("id") for each in messages[:-1]]:
         value = {"messages": messages, "paths": sorted(paths)}
-        _keep_until(tx, ROUNDS, digest, value, int(now) + _ROUNDS_S, now=now)
+        _keep_until(tx, ROUNDS, request, value, int(now) + _ROUNDS_S, now=now)
 
 
 def expire(tx: Transaction, now: float, limit: int = _PAGE) -> None:
     """Remove some expired records."""
     known = [key for key, _ in tx.records(UNTIL, limit=limit) if key < f"{int(now):012d}"]
     for key in known:
-        _, kind, digest = key.split("/")
+        _, kind, name = key.split("/")
         tx.put_record(UNTIL, key, None)
-        tx.put_record(kind, digest, None)
+        tx.put_record(kind, name, None)
 
 
 def is_expired(view: Snapshot, now: float) -> bool:
@@ -133,7 +133,3 @@ def _until(now: float) -> int:
 
 def _place(until: int, kind: str, key: str) -> str:
     return f"{until:012d}/{kind}/{key}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]

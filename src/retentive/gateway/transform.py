@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from retentive.audit.chain import digest
 from retentive.engine.repeats import is_api_id
 from retentive.errors import Refused
 from retentive.gateway.records import KeptCall
@@ -192,10 +193,6 @@ def _is_use(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") == "mcp_tool_use" and block.get("server_name") == SERVER
 
 
-def _is_result(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "mcp_tool_result"
-
-
 def restored(messages: Sequence[Any], calls: Mapping[str, KeptCall]) -> list[Any]:
     """Return the messages of a conversation as the model saw them. A message that stays is the same object.
 
@@ -225,7 +222,8 @@ def _turns(content: Sequence[Any], calls: Mapping[str, KeptCall]) -> Iterator[tu
     blocks, results, turn, is_over = list[Any](), dict[str, JsonObject](), "", False
     ours = {str(block.get("id")) for block in content if _is_use(block)}
     for block in content:
-        if _is_result(block) and str(block.get("tool_use_id")) in ours:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "mcp_tool_result" and str(block.get("tool_use_id")) in ours:
             if (result := results.get(str(block["tool_use_id"]))) is not None:
                 is_over = True
                 result |= _marks(block)
@@ -315,8 +313,7 @@ class ModelTurn:
         """Return the id that the client sees. Ids of other APIs may occur again, so theirs depends on the message."""
         if is_api_id(block["id"]):
             return f"mcp{block['id']}"
-        digest = hashlib.sha256(json.dumps([self.message.get("id"), block["id"]]).encode())
-        return f"mcptoolu_{digest.hexdigest()[:24]}"
+        return f"mcptoolu_{digest(json.dumps([self.message.get('id'), block['id']]))[:24]}"
 
     def answered(self, use: JsonObject, reply: str, *, is_error: bool = False) -> KeptCall:
         """Return a call of the message with its reply."""

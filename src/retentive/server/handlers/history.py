@@ -197,26 +197,23 @@ def diff_memory_version(call: RouteCall, against: Against = PREVIOUS) -> wire.Di
 def undo_change(call: RouteCall, body: wire.UndoRequest) -> wire.ChangeResult:
     """Undo a change, or the changes of an actor."""
     history, origin = call.store.history, origin_of(body.source, body.session)
-    version_id, revision, actor, mode, dry_run = (
-        body.memory_version_id, body.revision, body.actor, body.mode, body.dry_run
-    )  # fmt: skip
+    named = [each for each in (body.memory_version_id, body.revision, body.actor) if each is not None]
     if body.own:
-        if dry_run or any(each is not None for each in (version_id, actor, body.since)):
+        if body.dry_run or (body.memory_version_id, body.actor, body.since) != (None, None, None):
             raise invalid("own: this field can be combined only with the fields revision, path and mode")
-        return _restored(call, history.undo_own(revision, path=body.path, mode=mode, **origin))
-    if sum(each is not None for each in (version_id, revision, actor)) != 1:
+        return _restored(call, history.undo_own(body.revision, path=body.path, mode=body.mode, **origin))
+    if len(named) != 1:
         raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")
-    if body.path is not None and revision is None:
+    if body.path is not None and body.revision is None:
         raise invalid("path: cannot be used without revision")
-    if actor is not None:
-        return _restored(call, history.undo_by(actor, since=body.since, mode=mode, dry_run=dry_run, **origin))
-    if body.since is not None:
+    if body.since is not None and body.actor is None:
         raise invalid("since: cannot be used without actor")
-    if revision is not None:
-        return _restored(call, history.undo(revision, path=body.path, mode=mode, dry_run=dry_run, **origin))
-    assert version_id is not None
-    check_version_id(version_id)
-    return _restored(call, history.undo(version_id, mode=mode, dry_run=dry_run, **origin))
+    options: dict[str, Any] = {"mode": body.mode, "dry_run": body.dry_run, **origin}
+    if body.actor is not None:
+        return _restored(call, history.undo_by(body.actor, since=body.since, **options))
+    if body.memory_version_id is not None:
+        check_version_id(body.memory_version_id)
+    return _restored(call, history.undo(named[0], path=body.path, **options))
 
 
 @route("POST", f"{STORE}/restore", WRITE, conflicts=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import IO, Annotated, Any, Literal
@@ -213,8 +211,10 @@ def import_memories(
 ) -> wire.ImportResult:
     """Import the files of a tar file as memories, as one change."""
     limits = {"max_bytes": MAX_UPLOAD_BYTES, "max_files": MAX_FILES, "max_file_bytes": MAX_TEXT_BYTES}
-    with _as_request():
+    try:
         files = tar_source(upload, **limits)
+    except (Damaged, UnknownSchema) as error:
+        raise invalid(f"the body cannot be imported: {error}") from None
     done = import_files(
         call.store,
         files,
@@ -228,11 +228,3 @@ def import_memories(
     return wire.ImportResult(
         files=list(map(wire.ImportedFile.of, done.files)), dry_run=dry_run, proposed=done.is_proposed
     )
-
-
-@contextmanager
-def _as_request() -> Iterator[None]:
-    try:
-        yield
-    except (Damaged, UnknownSchema) as error:
-        raise invalid(f"the body cannot be imported: {error}") from None

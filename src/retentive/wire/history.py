@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -85,8 +84,11 @@ class ProvenanceObject(base.ObjectOf[Provenance]):
 
     def text(self) -> str:
         """Return the text that a local store would keep."""
-        names = {"api_key_id": "key", "accepted_by": "accepted", "contributors": "by"}
-        return json.dumps({names.get(name, name): each for name, each in asdict(self.value()).items() if each})
+        made = self.value()
+        names = "integration", "tool_use_id", "session", "source", "cause"
+        lists = {"key": made.api_key_id, "accepted": made.accepted_by, "flags": made.flags, "by": made.contributors}
+        kept = {name: value for name, value in ({name: getattr(made, name) for name in names} | lists).items() if value}
+        return json.dumps(kept, separators=(",", ":"))
 
 
 class VersionObject(base.ObjectOf[Version]):

@@ -21,6 +21,7 @@ from retentive.transfer.files import replace_file
 from retentive.values.paths import ROOT
 
 _EMPTY: Mapping[str, Any] = {"ask": "", "paths": [], "texts": [], "under": ROOT, "budget": 400, "limit": 0}
+_WORDS = {str: "a text", list: 'a list of texts, such as ["refunds.md"]', int: "a whole number"}
 
 
 def _questions(text: str, budget: int | None) -> dict[str, dict[str, Any]]:
@@ -36,8 +37,10 @@ def _questions(text: str, budget: int | None) -> dict[str, dict[str, Any]]:
         given = {**_EMPTY, **defaults, **row} | ({} if budget is None else {"budget": budget})
         for name, value in given.items():
             texts = value if isinstance(value, list) else ()
-            if type(value) is not type(_EMPTY.get(name)) or not all(isinstance(text, str) and text for text in texts):
-                raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_EMPTY)}, or has a wrong type")
+            if name not in _EMPTY:
+                raise InvalidInput(f"question {number}: {name} is not one of {', '.join(_EMPTY)}")
+            if type(value) is not type(_EMPTY[name]) or not all(isinstance(text, str) and text for text in texts):
+                raise InvalidInput(f"question {number}: {name} must be {_WORDS[type(_EMPTY[name])]}")
         if given["ask"] in {"", *found} or not given["paths"] + given["texts"]:
             raise InvalidInput(f"question {number} needs an `ask` of its own, and `paths` or `texts` to be found")
         found[given["ask"]] = given

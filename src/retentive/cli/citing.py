@@ -14,7 +14,7 @@ from retentive.cli.parameters import named, path_argument, path_option
 from retentive.engine.citations import STALE, STATES
 from retentive.values.paths import ROOT
 
-_root = click.option("--root", metavar="DIR", default=".", help="Working copy with the cited files; default: here.")
+_root = click.option("--root", metavar="DIR", default=".", help="Working copy with the cited files.")
 
 
 @command(json='Print a JSON object: {"path", "version_id", "notes"}.')

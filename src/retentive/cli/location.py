@@ -184,7 +184,9 @@ class Location:
             with naming("Location", self.shown):
                 is_there = location_exists(self.url)
             if not create and not is_there:
-                raise NotFound(f"there is no location {self.shown}; `retentive create` creates it")
+                raise NotFound(
+                    f"there is no location {self.shown}; --at names another one, and `retentive create` creates one"
+                )
             actor, keys = as_actor(self.actor_name), self.given_keys()
             # Plain files of a directory are recorded with the ids that earlier reads returned, if nothing is created.
             keeps_ids = keys is None and self._has_plain_files()

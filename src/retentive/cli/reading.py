@@ -27,6 +27,7 @@ from retentive.engine.lists import list_memories, load
 from retentive.errors import NotFound
 from retentive.history.revisions import AsOf, Revision
 from retentive.remote import remote_store
+from retentive.search.recall import LEAST_TOKENS
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
@@ -171,7 +172,13 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
 @click.argument("question", nargs=-1, required=True)
 @path_option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
 @click.option(
-    "--budget", "budget_tokens", metavar="TOKENS", type=int, default=400, show_default=True, help="Print at most these."
+    "--budget",
+    "budget_tokens",
+    metavar="TOKENS",
+    type=click.IntRange(min=LEAST_TOKENS),
+    default=400,
+    show_default=True,
+    help="Print at most these.",
 )
 def recall(location: Location, /, question: tuple[str, ...], **given: Any) -> None:
     """Print the best lines of the best memories for QUESTION, for a prompt, within a budget of (estimated) tokens.

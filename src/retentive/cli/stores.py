@@ -211,4 +211,6 @@ def _parsed(change: str) -> tuple[str, object]:
     try:
         return name, json.loads(value)
     except ValueError:
+        if value[:1].isdigit():
+            raise InvalidInput(f"{value!r} is not a number, nor one with a unit: {', '.join(units)}") from None
         return name, value

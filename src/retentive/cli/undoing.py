@@ -111,6 +111,7 @@ def undo(
     typed = click.get_current_context().get_parameter_source("global__actor")
     if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
+    advice = _UNDO_ADVICE if mode == "merge" else _MERGE_ADVICE + _UNDO_ADVICE
     with location.existing() as store:
         path = path and named(store, path)
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
@@ -118,19 +119,20 @@ def undo(
             if sys.stdin is None or not sys.stdin.isatty() or output.as_object():
                 raise click.UsageError(_NAME_IT)
             planned = store.undo(change, path=path, mode=mode, dry_run=True)
-            _emit_outcome(planned, _UNDO_ADVICE, mode)
+            _emit_outcome(planned, advice, mode)
             output.confirm("Undo this change?", yes=False, done="undone")
             change, path = as_revision(planned.undone[0].versions[0].id), None  # also if there is a newer one now
         if by is not None:
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
         else:
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
-    _emit_outcome(outcome, _UNDO_ADVICE, mode)
+    _emit_outcome(outcome, advice, mode)
 
 
+_MERGE_ADVICE = "--merge keeps later changes in other lines, "
 _UNDO_ADVICE = (
-    "--merge keeps later changes in other lines, --force discards the later changes of these memories, and --partial"
-    " undoes the rest. Add --dry-run to see the changes first."
+    "--force discards the later changes of these memories, and --partial undoes the rest."
+    " Add --dry-run to see the changes first."
 )
 _RESTORE_ADVICE = (
     "--force deletes the memories in the way, and --partial restores the rest. Add --dry-run to see the changes first."

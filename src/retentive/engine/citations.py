@@ -196,7 +196,9 @@ def hashed(source: CitedPlace, rows: Sequence[bytes] | None) -> CitedPlace:
     """Return a source with the hash of the cited lines. Raises `NotFound` if they do not exist."""
     own = None if rows is None else cited_rows(rows, source)
     if own is None:
-        raise NotFound(f"there is no {source.place}")
+        if rows is None:
+            raise NotFound(f"there is no {source.path} in the working copy; name lines as in src/app.py#L10-L14")
+        raise NotFound(f"there is no {source.place}; {source.path} has {len(rows):,} lines")
     return replace(source, sha256=hash_of(own))
 
 

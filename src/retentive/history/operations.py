@@ -61,8 +61,15 @@ def change_named(change: Revision, path: MemoryPath | None = None) -> Choose:
 
 
 def changes_by(only: LogFilter) -> Choose:
-    """Choose all versions that match a filter."""
-    return lambda found: only.chosen(all_versions(found))
+    """Choose all versions that match a filter. The choice raises `NotFound` if there are none."""
+
+    def choose(found: Snapshot) -> list[Version]:
+        if chosen := list(only.chosen(all_versions(found))):
+            return chosen
+        whose = " and ".join(filter(None, [only.actor, only.session and f"the session {only.session}"]))
+        raise NotFound(f"there is no matching change by {whose or 'anyone'}; nothing was undone")
+
+    return choose
 
 
 def newest_change_by(own: str, path: MemoryPath | None) -> Choose:
@@ -88,8 +95,6 @@ def undo(
 
     def plan(found: Snapshot) -> tuple[RestoreOutcome, str]:
         versions = list(choose(found))
-        if not versions:
-            raise NotFound("no matching change was found; nothing was undone")
         other = next((version for version in versions if own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {own}")

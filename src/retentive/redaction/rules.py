@@ -125,8 +125,8 @@ def with_changes(changes: Collection[str] | None) -> frozenset[str]:
     taken = {name[1:] for name in changes or () if name.startswith("-")}
     for name in sorted((added | taken) - KINDS.keys()):
         near = difflib.get_close_matches(name, KINDS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InvalidInput(f"unknown kind of sensitive value {name!r}.{hint} Known kinds: {', '.join(sorted(KINDS))}")
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known kinds: {', '.join(sorted(KINDS))}"
+        raise InvalidInput(f"unknown kind of sensitive value {name!r}. {hint}")
     if both := sorted(added & taken):
         raise InvalidInput(f"{both[0]!r} is both added and, as '-{both[0]}', taken away; keep one of them")
     return frozenset({name for name, is_on in KINDS.items() if is_on} - taken | added)

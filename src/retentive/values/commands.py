@@ -244,6 +244,8 @@ def _describe(value: object) -> str:
             if len(value) <= 4 and all(isinstance(item, bool | int | float | str) for item in value):
                 return f"[{', '.join(_describe(item) for item in value)}]"
             return f"a list of {len(value)} items"
+        case bytes():
+            return "bytes"
     return "something else"
 
 

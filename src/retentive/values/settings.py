@@ -106,9 +106,9 @@ def _language(value: object) -> str:
     return str(value)
 
 
-_path_patterns = _list_of(check_path_pattern, "path patterns such as /memories/notes/**")
-_actor_patterns = _list_of(check_actor_pattern, "actor patterns such as session:*")
-_trust_patterns = _list_of(check_trust_pattern, "patterns such as session:s1 or source:web:*")
+_path_patterns = _list_of(check_path_pattern, 'path patterns such as ["/memories/notes/**"]')
+_actor_patterns = _list_of(check_actor_pattern, 'actor patterns such as ["session:*"]')
+_trust_patterns = _list_of(check_trust_pattern, 'patterns such as ["session:s1", "source:web:*"]')
 _mode = _one_of(SENSITIVE_MODES)
 
 

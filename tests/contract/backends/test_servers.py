@@ -126,6 +126,9 @@ def test_a_wrong_password_is_reported_without_it(server: str, tmp_path: Path) ->
         with pytest.raises(retentive.RetentiveError, match="refuses this user") as refused:
             retentive.open(place.replace("root@", "root:hunter2@") + "?timeout_s=1")
         assert refused.value.code == "permission_denied"
+    else:  # the users of this server have no passwords
+        with pytest.raises(retentive.RetentiveError, match="refuses this user"):
+            retentive.open(place + ("&" if "?" in place else "?") + "user=nobody")
 
 
 # -- round trips and plans -----------------------------------------------------------------------------------

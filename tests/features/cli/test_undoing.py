@@ -51,6 +51,17 @@ def test_a_session_is_undone(location: str) -> None:
     assert texts(location) == before
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "sought"), [("--session", "session:s1", "session:session:s1"), ("--by", "s1", "user:s1")]
+)
+def test_an_undo_that_finds_nothing_names_whose_changes_it_sought(
+    location: str, option: str, given: str, sought: str
+) -> None:
+    ended = here(location, "undo", option, given)
+    said = f"Error: there is no matching change by {sought}; nothing was undone\n"
+    assert (ended.exit_code, ended.stderr) == (3, said)
+
+
 def test_a_dry_run_changes_nothing(location: str) -> None:
     before = texts(location)
     ended = here(location, "undo", "--by", "session:*", "--dry-run", "--since", "1h")
@@ -89,6 +100,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
         assert f"{A}: {why}" in ended.stderr
+        assert ("--merge keeps" in ended.stderr, "--force" in ended.stderr) == (not extra, True)
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)

@@ -182,10 +182,13 @@ def _numbered(sql: str) -> bytes:
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 
 
+_REFUSED = re.compile('authentication|no password supplied|role ".*" does not exist')
+
+
 def _unreachable(error: psycopg.Error) -> Exception:
     """Return the exception that reports a failed attempt to connect, without names of hosts and users."""
     text = str(error)
-    if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in text:
+    if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or _REFUSED.search(text):
         return FAILURES["wrong login"]()
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in text and "does not exist" in text):
         return FAILURES["no database"]()

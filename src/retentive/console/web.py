@@ -108,7 +108,7 @@ class Console:
                 ipaddress.ip_address(host)
             except ValueError:
                 raise invalid(
-                    "the console does not accept this host name; add the host name to --console-hosts"
+                    "the console does not accept this host name; add it to --console-hosts, or set --public-url"
                 ) from None
         if request.method not in {"GET", "HEAD", "POST"}:
             raise no_method("GET, POST")

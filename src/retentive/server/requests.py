@@ -93,7 +93,9 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
     except (InvalidInput, UnicodeError):
         raise invalid(f"{ACTOR_HEADER}: must be KIND:NAME, such as session:s1") from None
     if actor.kind == "job" or not key.acts_as(str(actor)):
-        raise forbidden(f"the API key is not allowed to act as the actor in {ACTOR_HEADER}")
+        raise forbidden(
+            f"the API key is not allowed to act as the actor in {ACTOR_HEADER} (`keys new --act-as` allows it)"
+        )
     return actor
 
 

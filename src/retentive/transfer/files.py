@@ -13,6 +13,7 @@ from typing import IO, TypeAlias, TypeVar
 
 from retentive.errors import (
     AlreadyExists,
+    InvalidInput,
     NotFound,
     PermissionDenied,
     RetentiveError,
@@ -126,6 +127,8 @@ def mapped_os_errors() -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise NotFound("the file or its directory does not exist") from None
+    except IsADirectoryError:
+        raise InvalidInput("this is a directory; name a file") from None
     except OSError as error:
         kind = type(os_error(error))
         if kind in _MESSAGES:

@@ -208,3 +208,9 @@ def test_a_name_of_gzip_is_refused(at: str, tmp_path: Path, command: tuple[str, 
     ended = here(at, *command, str(tmp_path / name))
     assert (ended.exit_code, "let its name end with .tar.zst" in ended.stderr) == (2, True)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("command", ["drill", "restore-backup"])
+def test_a_directory_in_place_of_a_backup_is_named_as_such(at: str, tmp_path: Path, command: str) -> None:
+    ended = here(at, "admin", command, str(tmp_path))
+    assert (ended.exit_code, "this is a directory; name a file" in ended.stderr) == (2, True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -71,11 +71,8 @@ def tidy_store(store: MemoryStore, *, client: AsyncAnthropic | None = None, **op
     """Tidy a memory store as `tidy_store_async` does, and close the client."""
 
     async def run() -> Tidied:
-        try:
+        async with client or nullcontext():
             return await tidy_store_async(store, client=client, **options)
-        finally:
-            if client is not None:
-                await client.close()
 
     return anyio.run(run)
 

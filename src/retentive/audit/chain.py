@@ -10,7 +10,6 @@ the entry.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from retentive.values.listing import ListPage
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import Recorded, to_us
 from retentive.values.settings import from_text
+from retentive.values.text import digest
 
 ENTRY, HEAD = "audit", "audit.head"
 """Record kinds. Entries have the entry number as key. One record contains the head of the chain."""
@@ -112,11 +112,6 @@ def seq_of(key: str) -> int:
 def canonical(value: object) -> str:
     """Return the canonical JSON of a value: sorted names and no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def digest(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:

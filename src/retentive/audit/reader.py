@@ -21,7 +21,6 @@ from retentive.audit.chain import (
     AuditEntry,
     Head,
     canonical,
-    digest,
     entry_hash,
     head_of,
     parsed,
@@ -35,6 +34,7 @@ from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
 from retentive.values.records import OF_FILES
 from retentive.values.settings import from_text
+from retentive.values.text import digest
 
 __all__ = ["Anchor", "AnchorKey", "Audit", "AuditEntry", "Difference", "Head", "Problem", "Verified"]
 

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from retentive.audit.chain import digest
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.paths import is_within
+from retentive.values.text import digest
 
 CALL, ROUNDS, UNTIL = "gateway.call", "gateway.rounds", "gateway.until"
 """Kinds of records. Those of the third are the order in which the others expire."""

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from retentive.audit.chain import digest
 from retentive.engine.repeats import is_api_id
 from retentive.errors import Refused
 from retentive.gateway.records import KeptCall
 from retentive.server.errors import HttpError, invalid
 from retentive.values.paths import MemoryPath
+from retentive.values.text import digest
 from retentive.wire.stores import GatewayMode
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from retentive.audit.chain import digest
 from retentive.engine.visibility import Level, check_level
 from retentive.errors import InvalidInput
 from retentive.history.differences import Differences, MemoryDifference, difference_of
@@ -39,6 +38,7 @@ from retentive.values import diff
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.provenance import Contributor
 from retentive.values.records import Memory, Version, as_actor
+from retentive.values.text import digest
 from retentive.wire import history as wire
 from retentive.wire.base import AnswerPage
 from retentive.wire.memories import MemoryObject

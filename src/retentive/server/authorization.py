@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from retentive.audit.chain import digest
 from retentive.errors import Conflict
 from retentive.server.calls import Json
 from retentive.server.clients import Clients, OAuthClient, OAuthError
@@ -27,6 +26,7 @@ from retentive.server.keys import TOKEN_PREFIX
 from retentive.server.requests import MCP
 from retentive.server.rights import KeyRecord
 from retentive.store.location_records import LocationRecords, LogEntry, entry_of
+from retentive.values.text import digest
 from retentive.wire.stores import Scope
 
 DESCRIPTION = "/.well-known/oauth-authorization-server"

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from retentive.audit.chain import digest
 from retentive.errors import Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.server.people import CACHE_S, Groups
 from retentive.server.rights import ID_PREFIX, Grant, KeyRecord
 from retentive.storage.contract import as_actor
 from retentive.store.location_records import LocationRecords, LogEntry, entry_of
 from retentive.values.patterns import check_actor_pattern
-from retentive.values.text import plain_name
+from retentive.values.text import digest, plain_name
 from retentive.wire.base import PRINCIPALS, RESERVED_ACCOUNT
 from retentive.wire.stores import Scope, rate_of
 

@@ -26,7 +26,6 @@ from joserfc.jwk import GuestProtocol, JWKRegistry, Key, RSAKey
 from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from pydantic import Field, model_validator
 
-from retentive.audit.chain import digest
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
 from retentive.server.errors import HttpError, overloaded
@@ -36,6 +35,7 @@ from retentive.server.people import ROLES
 from retentive.server.requests import MCP
 from retentive.server.rights import SCOPES, Grant, KeyRecord
 from retentive.values.patterns import check_name_pattern, matches_actor
+from retentive.values.text import digest
 from retentive.wire.base import ActorPattern, Fields, NamePattern, rule
 from retentive.wire.people import RoleGrant
 

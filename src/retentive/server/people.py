@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from retentive.audit.chain import digest
 from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, RetentiveError
 from retentive.server.rights import Grant, KeyRecord
 from retentive.store.location_records import LocationRecords, entry_of
 from retentive.values.patterns import matches_actor
+from retentive.values.text import digest
 from retentive.wire.people import MAX_GRANTS, MAX_MEMBERS, GroupCreation, GroupObject, GroupUpdate
 from retentive.wire.stores import Role, Scope
 

@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from starlette.requests import ClientDisconnect
 
-from retentive.audit.chain import digest
 from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
 from retentive.server.errors import HttpError, forbidden, invalid
@@ -24,7 +23,7 @@ from retentive.server.rights import KeyRecord
 from retentive.storage.contract import Actor
 from retentive.transfer.files import mapped_os_errors, spool
 from retentive.values.records import RequestKey
-from retentive.values.text import MAX_NAME_CHARS, plain_name
+from retentive.values.text import MAX_NAME_CHARS, digest, plain_name
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

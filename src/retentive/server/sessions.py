@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retentive.audit.chain import digest
 from retentive.errors import Conflict, NotFound
 from retentive.server.keys import DEFAULT_WORKSPACE, TOKEN_PREFIX, KeyStore, id_in
 from retentive.server.limits import Failures
 from retentive.server.rights import SCOPES, KeyRecord
 from retentive.store.location_records import LocationRecords, LogEntry, entry_of
+from retentive.values.text import digest
 
 if TYPE_CHECKING:
     from retentive.server.openid import People

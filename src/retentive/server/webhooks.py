@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from standardwebhooks import Webhook
 
-from retentive.audit.chain import digest
 from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.opening import Retentive
 from retentive.server.rights import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.change_marks import ENDPOINT, new_webhook_secret
+from retentive.values.text import digest
 from retentive.wire.stores import DeliveryObject, EndpointObject, SentEvent, WebhookEvent
 
 PENDING, DONE, DEAD = STATES = "webhook_pending", "webhook_done", "webhook_dead"

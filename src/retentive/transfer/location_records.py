@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from retentive.audit.chain import ENTRY, HEAD, digest
+from retentive.audit.chain import ENTRY, HEAD
 from retentive.errors import Damaged, Locked
 from retentive.storage import capabilities
 from retentive.storage.capabilities import below_encryption
@@ -21,6 +21,7 @@ from retentive.store.location_records import RECORD
 from retentive.transfer.copies import MARK, Copy, is_raw, read_records
 from retentive.transfer.lines import Record
 from retentive.values.records import SYSTEM_STORE, to_us
+from retentive.values.text import digest
 
 CARRIED = {"api_key": "API key", "group": "group", ENDPOINT: "webhook endpoint"}
 """Kinds of records that are carried and counted, with their names for a person."""

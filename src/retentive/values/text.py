@@ -180,6 +180,11 @@ def verified(data: object, sha256: str | None, seal: bytes | None, name: str) ->
     raise Damaged(f"the text of {visible(name)} is missing or differs from its recorded hash")
 
 
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def plain_name(what: str, text: str) -> str:
     """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
     if not isinstance(text, str):

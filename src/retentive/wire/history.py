@@ -334,11 +334,16 @@ class Refusal(base.Fields):
     session: str | None = Field(None, max_length=300, description="Session in which the proposals were made")
 
 
-class Acceptance(Refusal):
-    """Proposals to accept at once, all or none."""
+class Acceptance(base.Fields):
+    """Options of an acceptance."""
 
     merge: bool = Field(False, description="Merge with later changes by line")
     force: bool = Field(False, description="Overwrite later changes")
+
+
+class Acceptances(Refusal, Acceptance):
+    """Proposals to accept at once, all or none."""
+
     partial: bool = Field(False, description="Accept what `merge` can accept, and list the rest")
 
 

@@ -175,7 +175,7 @@ OPERATIONS: dict[str, Operation] = {
     "Read search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
     "Read recall": reads("recall", lambda _, at: at.recall("two", under="/memories/d"), "/memories/d"),
     "Read citations": reads("citations", lambda _, at: at.citations("/memories/d"), "/memories/d"),
-    "Write verify": decides("verify", lambda _, at, **who: at._verified([], dry_run=False, **who)),
+    "Write verify": decides("verify", lambda _, at, **who: at._verified([], who.get("actor"))),
     "Write settings": decides("settings", lambda _, at, **who: at.change_settings({"view_chars": 5_000}, **who)),
     "Write update": writes(
         "update", lambda scene, at, **who: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, **who), NEW

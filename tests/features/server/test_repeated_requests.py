@@ -143,6 +143,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "redact_versions": {"path": "/a.md"},
     "undo_change": {"revision": "r2"},
     "restore_path": {"path": "/a.md", "at": "r1"},
+    "accept_proposal": {},
+    "refuse_proposal": {},
     "accept_proposals": {"session": "s"},
     "refuse_proposals": {"session": "s"},
     "promote_memories": {"path": "/a.md", "to": "{other}"},

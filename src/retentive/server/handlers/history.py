@@ -288,7 +288,7 @@ def list_proposals(
 
 
 @route("POST", f"{STORE}/proposals/accept", REVIEW, conflicts=True)
-def accept_proposals(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
+def accept_proposals(call: RouteCall, body: wire.Acceptances) -> wire.DecisionObject:
     """Apply proposals, all or none, such as all of one session.
 
     The actor of the new versions is the actor who made the proposal. With `partial`, the others are applied, and
@@ -310,10 +310,26 @@ def _chosen(body: wire.Refusal) -> dict[str, Any]:
     return {"ids": body.ids, "proposed_by": body.actor, "session": body.session}
 
 
-@route("GET", f"{STORE}/proposals/{{proposal_id}}", REVIEW)
+PROPOSAL = f"{STORE}/proposals/{{proposal_id}}"
+
+
+@route("GET", PROPOSAL, REVIEW)
 def retrieve_proposal(call: RouteCall) -> wire.ProposalObject:
     """Retrieve a pending proposal with its texts."""
     return wire.ProposalObject.of(*call.store.review.show(call.ids["proposal_id"]))
+
+
+@route("POST", f"{PROPOSAL}/accept", REVIEW, conflicts=True)
+def accept_proposal(call: RouteCall, body: wire.Acceptance) -> wire.DecisionObject:
+    """Apply a proposal, as `proposals/accept` does."""
+    mode: Mode = "force" if body.force else "merge" if body.merge else "refuse"
+    return _decided(call.store.review.accept([call.ids["proposal_id"]], actor=call.caller.actor, mode=mode))
+
+
+@route("POST", f"{PROPOSAL}/refuse", REVIEW, conflicts=True)
+def refuse_proposal(call: RouteCall) -> wire.DecisionObject:
+    """Remove a proposal, and those that build on it."""
+    return _decided(call.store.review.refuse([call.ids["proposal_id"]], actor=call.caller.actor))
 
 
 @route("GET", f"{STORE}/proposal_decisions", REVIEW, pages=True)

@@ -13,6 +13,8 @@ import pytest
 from anthropic import Anthropic, BadRequestError
 
 from retentive.testing.scripted_claude import (
+    Call,
+    Check,
     Script,
     ScriptedClaude,
     ScriptError,
@@ -21,11 +23,9 @@ from retentive.testing.scripted_claude import (
 )
 from retentive.testing.scripted_claude.__main__ import parse
 
-from .requests import HELLO, TOOL, result
+from .requests import HELLO, TOOL, assistant_call, post, result
 
 pytest_plugins = ["pytester"]
-TEST = """
-from anthropic import Anthropic
 
 CHECKS = {
     "text": (Check("no"), "expected the text 'no', got 'yes, it is'"),
@@ -47,10 +47,13 @@ def test_a_failed_check_is_a_detailed_error(name: str) -> None:
     status, reply = post(claude, messages=messages)
     message: str = reply["error"]["message"]
     assert (status, reply["type"], reply["error"]["type"]) == (400, "error", "invalid_request_error")
-    assert message.startswith('[scripted Claude] script \'the script\', turn 1: memory {"command": "view"}: ')
+    assert message.startswith("[scripted Claude] script 'the script', turn 1: memory {")
     assert expected in message
     assert [str(failure) in message for failure in claude.failures] == [True]
 
+
+TEST = """
+from anthropic import Anthropic
 
 def ask(server, *texts):
     client = Anthropic(base_url=server.url, api_key="none", max_retries=0)

@@ -124,12 +124,13 @@ def parts(packs: list[bytes]) -> set[bytes]:
 def left(kind: str, directory: Path, store: MemoryStore, before: list[bytes], gone: list[str]) -> list[str]:
     """Return what is left of removed texts: their markers, and parts of packs that are not part of packs any more."""
     now = packs_of(kind, directory)
-    pieces = {piece for piece in parts(before) if not any(piece in pack for pack in now)}
-    assert pieces
-    files = {name: decoded(data) for name, data in stored(kind, directory).items()}
     packing = capabilities.below_encryption(store._core.backend).packing
     seal = None if not kind.startswith("sealed") else store._core.backend.get_store(store.id).seal  # type: ignore[union-attr]
-    files |= {f"pack {at}": b"".join(packing(store.id, seal).decode(pack).values()) for at, pack in enumerate(now)}
+    texts = {f"pack {at}": b"".join(packing(store.id, seal).decode(pack).values()) for at, pack in enumerate(now)}
+    known = [*now, *texts.values()]  # a pack can have a part of a text that stays as it is
+    pieces = {piece for piece in parts(before) if not any(piece in each for each in known)}
+    assert pieces
+    files = {name: decoded(data) for name, data in stored(kind, directory).items()} | texts
     found = [f"{one} in {name}" for name, data in files.items() for one in gone if one.encode() in data]
     return found + [f"a part of a pack in {name}" for name, data in files.items() if any(p in data for p in pieces)]
 

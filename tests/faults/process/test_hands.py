@@ -40,9 +40,17 @@ if end != "exit":
     os.kill(os.getpid(), int(end))
 """
 EARLIER, NOW, PRECIOUS = "status: no\nnotes\n", "status: yes\nnotes\n", "precious\n"
+
+
+def _saved(folder: Path, text: str) -> None:
+    """Save as editors do, so that a service cannot see the file empty in between."""
+    (folder / "a.md~").write_text(text)
+    (folder / "a.md~").replace(folder / "a.md")
+
+
 EDITS: dict[str, Callable[[Path], object]] = {
-    "set-back": lambda folder: (folder / "a.md").write_text(EARLIER),
-    "cut": lambda folder: (folder / "a.md").write_text(NOW[:9]),
+    "set-back": lambda folder: _saved(folder, EARLIER),
+    "cut": lambda folder: _saved(folder, NOW[:9]),
     "emptied": lambda folder: (folder / "a.md").write_text(""),
     "removed": lambda folder: (folder / "a.md").unlink(),
     "put-back": lambda folder: (folder / "gone.md").write_text(PRECIOUS),

@@ -22,18 +22,18 @@ _BEFORE = 2  # the version that was current when the memory was last packed, and
 
 
 def packing(context: StoreCore) -> Iterator[None]:
-    """Pack what was superseded since the last time. Yield between pieces."""
+    """Pack what was superseded since the last time. Yield between pieces. Ends also if others go on writing."""
     position = begun = context.read(lambda snapshot: snapshot.get_record(PACKED, UNTIL)) or ""
-    while True:
-        pieces, following = context.read(lambda snapshot, after=position: _pieces(snapshot, after))  # type: ignore[misc]
+    is_last = False
+    while not is_last:
+        pieces, following, is_last = context.read(lambda snapshot, after=position: _pieces(snapshot, after))  # type: ignore[misc]
         for number, piece in enumerate(pieces):
             if number or position != begun:
                 yield
             context.follow_up(lambda tx, piece=piece: tx.pack(piece))  # type: ignore[misc]
-        if not following:
-            break
-        position = following
-        context.follow_up(lambda tx, value=position: tx.put_record(PACKED, UNTIL, value))  # type: ignore[misc]
+        if following:
+            position = following
+            context.follow_up(lambda tx, value=position: tx.put_record(PACKED, UNTIL, value))  # type: ignore[misc]
     if position != begun:
         context.backend.collect(context.id)  # objects with the texts that are in packs now
 
@@ -53,8 +53,8 @@ def pack_memory(context: StoreCore, memory_id: str) -> None:
     context.follow_up(work)
 
 
-def _pieces(snapshot: Snapshot, after: str) -> tuple[list[list[str]], str]:
-    """Divide the versions after a position into pieces. Also return the next position, or "" at the end."""
+def _pieces(snapshot: Snapshot, after: str) -> tuple[list[list[str]], str, bool]:
+    """Divide versions after a position into pieces. Also return the next position, or "", and whether it is the end."""
     page = list(snapshot.versions(after=after, limit=_AT_ONCE, oldest_first=True))
     by_memory: dict[str, list[tuple[str, int]]] = {}
     for version in page:
@@ -69,4 +69,4 @@ def _pieces(snapshot: Snapshot, after: str) -> tuple[list[list[str]], str]:
                 size = 0
             pieces[-1].append(version_id)
             size, before = size + size_bytes, version_id
-    return [piece for piece in pieces if len(piece) > 1], page[-1].id if page else ""
+    return [piece for piece in pieces if len(piece) > 1], page[-1].id if page else "", len(page) < _AT_ONCE

@@ -72,6 +72,25 @@ def fill(store: MemoryStore, path: str, count: int = VERSIONS) -> list[str]:
     return [version.id for version in store.versions(path)][::-1]
 
 
+def test_packing_ends_while_others_write(tmp_path: Path) -> None:
+    """A busy memory store must not keep the maintenance of a server from all others."""
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        fill(store, A)
+        core, written = store._core, list[int]()
+
+        def follow_up(work: Any, **options: Any) -> Any:
+            done = type(core).follow_up(core, work, **options)
+            store.write(A, f"{len(written)}\n")
+            written.append(len(written))
+            assert len(written) < 20
+            return done
+
+        core.follow_up = follow_up  # type: ignore[method-assign]
+        store.sweep()
+        assert written
+
+
 # -- removal -----------------------------------------------------------------------------------------------------
 
 

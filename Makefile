@@ -18,7 +18,7 @@ run: $(DEMO)
 
 # Many tests wait, so four processes are faster than three on two cores.
 test: $(STAMP)
-	@echo "This takes 2 to 4 minutes on two cores, and about 1 on eight. What is skipped is listed at the end."
+	@echo "This takes 4 to 7 minutes on two cores. What is skipped is listed at the end."
 	$(BIN)/python -m pytest -n $(or $(WORKERS),4) --dist worksteal --durations=20
 
 # The long checks: `make check` lists them, `make check NAME=sample` runs one.

@@ -24,6 +24,16 @@ FORKED_EDITS = sized(quick=20, long=40, full=40)
 EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
 CREATORS = sized(quick=8, long=32, full=32)
 TIMEOUT_S = 300
+RECOVERY = """
+import fcntl, sys, time
+with open(sys.argv[1], "r+b") as index:
+    for byte in 120, 122:
+        fcntl.lockf(index, fcntl.LOCK_EX, 1, byte)
+    index.write(bytes(96))
+    index.flush()
+    print("holds", flush=True)
+    time.sleep(0.3)
+"""
 
 
 EVERY_BACKEND = [*BACKENDS, *SERVERS] if LONG else ["sqlite"]
@@ -76,6 +86,21 @@ def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: 
     unused = {} if mode == "busy" else {counter(2, 0): 1}
     assert lines_of(target) - Counter(unused) == expected(workers, count)
     assert sum(target.state(STORE).versions.values()) == 1 + workers * count
+    target.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SQLite locks other bytes there")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_recovery_of_the_log_is_waited_for(backend: str, tmp_path: Path) -> None:
+    """Another process holds SQLite's locks for it (bytes 120 and 122) and has emptied the header of the index."""
+    target = open_target(url_of(backend, tmp_path))
+    target.execute(STORE, {"command": "create", "path": "/memories/a", "file_text": "1"})
+    (index,) = tmp_path.rglob("*.db-shm")
+    with subprocess.Popen([sys.executable, "-c", RECOVERY, index], stdout=subprocess.PIPE, text=True) as recovery:
+        assert recovery.stdout is not None
+        assert recovery.stdout.readline() == "holds\n"
+        assert not target.execute(STORE, {"command": "create", "path": "/memories/b", "file_text": "2"}).is_error
+        assert target.state(STORE).tree == {"/memories/a": "1", "/memories/b": "2"}
     target.close()
 
 

@@ -22,6 +22,7 @@ _WRITING = (
     "PRAGMA secure_delete = ON",  # overwrites deleted content
     *_LOOKING,
 )
+_IS_RECOVERED = "another process recovers the database; try again later"
 READ_ONLY, IMMUTABLE = "mode=ro", "mode=ro&immutable=1"
 
 
@@ -64,9 +65,13 @@ class SqliteConnection(Connection):
         try:
             return self._raw.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise meaning(error) from None
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY_RECOVERY:
+                raise meaning(error) from None
         except UnicodeDecodeError:  # SQLite quotes the damaged bytes in its error message
             raise Damaged("the database file is damaged, or is not a SQLite database") from None
+        # Another process recovers the log, of a new file or after a crash. A connection without a timeout gets here.
+        wait_until(lambda: self._answer("PRAGMA schema_version") is not None, _IS_RECOVERED)
+        return self.rows(sql, values)
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         self.rows(sql, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -114,6 +115,24 @@ def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> Non
     before = path.read_bytes()
     refused(f"{tmp_path}/memory", "another application")
     assert path.read_bytes() == before
+
+
+def test_a_database_that_another_process_is_writing_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log appears after it was looked for, and a part of it is already in the file."""
+    path, place = tmp_path / "memory.db", f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(place) as opened, closing(sqlite3.connect(path)) as connection:
+        opened.store().create(A, "kept")
+        whole = connection.serialize()
+        with path.open("r+b") as file:  # the first page of the log is copied
+            file.write(whole[:4096])
+        sizes = iter([path.stat().st_size, 0, 0])
+        size_of = "retentive.storage.sqlite.format.size_of"
+        monkeypatch.setattr(size_of, lambda name: next(sizes, os.path.exists(name) and os.path.getsize(name)))
+        with retentive.open(place, create=False) as again:
+            assert again.store().read(A) == "kept"
+        assert next(sizes, None) is None
 
 
 def test_an_empty_file_is_accepted(tmp_path: Path) -> None:

@@ -33,6 +33,10 @@ _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _MAGIC = 0x377F0682  # the lowest bit is set if the checksums read words as big-endian
 _USUAL_PAGE_BYTES = 4_096
 _MOST_FINDINGS = 100
+_LOST = (
+    "the database is empty, although it was in use: its file, or its write-ahead log with the ending -wal, was emptied"
+    " or left behind; put both files back or restore a backup (to begin anew, delete both)"
+)
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
@@ -41,11 +45,19 @@ def check_format(path: str) -> None:
 
     Raise `Damaged` if the file was a database of memory stores and is empty now. A missing or new file is accepted.
     """
-    if _is_lost(path) and _is_lost(path):  # another process may have created it between two statements
-        raise Damaged(
-            "the database is empty, although it was in use: its file, or its write-ahead log with the ending -wal, was"
-            " emptied or left behind; put both files back or restore a backup (to begin anew, delete both)"
-        )
+    # Another process may be writing the file, so a damage counts only if it is found twice. While a log is copied into
+    # the file, the second look uses SQLite's locks, because it finds the log.
+    error = _damage_of_file(path) and _damage_of_file(path)
+    if error is not None:
+        raise error
+
+
+def _damage_of_file(path: str) -> Damaged | None:
+    try:
+        is_lost = _is_lost(path)
+    except Damaged as error:
+        return error
+    return Damaged(_LOST) if is_lost else None
 
 
 def _is_lost(path: str) -> bool:
